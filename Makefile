@@ -1,0 +1,61 @@
+# `make` lists what there is.
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check fmt lint type layers unit integration chaos lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.ready java ## make .venv with everything in it, and .venv/bin/fencepost
+
+java:
+	@command -v java >/dev/null || { echo "Java 17 or newer is needed (Kafka and Spark run on it): apt-get install -y openjdk-17-jre-headless"; exit 1; }
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@test -x $(UV) || { python3 -m venv $(VENV) && $(VENV)/bin/pip install -q uv==0.13.8; }
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install -q --require-hashes -r requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install -q --no-deps -e .
+	@touch $@
+
+lock: ## renew requirements.lock (pinned, with hashes) from pyproject.toml
+	$(UV) pip compile -q --universal --generate-hashes --no-header --group dev --group demo pyproject.toml -o requirements.lock
+
+demo: setup ## move real data exactly once through crashes and print the ledger
+	$(PY) -m demo
+
+check: fmt-check lint type layers unit ## format, lint, types, import layers, unit tests
+
+fmt: setup ## format the code
+	$(VENV)/bin/ruff format src tests demo && $(VENV)/bin/ruff check --fix -q src tests demo
+
+.PHONY: fmt-check
+fmt-check: setup
+	$(VENV)/bin/ruff format --check src tests demo
+
+lint: setup ## ruff
+	$(VENV)/bin/ruff check src tests demo
+
+type: setup ## mypy, strict
+	$(VENV)/bin/mypy
+
+layers: setup ## import layers
+	$(VENV)/bin/lint-imports
+
+unit: setup ## unit tests: no network, no Spark
+	$(VENV)/bin/pytest -q tests/unit
+
+integration: setup ## tests with the real broker and real Spark
+	$(VENV)/bin/pytest -q tests/conformance tests/integration
+
+test: setup ## every test: unit, conformance, integration, and the faults
+	$(VENV)/bin/pytest -q tests
+
+chaos: setup ## the long faults
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
