@@ -1,0 +1,71 @@
+"""The contract of a DataFrame connector: it plans bounded splits, Spark reads them.
+
+`Session` and `DataFrame` are PySpark's; they are not imported here so that an executor stays light.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from fencepost.api.source import ExactlyOnceSupport, SourceConnector
+
+Session = Any
+DataFrame = Any
+
+
+@dataclass(frozen=True)
+class Split:
+    """A bounded piece of the source, committed in one transaction.
+
+    `partition` identifies it for ever, content included (a file: path, size and modification time): what has this
+    identity and is committed as done is never read again. `order` sorts the splits of a run. `is_single_file` says that
+    its rows come in the same order at every read, so that a position inside it means something. `size_bytes` is
+    what planning knows of its size, or None.
+    """
+
+    partition: Mapping[str, Any]
+    order: tuple[Any, ...] = ()
+    is_single_file: bool = False
+    size_bytes: int | None = None
+    hint: Mapping[str, Any] = field(default_factory=dict)
+
+
+class DataFrameConnector(SourceConnector):
+    """Plans splits and says how Spark reads one. Runs on the driver; nothing of it runs on executors.
+
+    The runtime calls `splits` over and over, skips those committed as done, reads each of the others with `read`,
+    writes its rows and `{"done": true}` in one transaction, and then calls `finished`.
+    """
+
+    is_dataframe: ClassVar[bool] = True
+
+    @abstractmethod
+    def splits(self, session: Session) -> Iterable[Split]:
+        """Return what is there to be read now; includes splits done before, if they still exist."""
+
+    @abstractmethod
+    def read(self, session: Session, split: Split) -> DataFrame:
+        """Return the rows of a split, lazily. May raise RecordError: the split is set aside and reported."""
+
+    def is_unchanged(self, session: Session, split: Split) -> bool:
+        """Say whether the split still has the identity that it was planned with. Asked before every commit."""
+        return True
+
+    def finished(self, session: Session, split: Split, rows: int) -> bool:
+        """Called after a split is committed; again after a crash, so it must be idempotent.
+
+        Returns True when the split can never be planned again (its file is gone): its offset is then forgotten.
+        """
+        return False
+
+    def set_aside(self, session: Session, split: Split, error: Exception) -> None:
+        """Called for a split that cannot be read; it is not planned again until its identity changes."""
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """One config a task: the connector's own properties."""
+        own = {k: str(v) for k, v in self.originals.items() if v is not None}
+        return [dict(own) for _ in range(max_tasks)]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED

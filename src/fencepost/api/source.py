@@ -1,0 +1,167 @@
+"""The contract of a source: a connector plans, its tasks move data (contract A.12, KIP-618, KIP-910)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from fencepost.config import Config, SettingValue
+from fencepost.record import Batch, SourceRecord
+
+SourcePartition = Mapping[str, Any]
+SourceOffset = Mapping[str, Any]
+
+
+class ExactlyOnceSupport(Enum):
+    """A connector's answer to `exactly.once.support=required` (KIP-618)."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record went."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+
+
+class TransactionContext(Protocol):
+    """Lets a task define its transactions (`transaction.boundary=connector`).
+
+    With a record, the request takes effect after that record of the batch that `poll` returns next; without one, at
+    the end of that batch. Asking for both a commit and an abort at one place fails the task.
+    """
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None: ...
+
+
+class SourceTaskContext(Protocol):
+    """What the runtime offers a running task."""
+
+    @property
+    def configs(self) -> Mapping[str, str]:
+        """The task's properties."""
+
+    @property
+    def transaction(self) -> TransactionContext | None:
+        """None unless `transaction.boundary` is `connector`."""
+
+    def offset(self, partition: SourcePartition) -> dict[str, Any]:
+        """Return the committed offset of a source partition, empty when there is none."""
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return (partition, offset) of everything that the connector has committed, as of the task's start."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once the task should return from `poll`."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleep for `timeout_s`, or until the task should stop, be paused or commit. Returns `is_stopping`."""
+
+
+class ConnectorContext(Protocol):
+    """What the runtime offers a connector."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Ask for `task_configs` to be called again, soon, from another thread."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector from a thread of its own."""
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return (partition, offset) of everything that the connector has committed, read now."""
+
+
+class SourceTask(ABC):
+    """Moves data. All methods run in one thread of a slot, on a Spark executor.
+
+    Order: construction, `initialize`, `start`, then `poll` over and over with `update_offsets`, `commit_record` and
+    `commit` in between, and `stop`. After a crash a new instance starts from the last committed offset.
+    """
+
+    config: Any
+    context: SourceTaskContext
+
+    def initialize(self, context: SourceTaskContext, config: Any) -> None:
+        """Keep `context` and `config` (the connector class, parsed from the task's properties)."""
+        self.context = context
+        self.config = config
+
+    def start(self) -> None:
+        """Open what is needed and go to the committed offset. An exception fails the task."""
+
+    @abstractmethod
+    def poll(self) -> Batch | Sequence[SourceRecord] | None:
+        """Return the next records, or None when there are none now; may block, but should heed `is_stopping`.
+
+        Raises:
+            RetriableError: poll again.
+            Exception: the task fails; nothing of this batch is written.
+        """
+
+    def commit(self) -> None:
+        """Called after offsets were committed: what `poll` returned before may be acknowledged upstream.
+
+        With `transaction.boundary` `interval` or `connector`, or exactly-once off, records polled later than the
+        commit are not covered.
+        """
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """Called once a record is committed, or was filtered or dropped (`metadata` is None then)."""
+
+    def update_offsets(
+        self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]
+    ) -> Mapping[tuple[tuple[str, Any], ...], SourceOffset | None] | None:
+        """Change what is about to be committed (KIP-910).
+
+        `offsets` is a read-only view; a source partition stands as its sorted items. Return additions and changes;
+        None as an offset writes a tombstone. None, or an empty map, changes nothing.
+        """
+        return None
+
+    def stop(self) -> None:
+        """Close what `start` opened. Called in the task's thread after the last `poll`."""
+
+
+class SourceConnector(Config):
+    """Plans the work of a source. Its settings are its fields; the instance holds their values.
+
+    Runs on the worker that owns the connector (the Spark driver), never on an executor.
+    """
+
+    task: ClassVar[type[SourceTask]]
+    version: ClassVar[str] = "0.1.0"
+    context: ConnectorContext
+
+    def start(self) -> None:
+        """Begin to watch the source, where that is needed to plan. An exception fails the connector."""
+
+    def stop(self) -> None:
+        """End what `start` began."""
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's."""
+        return [{k: str(v) for k, v in self.originals.items() if v is not None}]
+
+    @classmethod
+    def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        """Check a config before it is accepted: one answer per declared key."""
+        return cls.validate_values(properties)
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        """Say whether this config gives exactly-once; None means that the author did not say."""
+        return None
+
+    def can_define_transaction_boundaries(self) -> bool:
+        """Say whether the tasks use `context.transaction`."""
+        return False
+
+    def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
+        """Check, or carry out outside, a change of offsets by an administrator. Raise to refuse it."""
+        return False

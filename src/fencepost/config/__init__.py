@@ -1,0 +1,40 @@
+"""Settings declared once; typed access, validation, masking and reference pages are derived from them.
+
+Core types: `Config` (a class whose fields are settings), `setting`, `Secret`, `ConfigError`.
+"""
+
+from fencepost.config.check import at_least, between, matches_regex, non_empty, one_of
+from fencepost.config.errors import ConfigError
+from fencepost.config.setting import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    Config,
+    Importance,
+    Secret,
+    Setting,
+    SettingValue,
+    Type,
+    Width,
+    setting,
+)
+
+__all__ = [
+    "HIGH",
+    "LOW",
+    "MEDIUM",
+    "Config",
+    "ConfigError",
+    "Importance",
+    "Secret",
+    "Setting",
+    "SettingValue",
+    "Type",
+    "Width",
+    "at_least",
+    "between",
+    "matches_regex",
+    "non_empty",
+    "one_of",
+    "setting",
+]

@@ -1,0 +1,295 @@
+"""`Config` and `setting`: a key is written down once, as a field of one class.
+
+A setting's type comes from its annotation (`str`, `int`, `float`, `bool`, `list[str]`, `Secret`, each with or
+without `| None`); `type=` overrides it. Parsing rules and error texts are those of Kafka's ConfigDef.
+"""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Union
+
+from fencepost.config.check import Check
+from fencepost.config.errors import ConfigError
+
+
+class Type(Enum):
+    """The types of Kafka's ConfigDef, by the names that REST answers use."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"
+
+
+class Importance(Enum):
+    """How much a user should care."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(Enum):
+    """A hint for user interfaces."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+class Secret:
+    """A value that is never printed: `str` and `repr` are masked, `reveal()` is not (E11)."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+_BY_ANNOTATION = {
+    str: Type.STRING,
+    int: Type.INT,
+    float: Type.DOUBLE,
+    bool: Type.BOOLEAN,
+    Secret: Type.PASSWORD,
+}
+_RANGES = {Type.SHORT: 1 << 15, Type.INT: 1 << 31, Type.LONG: 1 << 63}
+
+
+@dataclass
+class Setting:
+    """One key: its type, default, check and documentation. As a class attribute it yields the parsed value."""
+
+    key: str
+    default: Any = REQUIRED
+    check: Check | None = None
+    doc: str = ""
+    importance: Importance = MEDIUM
+    declared_type: Type | None = None
+    group: str | None = None
+    width: Width = Width.NONE
+    display_name: str | None = None
+    dependents: tuple[str, ...] = ()
+    order: int = -1
+    attribute: str = field(default="", repr=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.attribute = name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else instance._values[self.key]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        raise AttributeError(f"setting {self.key} is read-only")
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def kind(self) -> Type:
+        return self.declared_type or Type.STRING
+
+    def parse(self, raw: object) -> Any:
+        """Return the typed value of `raw` (text, or already typed). Raises ConfigError."""
+        value = _convert(self.key, self.kind, raw)
+        if value is not None and self.check is not None:
+            reason = self.check(value.reveal() if isinstance(value, Secret) else value)
+            if reason is not None:
+                raise ConfigError(f"Invalid value {_shown(value)} for configuration {self.key}: {reason}")
+        return value
+
+
+def setting(
+    key: str,
+    *,
+    default: Any = REQUIRED,
+    check: Check | None = None,
+    doc: str = "",
+    importance: Importance = MEDIUM,
+    type: Type | None = None,
+    group: str | None = None,
+    width: Width = Width.NONE,
+    display_name: str | None = None,
+    dependents: tuple[str, ...] = (),
+) -> Any:
+    """Declare a setting as a class field: `url: str = setting("price.url", doc="The feed.")`."""
+    return Setting(key, default, check, doc, importance, type, group, width, display_name, dependents)
+
+
+@dataclass(frozen=True)
+class SettingValue:
+    """What validation says of one key: the text given (or default), and the faults found."""
+
+    setting: Setting
+    value: str | None
+    errors: tuple[str, ...] = ()
+
+
+class Config:
+    """Base of every class of settings. Construction parses all and reports every fault at once."""
+
+    _settings: ClassVar[dict[str, Setting]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        collected: dict[str, Setting] = {}
+        for base in reversed(cls.__mro__[1:]):
+            collected.update(getattr(base, "_settings", {}))
+        hints = typing.get_type_hints(cls) if any(isinstance(v, Setting) for v in vars(cls).values()) else {}
+        for name, value in vars(cls).items():
+            if isinstance(value, Setting):
+                value.declared_type = value.declared_type or _type_of(hints.get(name, str))
+                collected[value.key] = value
+        cls._settings = collected
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        """Parse `properties`; unknown keys are kept in `originals` and otherwise left alone. Raises ConfigError."""
+        self.originals: dict[str, object] = dict(properties or {})
+        self._values: dict[str, Any] = {}
+        faults: list[str] = []
+        for key, declared in self._settings.items():
+            try:
+                self._values[key] = _value_of(declared, self.originals)
+            except ConfigError as error:
+                faults.extend(error.messages)
+        faults = faults or self.check_together()
+        if faults:
+            raise ConfigError(faults)
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """Return key -> setting, in order of declaration, base classes first."""
+        return cls._settings
+
+    @classmethod
+    def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        """Check `properties` without raising: one answer per declared key (REST `validate`)."""
+        answers = []
+        for key, declared in cls._settings.items():
+            errors: tuple[str, ...] = ()
+            try:
+                _value_of(declared, properties)
+            except ConfigError as error:
+                errors = error.messages
+            given = properties.get(key, None if declared.is_required else declared.default)
+            answers.append(SettingValue(declared, rendered(given, declared.kind), errors))
+        return answers
+
+    def check_together(self) -> list[str]:
+        """Override to check settings against one another; return one text per fault, each naming its key."""
+        return []
+
+    def with_prefix(self, prefix: str) -> dict[str, object]:
+        """Return the originals whose key starts with `prefix`, without it."""
+        return {k[len(prefix) :]: v for k, v in self.originals.items() if k.startswith(prefix)}
+
+
+def rendered(value: object, kind: Type) -> str | None:
+    """Return a value as REST answers write it: text, lists joined by commas, secrets hidden."""
+    if value is None:
+        return None
+    if kind is Type.PASSWORD:
+        return "[hidden]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(str(v) for v in value)
+    return str(value)
+
+
+def _value_of(declared: Setting, properties: Mapping[str, object]) -> Any:
+    if declared.key not in properties:
+        if declared.is_required:
+            raise ConfigError(f'Missing required configuration "{declared.key}" which has no default value.')
+        return _convert(declared.key, declared.kind, declared.default)
+    raw = properties[declared.key]
+    if raw is None and declared.is_required:
+        raise ConfigError(f"Invalid value null for configuration {declared.key}: must not be null")
+    return declared.parse(raw)
+
+
+def _type_of(hint: Any) -> Type:
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        hint = next(a for a in typing.get_args(hint) if a is not type(None))
+    if typing.get_origin(hint) is list or hint is list:
+        return Type.LIST
+    return _BY_ANNOTATION.get(hint, Type.STRING)
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _convert(key: str, kind: Type, raw: object) -> Any:
+    if raw is None:
+        return None
+    if isinstance(raw, str):
+        return _from_text(key, kind, raw if kind is Type.PASSWORD else raw.strip())
+    if kind is Type.LIST and isinstance(raw, list | tuple):
+        return list(raw)
+    if kind in (Type.STRING, Type.CLASS):
+        return str(raw)
+    if kind is Type.PASSWORD:
+        return raw if isinstance(raw, Secret) else Secret(str(raw))
+    return _from_text(key, kind, rendered(raw, kind) or "")
+
+
+def _from_text(key: str, kind: Type, text: str) -> Any:
+    if kind in (Type.STRING, Type.CLASS):
+        return text
+    if kind is Type.PASSWORD:
+        return Secret(text)
+    if kind is Type.LIST:
+        return [part.strip() for part in text.split(",")] if text else []
+    if kind is Type.BOOLEAN:
+        return _boolean(key, text)
+    return _number(key, kind, text)
+
+
+def _boolean(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"Invalid value {text} for configuration {key}: Expected value to be either true or false")
+    return text.lower() == "true"
+
+
+def _number(key: str, kind: Type, text: str) -> int | float:
+    try:
+        number = float(text) if kind is Type.DOUBLE else int(text)
+    except ValueError:
+        number = None
+    limit = _RANGES.get(kind)
+    if number is None or (limit is not None and not -limit <= number < limit):
+        raise ConfigError(f"Invalid value {text} for configuration {key}: Not a number of type {kind.value}")
+    return number

@@ -1,0 +1,150 @@
+"""Records as columns: what `poll()` returns on the hot path."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.record.column import Repeated
+from fencepost.record.record import Header, SourceRecord
+from fencepost.record.schema import Schema
+
+SourcePartition = Mapping[str, Any]
+SourceOffset = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records in order, one column a field; all columns have the length of `values`.
+
+    A column that is the same for all records is a `Repeated`. `keys`, `kafka_partitions`, `timestamps` and `headers`
+    are None where no record has one. Values are Python values that fit `value_schema` (None: schemaless); a
+    `Utf8Column` or a list of bytes travels to Kafka untouched where no transform looks inside.
+    """
+
+    topics: Sequence[str]
+    values: Sequence[Any]
+    source_partitions: Sequence[SourcePartition]
+    source_offsets: Sequence[SourceOffset | None]
+    value_schema: Schema | None = None
+    keys: Sequence[Any] | None = None
+    key_schema: Schema | None = None
+    kafka_partitions: Sequence[int | None] | None = None
+    timestamps: Sequence[int | None] | None = None
+    headers: Sequence[tuple[Header, ...]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of_column(
+        cls,
+        values: Sequence[Any],
+        *,
+        topic: str,
+        source_partition: SourcePartition,
+        source_offsets: Sequence[SourceOffset | None],
+        value_schema: Schema | None = None,
+    ) -> "Batch":
+        """Values without keys, all for one topic and from one source partition."""
+        count = len(values)
+        return cls(Repeated(topic, count), values, Repeated(source_partition, count), source_offsets, value_schema)
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Sequence[Any],
+        *,
+        topic: str,
+        source_partition: SourcePartition,
+        source_offset: Callable[[Any], SourceOffset],
+        key: str | None = None,
+    ) -> "Batch":
+        """Rows (mappings, schemaless) for one topic; `key` names the field that becomes the record's key."""
+        count = len(rows)
+        return cls(
+            Repeated(topic, count),
+            rows,
+            Repeated(source_partition, count),
+            [source_offset(row) for row in rows],
+            keys=None if key is None else [row[key] for row in rows],
+        )
+
+    @classmethod
+    def of_records(cls, records: Sequence[SourceRecord]) -> list["Batch"]:
+        """Pack records, in order; a new batch begins where the schemas change."""
+        batches: list[Batch] = []
+        start = 0
+        for i in range(1, len(records) + 1):
+            if i == len(records) or not _same_schemas(records[i], records[start]):
+                batches.append(cls._packed(records[start:i]))
+                start = i
+        return batches
+
+    @classmethod
+    def _packed(cls, records: Sequence[SourceRecord]) -> "Batch":
+        first = records[0]
+        return cls(
+            [r.topic for r in records],
+            [r.value for r in records],
+            [r.source_partition for r in records],
+            [r.source_offset for r in records],
+            value_schema=first.value_schema,
+            keys=_column_or_none([r.key for r in records]),
+            key_schema=first.key_schema,
+            kafka_partitions=_column_or_none([r.kafka_partition for r in records]),
+            timestamps=_column_or_none([r.timestamp for r in records]),
+            headers=[r.headers for r in records] if any(r.headers for r in records) else None,
+        )
+
+    def record(self, index: int) -> SourceRecord:
+        """Return one record of the batch, on its own."""
+        return SourceRecord(
+            self.source_partitions[index],
+            self.source_offsets[index],
+            self.topics[index],
+            self.values[index],
+            self.value_schema,
+            None if self.keys is None else self.keys[index],
+            self.key_schema,
+            None if self.kafka_partitions is None else self.kafka_partitions[index],
+            None if self.timestamps is None else self.timestamps[index],
+            () if self.headers is None else self.headers[index],
+        )
+
+    def records(self) -> Iterator[SourceRecord]:
+        return (self.record(i) for i in range(len(self)))
+
+    def slice(self, start: int, stop: int) -> "Batch":
+        """Return records `start` to `stop`, the latter excluded."""
+        part = slice(start, stop)
+        return Batch(
+            self.topics[part],
+            self.values[part],
+            self.source_partitions[part],
+            self.source_offsets[part],
+            self.value_schema,
+            None if self.keys is None else self.keys[part],
+            self.key_schema,
+            None if self.kafka_partitions is None else self.kafka_partitions[part],
+            None if self.timestamps is None else self.timestamps[part],
+            None if self.headers is None else self.headers[part],
+        )
+
+    def last_offsets(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
+        """Return the last offset of each source partition, in order of the partitions' last records."""
+        if isinstance(self.source_partitions, Repeated):
+            return [(self.source_partitions.value, self.source_offsets[-1])] if len(self) else []
+        last: dict[tuple[tuple[str, Any], ...], tuple[SourcePartition, SourceOffset | None]] = {}
+        for partition, offset in zip(self.source_partitions, self.source_offsets, strict=True):
+            key = tuple(sorted(partition.items()))
+            last.pop(key, None)
+            last[key] = (partition, offset)
+        return list(last.values())
+
+
+def _same_schemas(a: SourceRecord, b: SourceRecord) -> bool:
+    return a.value_schema == b.value_schema and a.key_schema == b.key_schema
+
+
+def _column_or_none(column: list[Any]) -> list[Any] | None:
+    return None if all(v is None for v in column) else column

@@ -1,0 +1,76 @@
+"""Columns that cost nothing until somebody looks inside."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class Utf8Column(Sequence[str]):
+    """Text kept as UTF-8 bytes. `raw` goes to Kafka as it is; an item that is looked at is decoded.
+
+    Bytes that are not UTF-8 decode to U+FFFD, as in Java, but are passed on unchanged where nobody looks.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: list[bytes]) -> None:
+        self.raw = raw
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Utf8Column": ...
+    def __getitem__(self, index: int | slice) -> "str | Utf8Column":
+        if isinstance(index, slice):
+            return Utf8Column(self.raw[index])
+        return self.raw[index].decode("utf-8", "replace")
+
+
+class PositionColumn(Sequence[dict[str, Any]]):
+    """Source offsets of the shape `{name: number}`, kept as numbers."""
+
+    __slots__ = ("name", "numbers")
+
+    def __init__(self, name: str, numbers: Sequence[int]) -> None:
+        self.name = name
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "PositionColumn": ...
+    def __getitem__(self, index: int | slice) -> "dict[str, Any] | PositionColumn":
+        if isinstance(index, slice):
+            return PositionColumn(self.name, self.numbers[index])
+        return {self.name: self.numbers[index]}
+
+
+class Repeated(Sequence[T], Generic[T]):
+    """One value, `count` times."""
+
+    __slots__ = ("length", "value")
+
+    def __init__(self, value: T, count: int) -> None:
+        self.value = value
+        self.length = count
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Repeated[T]": ...
+    def __getitem__(self, index: int | slice) -> "T | Repeated[T]":
+        if isinstance(index, slice):
+            return Repeated(self.value, len(range(*index.indices(self.length))))
+        if not -self.length <= index < self.length:
+            raise IndexError(index)
+        return self.value
