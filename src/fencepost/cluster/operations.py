@@ -280,10 +280,10 @@ class ConnectOperations(LocalOperations, Protocol):
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""
 
     def plugin_config(self, plugin: str) -> Sequence[KeyDefinition]:
-        """`plugin` is a class or alias. NotFoundError "Unknown plugin P."; BadRequestError for other kinds."""
+        """`plugin`: class or alias. NotFoundError "Unknown plugin P."; BadRequestError for other kinds."""
 
     def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
-        """BadRequestError without `connector.class`, or if it is not `plugin` up to the suffix Connector."""
+        """Errors of values are in the report. `config` names a connector class that fits `plugin`."""
 
     def metrics(self) -> bytes:
         """Metrics in Prometheus' text format 0.0.4."""
