@@ -1,0 +1,49 @@
+"""A class archive (Java's AppCDS) of a started broker: halves the time to the next start.
+
+An optimisation and nothing more: whatever goes wrong here, Kafka starts without it.
+"""
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+from fencepost.embedded.error import EmbeddedKafkaError
+from fencepost.embedded.home import KafkaHome, locked
+from fencepost.embedded.java import Java
+from fencepost.embedded.layout import NodeDirectory
+from fencepost.embedded.node import Node
+from fencepost.embedded.port import choose_ports
+
+_DUMP_TIMEOUT_S = 60.0
+
+
+def archive_options(java: Java, home: KafkaHome) -> list[str]:
+    """JVM options that use the archive for this Java, made now (some seconds) if there is none yet."""
+    archive = _path(java, home)
+    if not archive.exists():
+        with locked(archive.with_suffix(".lock")):
+            if not archive.exists():
+                _make(java, home, archive)
+    # An empty file stands for "this Java could not make one": not tried again at every start.
+    return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
+
+
+def _path(java: Java, home: KafkaHome) -> Path:
+    """An archive fits one build of Java and one classpath."""
+    identity = f"{java.path.resolve()} {java.version} {home.classpath}"
+    return home.directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+
+
+def _make(java: Java, home: KafkaHome, archive: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".archive-", dir=home.directory) as temporary:
+        fresh = Path(temporary, "classes.jsa")
+        node_directory = NodeDirectory(Path(temporary, "node"))
+        try:
+            options = [f"-XX:ArchiveClassesAtExit={fresh}"]
+            node = Node(java, home, node_directory, choose_ports(), {}, jvm_options=options)
+            node.process.terminate(_DUMP_TIMEOUT_S)
+        except EmbeddedKafkaError:
+            fresh.unlink(missing_ok=True)
+        if not fresh.exists():
+            fresh.touch()
+        fresh.rename(archive)

@@ -1,0 +1,173 @@
+"""`EmbeddedKafka`: a real Kafka, started and stopped from Python."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fencepost.embedded.archive import archive_options
+from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
+from fencepost.embedded.home import ensure_home
+from fencepost.embedded.java import find_java
+from fencepost.embedded.layout import LOOPBACK, NodeDirectory, Ports
+from fencepost.embedded.node import Node
+from fencepost.embedded.port import choose_ports
+
+_STOP_TIMEOUT_S = 15.0
+_PORT_ATTEMPTS = 3
+
+
+class EmbeddedKafka:
+    """One Kafka node (broker and controller), a child of this process, on the loopback interface.
+
+        with EmbeddedKafka() as kafka:
+            producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    The port and the data stay the same over `kill`, `start` and `restart` of one object. `stop` deletes the
+    data, unless they are in a directory that the caller gave. Not thread-safe.
+    """
+
+    def __init__(
+        self, port: int = 0, dir: str | Path | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            port: where clients connect; 0 chooses a free one.
+            dir: keeps data and logs, and is used again by a later broker; None is a temporary one.
+            properties: Kafka's broker settings; they win over the ones chosen here.
+        """
+        self._wanted_port = port
+        self._wanted_dir = Path(dir).resolve() if dir is not None else None
+        self._properties = {key: str(value) for key, value in (properties or {}).items()}
+        self._ports: Ports | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._node: Node | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given, `127.0.0.1:<port>`."""
+        return f"{LOOPBACK}:{self._started_ports().client}"
+
+    @property
+    def internal_servers(self) -> str:
+        """A listener that stays plain text whatever `properties` made of the clients' one."""
+        return f"{LOOPBACK}:{self._started_ports().internal}"
+
+    @property
+    def port(self) -> int:
+        return self._started_ports().client
+
+    @property
+    def pid(self) -> int:
+        """The JVM's process id."""
+        return self._running_node().process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._node is not None and self._node.process.exit_code is None
+
+    @property
+    def directory(self) -> Path:
+        """Data, settings and logs."""
+        if self._wanted_dir is not None:
+            return self._wanted_dir
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="fencepost-kafka-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
+
+    @property
+    def log(self) -> Path:
+        """Everything the broker logs."""
+        return NodeDirectory(self.directory).log
+
+    def start(self) -> None:
+        """Start it and return when it is ready; does nothing while it runs.
+
+        Raises:
+            EmbeddedKafkaError: no Java, no jars, a port in use, or Kafka refused its settings.
+        """
+        if self.is_running:
+            return
+        try:
+            self._node = self._start_node()
+        except BaseException:
+            if self._ports is None:
+                self._remove_temporary()
+            raise
+
+    def stop(self) -> None:
+        """Stop it gracefully (killed after 15 s) and delete data in a temporary directory."""
+        self._end_node()
+        self._remove_temporary()
+
+    def kill(self) -> None:
+        """SIGKILL it; the data stay, for the next `start`."""
+        if self._node is not None:
+            self._node.process.kill()
+        self._node = None
+
+    def restart(self) -> None:
+        """Stop it gracefully and start it again on the same port with the same data."""
+        self._end_node()
+        self.start()
+
+    def last_lines(self) -> str:
+        """The end of what the broker printed, for an error message."""
+        return self._node.last_lines() if self._node is not None else ""
+
+    def _start_node(self) -> Node:
+        java = find_java()
+        home = ensure_home(java)
+        options = archive_options(java, home)
+        directory = NodeDirectory(self.directory)
+        for attempts_left in reversed(range(_PORT_ATTEMPTS)):
+            # A restart keeps its ports; a first start that lost one to somebody else tries others.
+            ports = self._ports or choose_ports(self._wanted_port)
+            try:
+                node = Node(
+                    java,
+                    home,
+                    directory,
+                    ports,
+                    self._properties,
+                    jvm_options=options,
+                    is_temporary=self._temporary is not None,
+                )
+            except PortInUseError:
+                if not attempts_left or self._ports is not None:
+                    raise
+            else:
+                self._ports = ports
+                return node
+        raise AssertionError("unreachable")
+
+    def _end_node(self) -> None:
+        if self._node is not None:
+            self._node.process.terminate(_STOP_TIMEOUT_S)
+        self._node = None
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        self._temporary = None
+
+    def _started_ports(self) -> Ports:
+        if self._ports is None:
+            raise EmbeddedKafkaError("Kafka has not been started: call start(), or use it in a with statement")
+        return self._ports
+
+    def _running_node(self) -> Node:
+        if self._node is None:
+            raise EmbeddedKafkaError("Kafka is not running: call start(), or use it in a with statement")
+        return self._node

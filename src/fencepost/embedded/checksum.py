@@ -1,0 +1,61 @@
+"""The committed SHA-256 list and the check of a directory of jars against it."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from fencepost.embedded.error import JarError
+
+
+def committed() -> dict[str, str]:
+    """SHA-256 by file name, from `jars.sha256` (the format of `sha256sum`)."""
+    text = files("fencepost.embedded").joinpath("jars.sha256").read_text(encoding="ascii")
+    lines = (line.split(maxsplit=1) for line in text.splitlines() if line.strip())
+    return {name: digest for digest, name in lines}
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(directory: Path, expected: Mapping[str, str]) -> None:
+    """Check that `directory` holds exactly the expected jars.
+
+    Raises:
+        JarError: a jar is missing, is not in the list, or has other contents; names each.
+    """
+    present = {path.name: path for path in directory.glob("*.jar")}
+    problems = [f"{name} is missing" for name in sorted(expected.keys() - present.keys())]
+    problems += [f"{name} is not in the list" for name in sorted(present.keys() - expected.keys())]
+    for name in sorted(expected.keys() & present.keys()):
+        found = sha256(present[name])
+        if found != expected[name]:
+            problems.append(f"{name} has SHA-256 {found}, expected {expected[name]}")
+    if problems:
+        raise JarError("refusing to run Kafka, its jars are not the listed ones: " + "; ".join(problems))
+
+
+class Manifest:
+    """Sizes and times of files that were verified once, so that later starts need not hash 44 MB."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, jars: Iterable[Path]) -> None:
+        self._path.write_text(json.dumps({jar.name: _stamp(jar) for jar in jars}, indent=1))
+
+    def matches(self, jars: Iterable[Path]) -> bool:
+        """Whether exactly these files are as they were when the manifest was written."""
+        try:
+            recorded = json.loads(self._path.read_text())
+            return bool({jar.name: _stamp(jar) for jar in jars} == recorded)
+        except (OSError, ValueError):
+            return False
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,118 @@
+"""The process between us and the broker: when we are gone, so is the broker.
+
+Run as a script by `GuardedProcess`, with nothing imported that is not needed (it stays for as long as the
+broker does). Its standard input is a pipe that only the parent holds: a letter on it is an order, its end
+means that the parent died, however it died. A copy of the pipe in a forked child of the parent would hide
+that, so the parent's id is looked at too. On Linux the kernel kills the broker should the guard itself die.
+
+usage: guard.py PARENT_PID DIRECTORY_TO_REMOVE_WITH_THE_PARENT COMMAND...
+"""
+
+import os
+import select
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STOP = b"T"
+KILL = b"K"
+_PARENT_CHECK_S = 1.0
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command, print its process id, obey the pipe; the result is the command's exit code."""
+    parent, directory, command = int(arguments[0]), arguments[1], arguments[2:]
+    wakeup = _wake_on_signals()
+    child = _spawn(command)
+    os.write(1, b"%d\n" % child)
+    os.close(1)
+    is_orphan = _watch(child, parent, wakeup)
+    status = os.waitpid(child, 0)[1]
+    if is_orphan and directory:
+        _remove(directory)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _wake_on_signals() -> int:
+    """A pipe that gets the number of each SIGCHLD and SIGTERM; nothing else may end the guard early."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return reader
+
+
+def _spawn(command: list[str]) -> int:
+    prctl = _prctl()
+    guard = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == guard:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(2, 1)
+            os.execv(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def _prctl() -> "Callable[..., int] | None":
+    """Linux's prctl; None elsewhere. Looked up before the fork, where importing is safe."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl: Callable[..., int] = ctypes.CDLL(None).prctl
+    return prctl
+
+
+def _watch(child: int, parent: int, wakeup: int) -> bool:
+    """Return when the child has ended or was killed; True when the parent is gone."""
+    while True:
+        readable, _, _ = select.select([0, wakeup], [], [], _PARENT_CHECK_S)
+        if os.getppid() != parent:
+            os.kill(child, signal.SIGKILL)
+            return True
+        if wakeup in readable:
+            numbers = os.read(wakeup, 64)
+            if signal.SIGTERM in numbers:
+                os.kill(child, signal.SIGTERM)
+            if signal.SIGCHLD in numbers and _has_ended(child):
+                return False
+        if 0 in readable:
+            orders = os.read(0, 64)
+            if not orders:
+                os.kill(child, signal.SIGKILL)
+                return True
+            os.kill(child, signal.SIGKILL if KILL in orders else signal.SIGTERM)
+
+
+def _has_ended(child: int) -> bool:
+    """Without reaping it: until the guard exits, the child's id belongs to nobody else."""
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PID, child, flags) is not None
+
+
+def _remove(directory: str) -> None:
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

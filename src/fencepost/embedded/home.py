@@ -1,0 +1,123 @@
+"""The jars of Kafka on this machine: fetched once per user, verified, ready to be run.
+
+Steps of a first use: 1. lock, so that two processes do not both fetch; 2. download into a directory beside
+the final one; 3. verify it against the committed list; 4. prepare what every data directory starts with;
+5. rename. A process that dies on the way leaves nothing that a later one would take for complete.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.embedded import checksum, ivy, layout
+from fencepost.embedded.error import JarError
+from fencepost.embedded.java import Java
+
+KAFKA_VERSION = "4.3.1"
+_COORDINATES = ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION)
+
+
+@dataclass(frozen=True)
+class KafkaHome:
+    """A complete directory: `lib` (Kafka's jars), `logging` (SLF4J's way to log4j) and a bootstrap snapshot."""
+
+    directory: Path
+
+    @property
+    def jars(self) -> list[Path]:
+        return sorted((self.directory / "lib").glob("*.jar"))
+
+    @property
+    def logging_jars(self) -> list[Path]:
+        return sorted((self.directory / "logging").glob("*.jar"))
+
+    @property
+    def classpath(self) -> str:
+        """In one fixed order, as a class archive requires; our SLF4J goes before the jars' older one."""
+        return os.pathsep.join(str(jar) for jar in (*self.logging_jars, *self.jars))
+
+    @property
+    def bootstrap_snapshot(self) -> Path:
+        """The feature levels a new cluster begins with, as Kafka's own storage tool wrote them."""
+        return self.directory / layout.BOOTSTRAP_SNAPSHOT
+
+    @property
+    def manifest(self) -> checksum.Manifest:
+        return checksum.Manifest(self.directory / "manifest.json")
+
+    def is_as_verified(self) -> bool:
+        return self.manifest.matches([*self.logging_jars, *self.jars]) and self.bootstrap_snapshot.exists()
+
+
+def default_cache() -> Path:
+    """`$XDG_CACHE_HOME/fencepost`, by default `~/.cache/fencepost`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fencepost"
+
+
+def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
+    """Kafka's jars, fetched if this user has none yet.
+
+    Raises:
+        JarError: they could not be fetched, or differ from the committed list; nothing was kept of a download.
+    """
+    cache = cache or default_cache()
+    home = KafkaHome(cache / f"kafka-{KAFKA_VERSION}")
+    if home.is_as_verified():
+        return home
+    with locked(cache / f"kafka-{KAFKA_VERSION}.lock"):  # 1
+        if not home.is_as_verified():
+            _reverify(home) if home.directory.exists() else _install(java, home)
+    return home
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock between processes; it goes with the process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install(java: Java, home: KafkaHome) -> None:
+    expected = checksum.committed()
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
+        fresh = KafkaHome(Path(temporary, "home"))
+        ivy.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2
+        _verify_download(fresh.directory / "lib", expected)  # 3
+        _copy_logging_jars(fresh.directory / "logging")
+        layout.write_bootstrap_snapshot(java, fresh.classpath, fresh.bootstrap_snapshot)  # 4
+        fresh.manifest.write([*fresh.logging_jars, *fresh.jars])
+        fresh.directory.rename(home.directory)  # 5
+
+
+def _verify_download(lib: Path, expected: Mapping[str, str]) -> None:
+    try:
+        checksum.verify(lib, expected)
+    except JarError as error:
+        raise JarError(f"{error}. If Ivy's cache is damaged, delete ~/.ivy2/cache and try again") from None
+
+
+def _reverify(home: KafkaHome) -> None:
+    """The files changed since they were verified (a copy, a restore, damage): look at every byte again."""
+    try:
+        checksum.verify(home.directory / "lib", checksum.committed())
+        if not home.logging_jars or not home.bootstrap_snapshot.exists():
+            raise JarError("the cached Kafka is incomplete")
+    except JarError as error:
+        raise JarError(f"{error}. Delete {home.directory} to have it fetched again") from None
+    home.manifest.write([*home.logging_jars, *home.jars])
+
+
+def _copy_logging_jars(directory: Path) -> None:
+    """Kafka's coordinates name no SLF4J backend; PySpark ships one for the same log4j version."""
+    directory.mkdir()
+    for pattern in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar"):
+        for jar in ivy.pyspark_jars().glob(pattern):
+            shutil.copy2(jar, directory)

@@ -1,0 +1,196 @@
+"""What a node's directory holds: its settings, its logging, and a formatted data directory.
+
+Formatting is done without a second JVM: `meta.properties` is four lines, and the snapshot of feature levels
+is the same for every new cluster, so Kafka's storage tool writes it once per installation.
+"""
+
+import base64
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.embedded.error import JarError
+from fencepost.embedded.java import Java
+
+LOOPBACK = "127.0.0.1"
+BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+NODE_ID = 1
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a node listens: for clients, for itself, and as controller."""
+
+    client: int
+    internal: int
+    controller: int
+
+
+@dataclass(frozen=True)
+class NodeDirectory:
+    """The files of one node."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "server.properties"
+
+    @property
+    def logging(self) -> Path:
+        return self.path / "log4j2.properties"
+
+    @property
+    def log(self) -> Path:
+        """Everything the broker logs."""
+        return self.path / "kafka.log"
+
+    @property
+    def console(self) -> Path:
+        """Errors and the line that says it is ready, of the latest start only."""
+        return self.path / "console.log"
+
+    def prepare(self, snapshot: Path, settings: Mapping[str, str]) -> None:
+        """Write the settings, and format the data directory unless it is."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.settings.write_text(render(settings))
+        self.logging.write_text(LOGGING)
+        metadata = self.data / "meta.properties"
+        if not metadata.exists():
+            shutil.copyfile(snapshot, self.data / BOOTSTRAP_SNAPSHOT)
+            metadata.write_text(render(_identity()))
+
+
+def server_settings(data: Path, ports: Ports, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a single small node; `overrides` win.
+
+    Clients come in by the listener CLIENT; the node talks to itself by INTERNAL, so that a test may give
+    CLIENT another protocol (`listener.security.protocol.map`) and leave the rest as it is.
+    """
+    client, internal = f"CLIENT://{LOOPBACK}:{ports.client}", f"INTERNAL://{LOOPBACK}:{ports.internal}"
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": str(NODE_ID),
+        "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{ports.controller}",
+        "listeners": f"{client},{internal},CONTROLLER://{LOOPBACK}:{ports.controller}",
+        "advertised.listeners": f"{client},{internal}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.name.internal.num.network.threads": "1",
+        "log.dirs": str(data),
+        **_SMALL,
+    }
+    return settings | dict(overrides)
+
+
+_SMALL = {
+    "default.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.threads": "1",
+    "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+    "background.threads": "4",
+    # A broker that was killed is let in again only when its predecessor's session is over: 9 s by default.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+# The console gets what a person who waits must see; the file gets the rest.
+LOGGING = """\
+status = error
+shutdownHook = disable
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = ${sys:fencepost.log}
+appender.file.filePattern = ${sys:fencepost.log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{ISO8601} %-5p %m (%c)%n
+appender.file.policy.type = SizeBasedTriggeringPolicy
+appender.file.policy.size = 20MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %-5p %m%n%ex{short}
+rootLogger.level = INFO
+rootLogger.appenderRef.file.ref = file
+rootLogger.appenderRef.console.ref = console
+rootLogger.appenderRef.console.level = ERROR
+logger.ready.name = kafka.server.KafkaRaftServer
+logger.ready.level = INFO
+logger.ready.appenderRef.console.ref = console
+logger.ready.appenderRef.file.ref = file
+logger.ready.additivity = false
+"""
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """Java's properties format."""
+    return "".join(f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in properties.items())
+
+
+def _escape(text: str, *, key: bool = False) -> str:
+    for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\f", "\\f")):
+        text = text.replace(plain, escaped)
+    if key:
+        text = "".join("\\" + char if char in " =:#!" else char for char in text)
+    elif text.startswith(" "):
+        text = "\\" + text
+    units = (text[i] for i in range(len(text)))
+    return "".join(char if char.isascii() else _unicode_escape(char) for char in units)
+
+
+def _unicode_escape(char: str) -> str:
+    raw = char.encode("utf-16-be")
+    return "".join(f"\\u{raw[i] << 8 | raw[i + 1]:04x}" for i in range(0, len(raw), 2))
+
+
+def _identity() -> dict[str, str]:
+    return {
+        "version": "1",
+        "cluster.id": _kafka_uuid(),
+        "node.id": str(NODE_ID),
+        "directory.id": _kafka_uuid(),
+    }
+
+
+def _kafka_uuid() -> str:
+    """A random UUID in Kafka's spelling; a leading dash would look like an option to its tools."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
+
+
+def write_bootstrap_snapshot(java: Java, classpath: str, target: Path) -> None:
+    """Have Kafka's storage tool format a scratch directory, and keep the snapshot it writes.
+
+    Raises:
+        JarError: the tool failed; carries what it said.
+    """
+    with tempfile.TemporaryDirectory(prefix="fencepost-format-") as scratch:
+        node = NodeDirectory(Path(scratch))
+        node.settings.write_text(render(server_settings(node.data, Ports(1, 2, 3), {})))
+        arguments = ["format", "-t", _kafka_uuid(), "-c", str(node.settings)]
+        command = [str(java.path), "-cp", classpath, "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise JarError(f"Kafka's storage tool failed: {done.stderr.strip() or done.stdout.strip()}")
+        shutil.copyfile(node.data / BOOTSTRAP_SNAPSHOT, target)

@@ -1,0 +1,77 @@
+"""One run of a Kafka node: from written settings to a ready broker, and its end."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fencepost.embedded.error import BrokerStartError, PortInUseError
+from fencepost.embedded.home import KafkaHome
+from fencepost.embedded.java import Java
+from fencepost.embedded.layout import NodeDirectory, Ports, server_settings
+from fencepost.embedded.process import GuardedProcess
+
+# Logged when every listener accepts requests and the controller has let the broker in.
+_READY = "Kafka Server started"
+_POLL_S = 0.02
+_SHOWN_LINES = 20
+_JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true")
+
+
+class Node:
+    """A broker that is running and ready when the constructor returns."""
+
+    def __init__(
+        self,
+        java: Java,
+        home: KafkaHome,
+        directory: NodeDirectory,
+        ports: Ports,
+        properties: Mapping[str, str],
+        *,
+        jvm_options: Sequence[str] = (),
+        start_timeout_s: float = 60.0,
+        is_temporary: bool = False,
+    ) -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            PortInUseError: one of the ports was taken by another process.
+            BrokerStartError: it ended, or was not ready in time (and is gone); carries what it printed.
+        """
+        directory.prepare(home.bootstrap_snapshot, server_settings(directory.data, ports, properties))
+        logging = (f"-Dlog4j2.configurationFile={directory.logging}", f"-Dfencepost.log={directory.log}")
+        options = (*_JVM, *jvm_options, *logging)
+        command = [str(java.path), *options, "-cp", home.classpath, "kafka.Kafka", str(directory.settings)]
+        self._directory = directory
+        remove_with_us = directory.path if is_temporary else None
+        self.process = GuardedProcess(command, directory.console, remove_with_us)
+        try:
+            self._await_ready(start_timeout_s)
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def last_lines(self) -> str:
+        """The end of what the broker printed: errors, and why a JVM did not start."""
+        return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
+
+    def _await_ready(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while _READY not in _read(self._directory.console):
+            if self.process.exit_code is not None:
+                raise self._failure(f"Kafka ended with code {self.process.exit_code} before it was ready")
+            if time.monotonic() > deadline:
+                raise self._failure(f"Kafka was not ready within {timeout_s:g} s")
+            time.sleep(_POLL_S)
+
+    def _failure(self, what: str) -> BrokerStartError:
+        printed = self.last_lines()
+        kind = PortInUseError if "Address already in use" in printed else BrokerStartError
+        return kind(f"{what}; see {self._directory.log}. It printed:\n{printed}")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,29 @@
+"""Fixtures of every test. A broker is started only for a test that asks for one."""
+
+import itertools
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+
+_numbers = itertools.count(1)
+
+# Only what lets a test see a member expire within seconds; everything else is as users have it.
+_BROKER_PROPERTIES = {"group.min.session.timeout.ms": "1000"}
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """One real broker for the session (each xdist process has its own)."""
+    with EmbeddedKafka(properties=_BROKER_PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test uses; the topic is not created."""
+    words = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
+    return f"{words}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
