@@ -1,0 +1,247 @@
+"""A producer that knows what happened to it: strikes, failed deliveries, and forks.
+
+librdkafka resends transactional requests by itself and says so nowhere but in its log. `ProducerClient` reads that
+log: a line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5).
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from fencepost.kafka.fork import ForkGuard
+
+log = logging.getLogger(__name__)
+
+# In these states of a connection no transactional request can have been sent on it.
+_BEFORE_REQUESTS = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT|SSL_HANDSHAKE|AUTH\w*|APIVERSION_QUERY)\b")
+
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_MEMBERSHIP = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+}
+_REFUSED_RECORD = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._INVALID_ARG,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.INVALID_TIMESTAMP,
+}
+
+
+class Failure(Enum):
+    """What an error of the client means to whoever called it."""
+
+    FENCED = auto()
+    MEMBERSHIP = auto()
+    DENIED = auto()
+    REFUSED_RECORD = auto()
+    PASSING = auto()
+    FATAL = auto()
+
+
+class ProducerError(Exception):
+    """An error of the client, classified. The text is the client's."""
+
+    def __init__(self, failure: Failure, text: str) -> None:
+        super().__init__(text)
+        self.failure = failure
+
+
+def classify(error: KafkaError) -> Failure:
+    """Return what a KafkaError means."""
+    code = error.code()
+    for codes, failure in (
+        (_FENCED, Failure.FENCED),
+        (_MEMBERSHIP, Failure.MEMBERSHIP),
+        (_DENIED, Failure.DENIED),
+        (_REFUSED_RECORD, Failure.REFUSED_RECORD),
+    ):
+        if code in codes:
+            return failure
+    return Failure.FATAL if error.fatal() else Failure.PASSING
+
+
+def producer_error(error: BaseException) -> ProducerError:
+    """Wrap what the client raised; a SystemError has the Kafka error as its cause."""
+    if isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
+        return ProducerError(classify(error.args[0]), f"{error.args[0].name()}: {error.args[0].str()}")
+    return ProducerError(Failure.FATAL, str(error))
+
+
+class StrikeLog(logging.Handler):
+    """Receives librdkafka's log lines and counts the strikes among them (E5)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.strikes = 0
+        self.last_strike: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if self._is_strike(line):
+            self.strikes += 1
+            self.last_strike = line
+        log.debug("librdkafka: %s", line)
+
+    @staticmethod
+    def _is_strike(line: str) -> bool:
+        if line.startswith("REQTMOUT"):
+            return True
+        return line.startswith("FAIL") and _BEFORE_REQUESTS.search(line) is None
+
+
+DeliveryCallback = Callable[[Any, Any], None]
+
+
+class ProducerClient:
+    """One librdkafka producer. Not thread-safe beyond what librdkafka is; bound to the process that made it (E8)."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        """`conf` holds librdkafka's names. Raises ProducerError where librdkafka refuses it."""
+        self._fork = ForkGuard()
+        self._strikes = StrikeLog()
+        logger = logging.Logger("librdkafka")
+        logger.addHandler(self._strikes)
+        self.failed_delivery: ProducerError | None = None
+        try:
+            self._producer = Producer({**conf, "on_delivery": self._delivered}, logger=logger)
+        except KafkaException as error:
+            raise producer_error(error) from None
+
+    @property
+    def strikes(self) -> int:
+        """How many strikes the log has told of so far; serves the log first."""
+        self.serve(0)
+        return self._strikes.strikes
+
+    @property
+    def last_strike(self) -> str | None:
+        return self._strikes.last_strike
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None and self.failed_delivery is None:
+            self.failed_delivery = ProducerError(
+                classify(error), f"{error.name()}: {error.str()} (record for topic {message.topic()})"
+            )
+
+    def serve(self, timeout_s: float) -> None:
+        """Serve callbacks and log lines; a fatal error surfaces at the next real call."""
+        self._fork.check("a producer")
+        try:
+            self._producer.poll(timeout_s)
+        except (KafkaException, SystemError) as error:
+            log.debug("poll: %s", error)
+
+    def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        """Enqueue one record, waiting while the queue is full. Raises ProducerError."""
+        self._fork.check("a producer")
+        while True:
+            try:
+                self._producer.produce(topic, value, **fields)
+                return
+            except BufferError:
+                self._make_room()
+            except KafkaException as error:
+                raise producer_error(error) from None
+
+    def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        """Enqueue values without keys, in order. Raises ProducerError."""
+        self._fork.check("a producer")
+        produce = self._producer.produce
+        done = 0
+        while True:
+            try:
+                for value in values if done == 0 else values[done:]:
+                    produce(topic, value)
+                    done += 1
+                return
+            except BufferError:
+                self._make_room()
+            except KafkaException as error:
+                raise producer_error(error) from None
+
+    def _make_room(self) -> None:
+        self.serve(0.05)
+        if self.failed_delivery is not None:
+            raise self.failed_delivery
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""
+        self._fork.check("a producer")
+        try:
+            left = self._producer.flush(timeout_s)
+        except (KafkaException, SystemError) as error:
+            raise producer_error(error) from None
+        if self.failed_delivery is not None:
+            raise self.failed_delivery
+        if left:
+            raise ProducerError(Failure.PASSING, f"{left} records were not acknowledged within {timeout_s:g} s")
+
+    def init_transactions(self, timeout_s: float) -> None:
+        """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over."""
+        self._fork.check("a producer")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._producer.init_transactions(max(0.1, deadline - time.monotonic()))
+                return
+            except KafkaException as error:
+                wrapped = producer_error(error)
+                if not error.args[0].retriable() or time.monotonic() >= deadline:
+                    raise wrapped from None
+
+    def begin(self) -> None:
+        self._fork.check("a producer")
+        self._call(self._producer.begin_transaction)
+
+    def send_offsets(self, offsets: Sequence[Any], group_metadata: Any, timeout_s: float) -> None:
+        """Add consumer-group offsets to the transaction (KIP-447)."""
+        self._fork.check("a producer")
+        self._call(self._producer.send_offsets_to_transaction, list(offsets), group_metadata, timeout_s)
+
+    def commit(self, timeout_s: float) -> None:
+        self._fork.check("a producer")
+        self._call(self._producer.commit_transaction, timeout_s)
+
+    def abort(self, timeout_s: float) -> None:
+        self._fork.check("a producer")
+        self._call(self._producer.abort_transaction, timeout_s)
+
+    def drop(self) -> None:
+        """Let go of the client without flushing, committing or aborting anything (E6)."""
+        self._fork.check("a producer")
+        try:
+            self._producer.purge(blocking=False)
+        except KafkaException:
+            pass
+        del self._producer
+
+    @staticmethod
+    def _call(function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except (KafkaException, SystemError) as error:
+            raise producer_error(error) from None

@@ -1,0 +1,26 @@
+"""The only code that writes data records transactionally. Keeps E1, E5, E6 and E8.
+
+Core types: `TransactionalWriter`, its `WriterState` with one table of legal moves, and the errors that tell the
+caller what to do.
+"""
+
+from fencepost.transaction.errors import (
+    CommitUnknownError,
+    ProduceError,
+    StaleMemberError,
+    WriterFencedError,
+    WriterOpenError,
+)
+from fencepost.transaction.state import WriterState
+from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts
+
+__all__ = [
+    "CommitUnknownError",
+    "ProduceError",
+    "StaleMemberError",
+    "TransactionalWriter",
+    "WriterFencedError",
+    "WriterOpenError",
+    "WriterState",
+    "WriterTimeouts",
+]

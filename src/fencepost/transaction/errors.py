@@ -1,0 +1,40 @@
+"""What can go wrong in a transaction, by what the caller must do."""
+
+from fencepost.api import ConnectError, FatalError, FencedError
+
+
+class WriterFencedError(FencedError):
+    """A newer producer holds the transactional id. Close; ask for admission; still current: start again."""
+
+
+class StaleMemberError(FencedError):
+    """The group refused the generation (E4, KIP-447). The transaction was aborted; join again before deciding."""
+
+
+class WriterOpenError(FatalError):
+    """The transactional producer could not be initialised.
+
+    `is_passing` tells a broker that cannot be reached (try again) from a refusal (an administrator has to act).
+    """
+
+    def __init__(self, message: str, *, is_passing: bool) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
+
+
+class ProduceError(FatalError):
+    """Records could not be written; the transaction is certain not to be committed. Abort, or close the writer.
+
+    `is_refused` says that the same record would be refused again (its size, its topic, authorisation).
+    """
+
+    def __init__(self, message: str, *, is_refused: bool) -> None:
+        super().__init__(message)
+        self.is_refused = is_refused
+
+
+class CommitUnknownError(ConnectError):
+    """The commit ended in an error, so nobody knows whether it happened (E6).
+
+    Close the writer; open a new one, be admitted, and read the committed position to learn what happened.
+    """

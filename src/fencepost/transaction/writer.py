@@ -1,0 +1,206 @@
+"""`TransactionalWriter`: one transactional id, one producer, one transaction after another."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.transaction.errors import (
+    CommitUnknownError,
+    ProduceError,
+    StaleMemberError,
+    WriterFencedError,
+    WriterOpenError,
+)
+from fencepost.transaction.state import IllegalMoveError, WriterState, move
+
+log = logging.getLogger(__name__)
+
+_OPEN_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class WriterTimeouts:
+    """How long each step may take, in seconds. `commit_s` stays below the client's `socket.timeout.ms`."""
+
+    open_s: float = 60.0
+    flush_s: float = 60.0
+    commit_s: float = 50.0
+    abort_s: float = 10.0
+
+
+class TransactionalWriter:
+    """Writes records and the offsets that cover them, together or not at all (E1).
+
+    Used by one thread. A writer is good for many transactions until it is struck (E5), fenced or in the unknown
+    (E6); then `close` it and open another with the same id, which must be *admitted* (DESIGN 2, step 6) before it
+    sends anything. Nothing survives a crash but what was committed; the next `open` of the id ends the rest.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], transactional_id: str, timeouts: WriterTimeouts | None = None) -> None:
+        """`conf` holds librdkafka's names. Nothing is sent before `open`."""
+        self.transactional_id = transactional_id
+        self.state = WriterState.NEW
+        self._timeouts = timeouts or WriterTimeouts()
+        self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
+        self._client = ProducerClient(self._conf)
+        self._strikes_at_open = 0
+
+    @property
+    def is_struck(self) -> bool:
+        """True when the writer must be replaced before the next transaction (E5); ask at every boundary."""
+        if self.state is WriterState.OPEN and self._client.strikes > self._strikes_at_open:
+            self._move(WriterState.STRUCK)
+        return self.state is WriterState.STRUCK
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self.state is WriterState.IN_TRANSACTION
+
+    @property
+    def last_strike(self) -> str | None:
+        """The log line that told of the last strike."""
+        return self._client.last_strike
+
+    def open(self, timeout_s: float | None = None) -> None:
+        """Take the transactional id: fences its holder, ends its transaction.
+
+        Raises:
+            WriterFencedError: somebody newer took the id at the same moment.
+            WriterOpenError: the broker cannot be reached in time, or refuses.
+        """
+        for attempt in range(_OPEN_ATTEMPTS):
+            self._initialise(timeout_s if timeout_s is not None else self._timeouts.open_s)
+            # A strike up to here cannot tear a transaction (nothing was begun), but librdkafka suppresses repeated
+            # log lines, so that a handle which has told of one is not trusted to tell of the next.
+            self._strikes_at_open = self._client.strikes
+            if self._strikes_at_open == 0 or attempt == _OPEN_ATTEMPTS - 1:
+                break
+            self._client.drop()
+            self._client = ProducerClient(self._conf)
+        self._move(WriterState.OPEN)
+
+    def _initialise(self, timeout_s: float) -> None:
+        try:
+            self._client.init_transactions(timeout_s)
+        except ProducerError as error:
+            if error.failure is Failure.FENCED:
+                self._move(WriterState.FENCED)
+                raise WriterFencedError(f"transactional id {self.transactional_id}: {error}") from None
+            raise WriterOpenError(
+                f"cannot initialise transactional id {self.transactional_id}: {error}",
+                is_passing=error.failure is Failure.PASSING,
+            ) from None
+
+    def send(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        """Write one record in the transaction, beginning one if none is open.
+
+        `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), on_delivery(error, message).
+        Raises ProduceError.
+        """
+        self._ensure_begun()
+        try:
+            self._client.produce(topic, value, **{k: v for k, v in fields.items() if v is not None})
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        """Write values without keys, in order. Raises ProduceError."""
+        self._ensure_begun()
+        try:
+            self._client.produce_column(topic, values)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    def flush(self) -> None:
+        """Wait until all records sent so far are in the log. Raises ProduceError or WriterFencedError."""
+        try:
+            self._client.flush(self._timeouts.flush_s)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    def commit(
+        self,
+        offset_records: Iterable[tuple[bytes, bytes | None]] = (),
+        *,
+        offsets_topic: str | None = None,
+        group_offsets: Sequence[Any] = (),
+        group_metadata: Any = None,
+    ) -> None:
+        """Commit the records sent, together with the source offsets (records of `offsets_topic`) that cover them.
+
+        `group_offsets` with `group_metadata` make the coordinator refuse a stale member (E4). Afterwards the writer
+        is open, or struck: its transaction is committed, but it must be replaced.
+
+        Raises:
+            ProduceError, WriterFencedError, StaleMemberError: certainly not committed.
+            CommitUnknownError: see there (E6).
+        """
+        self._ensure_begun()
+        try:
+            for key, value in offset_records:
+                self._client.produce(str(offsets_topic), value, key=key)  # E1: same producer, same transaction
+            self._client.flush(self._timeouts.flush_s)
+            if group_metadata is not None:
+                self._client.send_offsets(group_offsets, group_metadata, self._timeouts.commit_s)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+        try:
+            self._client.commit(self._timeouts.commit_s)
+        except ProducerError as error:
+            self._move(WriterState.UNKNOWN)  # E6
+            raise CommitUnknownError(
+                f"the outcome of a commit of transactional id {self.transactional_id} is unknown: {error}"
+            ) from None
+        self._end()
+
+    def abort(self) -> None:
+        """Abort the open transaction, if there is one. Leaves the writer open, or struck when in doubt."""
+        if self.state is not WriterState.IN_TRANSACTION:
+            return
+        try:
+            self._client.abort(self._timeouts.abort_s)
+        except ProducerError as error:
+            log.info("abort of %s failed (%s); the next holder of the id ends it", self.transactional_id, error)
+            self._move(WriterState.FENCED if error.failure is Failure.FENCED else WriterState.STRUCK)
+            return
+        self._client.failed_delivery = None
+        self._end()
+
+    def close(self) -> None:
+        """Let go of the producer at once; an open transaction is left for the next holder of the id to end."""
+        if self.state is WriterState.CLOSED:
+            return
+        self._move(WriterState.CLOSED)
+        self._client.drop()
+
+    def _ensure_begun(self) -> None:
+        if self.state is WriterState.IN_TRANSACTION:
+            return
+        if self.state is not WriterState.OPEN:
+            raise IllegalMoveError(f"a transactional writer that is '{self.state.value}' cannot begin a transaction")
+        try:
+            self._client.begin()
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+        self._move(WriterState.IN_TRANSACTION)
+
+    def _end(self) -> None:
+        struck = self._client.strikes > self._strikes_at_open  # E5
+        if struck:
+            log.info("transactional id %s is struck: %s", self.transactional_id, self._client.last_strike)
+        self._move(WriterState.STRUCK if struck else WriterState.OPEN)
+
+    def _produce_error(self, error: ProducerError) -> Exception:
+        if error.failure is Failure.FENCED:
+            if self.state is not WriterState.FENCED:
+                self._move(WriterState.FENCED)
+            return WriterFencedError(f"transactional id {self.transactional_id}: {error}")
+        if error.failure is Failure.MEMBERSHIP:
+            self.abort()
+            return StaleMemberError(f"transactional id {self.transactional_id}: {error}")
+        return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
+
+    def _move(self, target: WriterState) -> None:
+        self.state = move(self.state, target)
