@@ -1,0 +1,62 @@
+"""The access log: a line per request in extended NCSA form, with the latency in milliseconds at its end."""
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+access = logging.getLogger("fencepost.rest.access")
+
+
+class AccessLog:
+    """Logs each answered request to `fencepost.rest.access` at INFO."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not access.isEnabledFor(logging.INFO):
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status, sent_bytes = 500, 0
+
+        async def count(message: Message) -> None:
+            nonlocal status, sent_bytes
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                sent_bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, count)
+        finally:
+            latency_ms = round((time.perf_counter() - began) * 1000)
+            access.info("%s", _line(scope, datetime.now(UTC), status, sent_bytes, latency_ms))
+
+
+def _line(scope: Scope, at: datetime, status: int, sent_bytes: int, latency_ms: int) -> str:
+    client = scope.get("client")
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    return (
+        f"{client[0] if client else '-'} - - [{at:%d/%b/%Y:%H:%M:%S %z}] "
+        f'"{scope["method"]} {_target(scope)} HTTP/{scope.get("http_version", "1.1")}" {status} {sent_bytes} '
+        f'"{_quoted(headers, b"referer")}" "{_quoted(headers, b"user-agent")}" {latency_ms}'
+    )
+
+
+def _target(scope: Scope) -> str:
+    path: str = scope.get("raw_path", b"").decode("latin-1") or scope["path"]
+    query = scope.get("query_string", b"").decode("latin-1")
+    return _escaped(f"{path}?{query}" if query else path)
+
+
+def _quoted(headers: Mapping[bytes, str], name: bytes) -> str:
+    return _escaped(headers.get(name, "-"))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,144 @@
+"""Request bodies: media type, size, JSON, and the coercions of Kafka Connect's JSON reader.
+
+Kafka Connect answers 500, not 400, to a body that cannot be mapped; clients test for the first words of the
+message ("Cannot deserialize value", "Cannot construct instance", "Unrecognized field").
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from fencepost.cluster.operations import BadRequestError, InitialState, OperationError
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+STRING_MAP = "Map<String,String>"
+
+# What Java's String.trim removes.
+_TRIMMED = "".join(map(chr, range(33)))
+
+
+class UnreadableBodyError(OperationError):
+    """The body is not JSON, or not of the shape that the request asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    name: str
+    config: dict[str, str | None]
+    initial_state: InitialState | None
+
+
+async def read_body(request: Request) -> bytes:
+    """The body; HTTPException 413 if it is too large, 415 if there is one that does not say it is JSON."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and media_type != "application/json":
+        raise HTTPException(415)
+    return bytes(body)
+
+
+async def read_string_map(request: Request, meaning: str) -> dict[str, str | None]:
+    """A JSON object of strings; `meaning` says in the error what the body should have held."""
+    return string_map(_present(parse_json(await read_body(request)), meaning))
+
+
+async def read_create_request(request: Request) -> CreateRequest:
+    value = _present(parse_json(await read_body(request)), '"name" and "config"')
+    fields = _object(value, "CreateConnectorRequest")
+    for key in fields:
+        if key not in ("name", "config", "initial_state"):
+            raise UnreadableBodyError(
+                f'Unrecognized field "{key}" (class CreateConnectorRequest), not marked as ignorable '
+                '(3 known properties: "name", "config", "initial_state")'
+            )
+    name = _string(fields.get("name"), 'CreateConnectorRequest["name"]')
+    config = _present(fields.get("config"), '"config"')
+    state = _string(fields.get("initial_state"), 'CreateConnectorRequest["initial_state"]')
+    return CreateRequest((name or "").strip(_TRIMMED), string_map(config), _initial_state(state))
+
+
+def parse_json(body: bytes) -> Any:
+    """The value in a body, None if it is empty; numbers stay the text that they were sent as."""
+    if not body.strip():
+        return None
+    try:
+        value = json.loads(body.decode(), parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no character
+    except (ValueError, RecursionError) as error:
+        text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UnreadableBodyError(f"Cannot deserialize value: the request body is not valid JSON ({text})") from None
+    return value
+
+
+def string_map(value: object, path: str = STRING_MAP) -> dict[str, str | None]:
+    """A config; numbers and booleans become strings, null stays (validation refuses it with the key's name)."""
+    return {key: _string(item, f'{path}["{key}"]') for key, item in _object(value, path).items()}
+
+
+def string_maps(value: object) -> list[dict[str, str | None]]:
+    if not isinstance(value, list):
+        _refuse(value, f"List<{STRING_MAP}>")
+    return [string_map(item) for item in value]
+
+
+def _initial_state(text: str | None) -> InitialState | None:
+    if text is None:
+        return None
+    try:
+        return InitialState(text.upper())
+    except ValueError:
+        raise UnreadableBodyError(
+            f"Cannot construct instance of `InitialState`, problem: no initial state '{text}'; "
+            "give RUNNING, PAUSED or STOPPED"
+        ) from None
+
+
+def _present(value: Any, meaning: str) -> Any:
+    if value is None:
+        raise BadRequestError(f"The request body lacks {meaning}; send it as JSON.")
+    return value
+
+
+def _object(value: object, wanted: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse(value, wanted)
+    return value
+
+
+def _string(value: object, path: str) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is not None and not isinstance(value, str):
+        _refuse(value, "String", f" (through reference chain: {path})")
+    return value
+
+
+def _refuse(value: object, wanted: str, where: str = "") -> NoReturn:
+    if isinstance(value, str) and wanted != "String":
+        raise UnreadableBodyError(
+            f"Cannot construct instance of `{wanted}`: a JSON object or array is expected, "
+            f"but the body holds a string or a number{where}"
+        )
+    kind, token = _KINDS.get(type(value), ("Null", "VALUE_NULL"))
+    raise UnreadableBodyError(
+        f"Cannot deserialize value of type `{wanted}` from {kind} value (token `JsonToken.{token}`){where}"
+    )
+
+
+_KINDS: dict[type, tuple[str, str]] = {
+    dict: ("Object", "START_OBJECT"),
+    list: ("Array", "START_ARRAY"),
+    bool: ("Boolean", "VALUE_BOOLEAN"),
+    str: ("String", "VALUE_STRING"),
+}
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")

@@ -1,0 +1,99 @@
+"""Failures as HTTP: one body shape for everything that goes wrong, whoever found it."""
+
+import logging
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fencepost.cluster.operations import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    NotReadyError,
+    OperationError,
+)
+from fencepost.rest.answer import json_answer
+
+log = logging.getLogger(__name__)
+
+_STATUS_OF: dict[type[OperationError], int] = {
+    BadRequestError: 400,
+    ForbiddenError: 403,
+    NotFoundError: 404,
+    AlreadyExistsError: 409,
+    ConflictError: 409,
+    NotReadyError: 503,
+    OperationError: 500,
+}
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(OperationError, _operation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _unfit_path)
+    app.add_middleware(UnexpectedErrors)
+
+
+def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
+    return json_answer({"error_code": status, "message": message}, status, headers)
+
+
+def status_of(error: OperationError) -> int:
+    """HTTP status of an error; a class that is not in the table has that of its nearest ancestor."""
+    return next(_STATUS_OF[cls] for cls in type(error).__mro__ if cls in _STATUS_OF)
+
+
+async def _operation_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, OperationError)
+    return error_answer(status_of(error), error.message)
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers) if error.headers else None
+    return error_answer(error.status_code, _framework_text(error.status_code), headers)
+
+
+async def _unfit_path(_: Request, __: Exception) -> Response:
+    # Only path parameters are declared with a type that a request can miss (a task id that is no number).
+    return error_answer(404, _framework_text(404))
+
+
+def _framework_text(status: int) -> str:
+    return f"HTTP {status} {HTTPStatus(status).phrase}"
+
+
+class UnexpectedErrors:
+    """Answers 500 for what nobody foresaw, and logs it.
+
+    The exception's own text stays in the log: it was not written for users and may quote a secret (E11).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal is_started
+            is_started = is_started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except ClientDisconnect:
+            log.debug("client left before its request was complete")
+        except Exception as error:
+            if is_started or scope["type"] != "http":
+                raise
+            log.exception("request %s %s failed", scope["method"], scope["path"])
+            text = f"Unexpected {type(error).__name__}; the log of this worker has the details."
+            await error_answer(500, text)(scope, receive, send)

@@ -1,0 +1,46 @@
+"""The way from async handlers to the worker's synchronous operations."""
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import anyio.to_thread
+from fastapi import Depends, Request
+
+from fencepost.cluster.operations import ConnectOperations, LocalOperations
+
+T = TypeVar("T")
+
+# A request may wait 90 s for a rebalance; there must be room for others meanwhile.
+WAITING_THREADS = 64
+# Health and metrics have threads of their own: they are asked for when all others are stuck.
+PROBE_THREADS = 4
+
+
+class Gateway:
+    """Runs operations for handlers: `local` ones on the spot, the others on threads."""
+
+    def __init__(self, operations: ConnectOperations) -> None:
+        self.local: LocalOperations = operations
+        self.operations = operations
+        self._waiting: anyio.CapacityLimiter | None = None
+        self._probes: anyio.CapacityLimiter | None = None
+
+    async def run(self, operation: Callable[[], T]) -> T:
+        """Runs an operation that may wait for the cluster."""
+        if self._waiting is None:
+            self._waiting = anyio.CapacityLimiter(WAITING_THREADS)
+        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._waiting)
+
+    async def probe(self, operation: Callable[[], T]) -> T:
+        """Runs an operation that must answer even if every other request is stuck."""
+        if self._probes is None:
+            self._probes = anyio.CapacityLimiter(PROBE_THREADS)
+        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._probes)
+
+
+async def _gateway(request: Request) -> Gateway:
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+Worker = Annotated[Gateway, Depends(_gateway)]

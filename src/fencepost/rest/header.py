@@ -1,0 +1,96 @@
+"""Headers that every answer gets, and who may ask from another origin."""
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_ACTIONS = ("set", "add", "setDate", "addDate")
+_RULE = re.compile(r"\s*(\w+)\s+([!#$%&'*+.^`|~\w-]+)\s*:\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """`action` is set, add, setDate or addDate; the value of a date is milliseconds from now."""
+
+    action: str
+    name: str
+    value: str
+
+
+NO_SNIFF = HeaderRule("set", "X-Content-Type-Options", "nosniff")
+
+
+def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
+    """Rules like `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`.
+
+    A rule with a comma stands in double quotes. ValueError says which rule is wrong, and how.
+    """
+    if not text.strip():
+        return ()
+    (rules,) = csv.reader([text.replace("\n", " ")], skipinitialspace=True)
+    return tuple(_parse_rule(rule) for rule in rules)
+
+
+def _parse_rule(text: str) -> HeaderRule:
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"header rule '{text}' is not of the form '[action] [name]: [value]'")
+    rule = HeaderRule(*match.groups())
+    if rule.action not in _ACTIONS:
+        raise ValueError(f"header rule '{text}' has action '{rule.action}'; give one of {', '.join(_ACTIONS)}")
+    if rule.action.endswith("Date") and not re.fullmatch(r"-?\d{1,15}", rule.value):
+        raise ValueError(f"header rule '{text}' needs milliseconds from now, not '{rule.value}'")
+    if not rule.value.isascii() or not rule.value.isprintable():
+        raise ValueError(f"header rule '{text}' holds characters that a header cannot")
+    return rule
+
+
+class ResponseHeaders:
+    """Applies header rules to every answer."""
+
+    def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule], now_s: Callable[[], float]) -> None:
+        self._app = app
+        self._rules = rules
+        self._now_s = now_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def add_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._apply(MutableHeaders(scope=message))
+            await send(message)
+
+        await self._app(scope, receive, add_headers)
+
+    def _apply(self, headers: MutableHeaders) -> None:
+        for rule in self._rules:
+            value = rule.value
+            if rule.action.endswith("Date"):
+                value = formatdate(self._now_s() + int(value) / 1000, usegmt=True)
+            if rule.action.startswith("set"):
+                headers[rule.name] = value
+            else:
+                headers.append(rule.name, value)
+
+
+def allow_origins(app: ASGIApp, origins: str, methods: str) -> ASGIApp:
+    """`app` with CORS for a comma-separated list of origins, in which `*` stands for anything.
+
+    Without `methods`, GET, POST and HEAD are allowed, as in Kafka Connect.
+    """
+    patterns = [re.escape(origin).replace(r"\*", ".*") for origin in _listed(origins)]
+    return CORSMiddleware(
+        app,
+        allow_origin_regex="|".join(patterns),
+        allow_methods=_listed(methods) or ["GET", "POST", "HEAD"],
+        allow_headers=["X-Requested-With", "Content-Type", "Accept", "Origin"],
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,132 @@
+"""The bodies as the OpenAPI page describes them; answers are rendered by `answer`, tests hold both together."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ConfigMap = dict[str, str | None]
+
+
+class ErrorBody(BaseModel):
+    """Every error, whatever the status."""
+
+    error_code: int
+    message: str | None
+
+
+class ServerInfoBody(BaseModel):
+    version: str
+    commit: str
+    kafka_cluster_id: str
+
+
+class HealthBody(BaseModel):
+    status: Literal["healthy", "starting", "unhealthy"]
+    message: str
+
+
+class CreateBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(description="Trimmed; must equal `name` in the config if that is given.")
+    config: ConfigMap
+    initial_state: Literal["RUNNING", "PAUSED", "STOPPED"] | None = Field(
+        default=None, description="In any case of letters."
+    )
+
+
+class TaskIdBody(BaseModel):
+    connector: str
+    task: int
+
+
+class ConnectorInfoBody(BaseModel):
+    name: str
+    config: ConfigMap = Field(description="As it was given: variables of config providers are not resolved.")
+    tasks: list[TaskIdBody]
+    type: Literal["source", "sink", "unknown"]
+
+
+class TaskInfoBody(BaseModel):
+    id: TaskIdBody
+    config: ConfigMap
+
+
+class StateBody(BaseModel):
+    state: Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED"]
+    worker_id: str
+    trace: str = Field(default="", description="Only present when something failed.")
+    version: str = Field(default="", description="Only present when the plugin has one.")
+
+
+class TaskStateBody(StateBody):
+    id: int
+
+
+class ConnectorStatusBody(BaseModel):
+    name: str
+    connector: StateBody
+    tasks: list[TaskStateBody]
+    type: Literal["source", "sink", "unknown"]
+
+
+class ExpandedBody(BaseModel):
+    """One connector of an expanded list; holds what was asked for."""
+
+    status: ConnectorStatusBody | None = None
+    info: ConnectorInfoBody | None = None
+
+
+class TopicsBody(BaseModel):
+    topics: list[str]
+
+
+class PluginBody(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    type: Literal["source", "sink", "transformation", "predicate", "converter", "header_converter"]
+    version: str = Field(default="", description="Only present when the plugin has one.")
+
+
+class KeyDefinitionBody(BaseModel):
+    name: str
+    type: Literal["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
+    required: bool
+    default_value: str | None
+    importance: Literal["HIGH", "MEDIUM", "LOW"]
+    documentation: str
+    group: str | None
+    order_in_group: int
+    width: Literal["NONE", "SHORT", "MEDIUM", "LONG"]
+    display_name: str
+    dependents: list[str]
+
+
+class KeyValueBody(BaseModel):
+    name: str
+    value: str | None
+    recommended_values: list[str]
+    errors: list[str]
+    visible: bool
+
+
+class KeyReportBody(BaseModel):
+    definition: KeyDefinitionBody | None
+    value: KeyValueBody
+
+
+class ValidationBody(BaseModel):
+    name: str
+    error_count: int
+    groups: list[str]
+    configs: list[KeyReportBody]
+
+
+class LoggerBody(BaseModel):
+    level: str
+    last_modified: int | None = Field(description="Milliseconds since the epoch; null if never changed.")
+
+
+class LevelBody(BaseModel):
+    level: str

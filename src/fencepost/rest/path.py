@@ -1,0 +1,46 @@
+"""Connector names in paths: percent-encoded until the route is found, decoded afterwards.
+
+A name may hold `/`, `%`, spaces or `;`. Servers decode the path before routing, after which `a%2Fb` and `a/b`
+look the same; so routing here sees the path as it was sent.
+"""
+
+from typing import Annotated
+from urllib.parse import quote, unquote
+
+from fastapi import Path
+from pydantic import AfterValidator
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+PathText = Annotated[str, Path(), AfterValidator(unquote)]
+ConnectorName = Annotated[str, Path(description="Connector name, percent-encoded."), AfterValidator(unquote)]
+TaskNumber = Annotated[int, Path(ge=0, description="Number of the task, from 0.")]
+
+
+def connector_location(name: str) -> str:
+    """Path of a connector, as the Location header gives it."""
+    return "/connectors/" + quote(name, safe="")
+
+
+class EncodedPath:
+    """Puts the path as it was sent before the router, without a trailing slash, and HEAD as GET."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = dict(scope)
+            scope["path"] = _routed(scope)
+            if scope["method"] == "HEAD":
+                # The server leaves out the body: it looks at the request that it read itself.
+                scope["method"] = "GET"
+        await self._app(scope, receive, send)
+
+
+def _routed(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    path: str = quote(scope["path"]) if raw is None else raw.decode("latin-1")
+    if "%" in path:
+        # Encoded letters in fixed segments ("connector%73") are the same resource.
+        path = "/".join(quote(unquote(segment), safe="") for segment in path.split("/"))
+    return path if path == "/" else path.removesuffix("/")

@@ -1,0 +1,18 @@
+"""Query parameters as Kafka Connect reads them."""
+
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import BeforeValidator, WithJsonSchema
+
+
+def _is_true(value: object) -> bool:
+    # As Java's Boolean.valueOf: clients send True and False, and anything else is false.
+    return value is True or str(value).strip().lower() == "true"
+
+
+_FLAG = (BeforeValidator(_is_true), WithJsonSchema({"type": "boolean"}))
+
+IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]
+OnlyFailed = Annotated[bool, Query(alias="onlyFailed"), *_FLAG]
+ConnectorsOnly = Annotated[bool, Query(alias="connectorsOnly"), *_FLAG]

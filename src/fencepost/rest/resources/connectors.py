@@ -1,0 +1,115 @@
+"""`/connectors` and `/connectors/C`: create, look at, change and delete connectors."""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from fencepost.cluster.operations import BadRequestError, LocalOperations
+from fencepost.rest.answer import Json, empty_answer, info_body, json_answer, status_body
+from fencepost.rest.body import read_create_request, read_string_map
+from fencepost.rest.describe import CONFIG_SCHEMA, also, takes
+from fencepost.rest.gateway import Worker
+from fencepost.rest.model import ConfigMap, ConnectorInfoBody, ConnectorStatusBody, CreateBody, ExpandedBody
+from fencepost.rest.path import ConnectorName, connector_location
+
+router = APIRouter(prefix="/connectors", tags=["connectors"])
+
+_NAME = "name"
+_CONFIG = "a connector config"
+
+
+@router.get("", response_model=list[str] | dict[str, ExpandedBody])
+async def list_connectors(
+    worker: Worker,
+    expand: Annotated[list[str] | None, Query(description="status and/or info; repeatable")] = None,
+) -> Response:
+    """Names of all connectors; with `expand`, an object of what was asked about each."""
+    if expand is None:
+        return json_answer(list(worker.local.connector_names()))
+    return json_answer(_expanded(worker.local, expand))
+
+
+def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, Json]:
+    """Unknown expansions are ignored; a connector that vanishes meanwhile is left out."""
+    parts: dict[str, dict[str, Json]] = {}
+    if "status" in expansions:
+        statuses = local.connector_statuses()
+        parts["status"] = {name: status_body(status) for name, status in statuses.items()}
+    if "info" in expansions:
+        parts["info"] = {name: info_body(info) for name, info in local.connector_infos().items()}
+    return {
+        name: {kind: answers[name] for kind, answers in parts.items()}
+        for name in local.connector_names()
+        if all(name in answers for answers in parts.values())
+    }
+
+
+@router.post("", status_code=201, response_model=ConnectorInfoBody, openapi_extra=takes(CreateBody))
+async def create_connector(request: Request, worker: Worker) -> Response:
+    """Creates a connector; 409 if there is one of that name."""
+    wanted = await read_create_request(request)
+    config = _named(wanted.config, wanted.name)
+    operation = partial(worker.operations.create_connector, wanted.name, config, wanted.initial_state)
+    info = await worker.run(operation)
+    return json_answer(info_body(info), 201, {"location": connector_location(wanted.name)})
+
+
+@router.get("/{name}", response_model=ConnectorInfoBody)
+async def get_connector(name: ConnectorName, worker: Worker) -> Response:
+    """Config, tasks and type of a connector."""
+    return json_answer(info_body(await worker.run(partial(worker.operations.connector_info, name))))
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_connector(name: ConnectorName, worker: Worker) -> Response:
+    """Deletes a connector; its offsets stay."""
+    await worker.run(partial(worker.operations.delete_connector, name))
+    return empty_answer(204)
+
+
+@router.get("/{name}/config", response_model=ConfigMap)
+async def get_config(name: ConnectorName, worker: Worker) -> Response:
+    """The config as it was given; variables of config providers are not resolved."""
+    return json_answer(dict(await worker.run(partial(worker.operations.connector_config, name))))
+
+
+@router.put(
+    "/{name}/config",
+    response_model=ConnectorInfoBody,
+    responses=also(201, ConnectorInfoBody, "Created"),
+    openapi_extra=takes(CONFIG_SCHEMA),
+)
+async def put_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Replaces the config of a connector, or creates it; the tasks answered are those before the change."""
+    config = _named(await read_string_map(request, _CONFIG), name)
+    is_created, info = await worker.run(partial(worker.operations.put_connector_config, name, config))
+    if is_created:
+        return json_answer(info_body(info), 201, {"location": connector_location(name)})
+    return json_answer(info_body(info))
+
+
+@router.patch("/{name}/config", response_model=ConnectorInfoBody, openapi_extra=takes(CONFIG_SCHEMA))
+async def patch_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Sets the given keys and removes those that are null (KIP-477)."""
+    patch = await read_string_map(request, _CONFIG)
+    if patch.get(_NAME) is not None:
+        _named(patch, name)
+    return json_answer(info_body(await worker.run(partial(worker.operations.patch_connector_config, name, patch))))
+
+
+@router.get("/{name}/status", response_model=ConnectorStatusBody)
+async def get_status(name: ConnectorName, worker: Worker) -> Response:
+    """States of a connector and its tasks."""
+    return json_answer(status_body(worker.local.connector_status(name)))
+
+
+def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:
+    """The config with its name filled in; a different name in it is refused."""
+    included = config.get(_NAME)
+    if included is not None and included != name:
+        raise BadRequestError(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        )
+    return config | {_NAME: name}

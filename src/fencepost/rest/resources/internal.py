@@ -1,0 +1,37 @@
+"""Requests between workers, signed with the session key (KIP-507) and left out of the API description."""
+
+from functools import partial
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fencepost.rest.answer import empty_answer
+from fencepost.rest.body import parse_json, read_body, string_maps
+from fencepost.rest.gateway import Gateway, Worker
+from fencepost.rest.path import ConnectorName
+
+router = APIRouter(prefix="/connectors/{name}", include_in_schema=False)
+
+
+@router.post("/tasks")
+async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    body = await _verified_body(request, worker)
+    configs = string_maps(parse_json(body))
+    await worker.run(partial(worker.operations.put_task_configs, name, configs))
+    return empty_answer(204)
+
+
+@router.put("/fence")
+async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    await _verified_body(request, worker)
+    await worker.run(partial(worker.operations.fence, name))
+    return empty_answer(204)
+
+
+async def _verified_body(request: Request, worker: Gateway) -> bytes:
+    """The body, once its signature was found right: an unsigned request learns nothing, not even a 404."""
+    body = await read_body(request)
+    path = request.scope.get("raw_path", b"").decode("latin-1")
+    headers = dict(request.headers)
+    await worker.run(partial(worker.operations.verify_internal_request, request.method, path, body, headers))
+    return body

@@ -1,0 +1,91 @@
+"""Serving an application over HTTP on a thread of its own."""
+
+import asyncio
+import socket
+import threading
+
+import uvicorn
+from starlette.types import ASGIApp
+
+GRACEFUL_SHUTDOWN_S = 60
+KEEP_ALIVE_S = 30
+START_WITHIN_S = 30
+
+
+class RestServer:
+    """One listener.
+
+    The port is bound by `start`, so a port in use is an OSError there and not a line in a log; port 0 takes a
+    free one, which `port` tells afterwards. An empty host listens on all interfaces.
+    """
+
+    def __init__(self, app: ASGIApp, host: str, port: int) -> None:
+        self._app = app
+        self._host = host
+        self._wanted_port = port
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        if self._socket is None:
+            raise RuntimeError("the server is not started")
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def start(self) -> None:
+        """Returns when requests are answered; OSError if the address cannot be bound."""
+        if self._thread is not None:
+            raise RuntimeError("the server was started already")
+        self._socket = _bound(self._host, self._wanted_port)
+        self._server = _Server(_config(self._app))
+        self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
+        self._thread.start()
+        if not self._server.is_up.wait(START_WITHIN_S):
+            raise RuntimeError(f"the REST server did not start within {START_WITHIN_S} s")
+
+    def stop(self, timeout_s: float = GRACEFUL_SHUTDOWN_S) -> None:
+        """Takes no more requests, lets running ones end within `timeout_s`, then drops them. Idempotent."""
+        if self._server is None or self._thread is None or self._socket is None:
+            return
+        self._server.config.timeout_graceful_shutdown = max(0, round(timeout_s))
+        self._server.should_exit = True
+        self._thread.join(timeout_s + 5)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        assert self._server is not None
+        assert self._socket is not None
+        asyncio.run(self._server.serve([self._socket]))
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=1024)

@@ -1,0 +1,226 @@
+"""An in-memory worker: connectors of class Source or Sink with `tasks.max` tasks, and nothing behind them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fencepost.cluster.operations import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConnectorInfo,
+    ConnectorState,
+    ConnectorStatus,
+    ConnectorType,
+    ForbiddenError,
+    Health,
+    HealthStatus,
+    InitialState,
+    KeyDefinition,
+    KeyReport,
+    KeyValue,
+    NotFoundError,
+    PluginInfo,
+    RawConfig,
+    ServerInfo,
+    StoredConnector,
+    TaskId,
+    TaskInfo,
+    TaskState,
+    ValidationReport,
+)
+
+WORKER = "localhost:8083"
+SIGNATURE = "x-connect-authorization"
+
+_TYPES = {"FileStreamSource": ConnectorType.SOURCE, "FileStreamSink": ConnectorType.SINK}
+_FILE = KeyDefinition("file", "STRING", required=True, default_value=None, importance="HIGH", documentation="The file.")
+
+
+@dataclass
+class FakeConnector:
+    config: dict[str, str | None]
+    state: str = "RUNNING"
+    topics: list[str] = field(default_factory=list)
+    trace: str | None = None
+
+    @property
+    def type(self) -> ConnectorType:
+        return _TYPES.get(self.config.get("connector.class") or "", ConnectorType.UNKNOWN)
+
+    @property
+    def task_count(self) -> int:
+        return 0 if self.state == "STOPPED" else int(self.config.get("tasks.max") or 1)
+
+
+class FakeWorker:
+    """Implements `ConnectOperations`; `failure`, if set, is raised by whatever may wait for the cluster."""
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, FakeConnector] = {}
+        self.failure: Exception | None = None
+        self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
+        self.is_tracking_topics = True
+        self.calls: list[tuple[object, ...]] = []
+        self.before_wait: Callable[[], None] = lambda: None
+
+    def server_info(self) -> ServerInfo:
+        return ServerInfo("4.3.1", "abc123", "cluster-1")
+
+    def connector_names(self) -> Sequence[str]:
+        return list(self.connectors)
+
+    def connector_infos(self) -> Mapping[str, ConnectorInfo]:
+        return {name: self._info(name) for name in self.connectors}
+
+    def connector_statuses(self) -> Mapping[str, ConnectorStatus]:
+        return {name: self.connector_status(name) for name in self.connectors}
+
+    def connector_status(self, name: str) -> ConnectorStatus:
+        connector = self.connectors.get(name)
+        if connector is None:
+            raise NotFoundError(f"No status found for connector {name}")
+        tasks = [TaskState(n, connector.state, WORKER) for n in reversed(range(connector.task_count))]
+        state = ConnectorState(connector.state, WORKER, connector.trace, "4.3.1")
+        return ConnectorStatus(name, state, tasks, connector.type)
+
+    def task_status(self, name: str, task: int) -> TaskState:
+        if name in self.connectors:
+            for state in self.connector_status(name).tasks:
+                if state.id == task:
+                    return state
+        raise NotFoundError(f"No status found for task {name}-{task}")
+
+    def active_topics(self, name: str) -> Sequence[str]:
+        self._check_tracking()
+        return self.connectors[name].topics if name in self.connectors else []
+
+    def health(self) -> Health:
+        return self.health_answer
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        self._existing(name)
+        return self._info(name)
+
+    def connector_config(self, name: str) -> RawConfig:
+        return self._existing(name).config
+
+    def task_configs(self, name: str) -> Sequence[TaskInfo]:
+        count = self._existing(name).task_count
+        return [TaskInfo(TaskId(name, n), {"task.class": "FileStreamSourceTask"}) for n in range(count)]
+
+    def create_connector(self, name: str, config: RawConfig, initial_state: InitialState | None) -> ConnectorInfo:
+        self._wait()
+        self.calls.append(("create", name, dict(config), initial_state))
+        if name in self.connectors:
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        self._check(config)
+        self.connectors[name] = FakeConnector(dict(config), (initial_state or InitialState.RUNNING).value)
+        return replace(self._info(name), tasks=())
+
+    def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
+        self._wait()
+        self.calls.append(("put", name, dict(config)))
+        self._check(config)
+        if name not in self.connectors:
+            return StoredConnector(True, self.create_connector(name, config, None))
+        before = self._info(name).tasks
+        self.connectors[name].config = dict(config)
+        return StoredConnector(False, replace(self._info(name), tasks=before))
+
+    def patch_connector_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
+        patched = {**self._existing(name).config, **patch}
+        config = {key: value for key, value in patched.items() if value is not None}
+        return self.put_connector_config(name, config).info
+
+    def delete_connector(self, name: str) -> None:
+        self._existing(name)
+        del self.connectors[name]
+
+    def pause_connector(self, name: str) -> None:
+        self._existing(name, "Unknown connector {}").state = "PAUSED"
+
+    def resume_connector(self, name: str) -> None:
+        self._existing(name, "Unknown connector {}").state = "RUNNING"
+
+    def stop_connector(self, name: str) -> None:
+        self._existing(name, "Unknown connector {}").state = "STOPPED"
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
+        if not include_tasks and not only_failed:
+            self._existing(name, "Unknown connector: {}")
+            return None
+        self._existing(name, "Status for connector {} not found")
+        status = self.connector_status(name)
+        if only_failed:
+            return status
+        tasks = [replace(task, state="RESTARTING") for task in status.tasks]
+        return replace(status, connector=replace(status.connector, state="RESTARTING"), tasks=tasks)
+
+    def restart_task(self, name: str, task: int) -> None:
+        if task >= self._existing(name, "Unknown connector: {}").task_count:
+            raise NotFoundError(f"Unknown task: {name}-{task}")
+
+    def reset_active_topics(self, name: str) -> None:
+        self._check_tracking()
+        self._existing(name).topics = []
+
+    def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
+        connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]
+        return connectors if connectors_only else [*connectors, PluginInfo("RegexRouter", "transformation")]
+
+    def plugin_config(self, plugin: str) -> Sequence[KeyDefinition]:
+        if plugin not in _TYPES:
+            raise NotFoundError(f"Unknown plugin {plugin}.")
+        return [_FILE]
+
+    def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
+        errors = [] if config.get("file") else ['Missing required configuration "file"']
+        file = KeyReport(_FILE, KeyValue("file", config.get("file"), errors=errors))
+        odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
+        reports = [file, odd] if odd else [file]
+        return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
+
+    def metrics(self) -> bytes:
+        return b"# HELP x x\nx 1.0\n"
+
+    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self._wait()
+        if SIGNATURE not in headers:
+            raise BadRequestError("Internal request missing required headers")
+        if headers[SIGNATURE] != f"{method} {path} {len(body)}":
+            raise ForbiddenError("Internal request contained invalid signature.")
+
+    def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
+        self._existing(name)
+        self.calls.append(("task_configs", name, configs))
+
+    def fence(self, name: str) -> None:
+        if self._existing(name).type is not ConnectorType.SOURCE:
+            raise BadRequestError(f"Connector {name} is not a source connector")
+
+    def _wait(self) -> None:
+        self.before_wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def _existing(self, name: str, text: str = "Connector {} not found") -> FakeConnector:
+        self._wait()
+        if name not in self.connectors:
+            raise NotFoundError(text.format(name))
+        return self.connectors[name]
+
+    def _info(self, name: str) -> ConnectorInfo:
+        connector = self.connectors[name]
+        tasks = [TaskId(name, n) for n in range(connector.task_count)]
+        return ConnectorInfo(name, connector.config, tasks, connector.type)
+
+    def _check(self, config: RawConfig) -> None:
+        errors = ["Null value can not be supplied as the configuration value." for v in config.values() if v is None]
+        if not config.get("connector.class"):
+            errors.append('Missing required configuration "connector.class" which has no default value.')
+        if errors:
+            count = f"the following {len(errors)} error(s):"
+            raise BadRequestError("\n".join([f"Connector configuration is invalid and contains {count}", *errors]))
+
+    def _check_tracking(self) -> None:
+        if not self.is_tracking_topics:
+            raise ForbiddenError("Topic tracking is disabled.")
