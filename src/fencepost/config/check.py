@@ -62,3 +62,57 @@ def matches_regex() -> Check:
         return None
 
     return Check(test, "valid regex")
+
+
+def at_least_or_minus_one(low: float, reason: str) -> Check:
+    """A number of `low` or more, or -1 for "the broker's default"."""
+    return Check(lambda v: None if v == -1 or v >= low else reason, f"[{low},...] or -1")
+
+
+def unique(text: str) -> Check:
+    """A list in which nothing stands twice."""
+    return Check(lambda v: None if len(set(v)) == len(v) else "Duplicate alias provided.", text)
+
+
+def each(check: Check) -> Check:
+    """A list whose every item passes `check`."""
+
+    def test(values: Any) -> str | None:
+        return next((reason for v in values if (reason := check(v)) is not None), None)
+
+    return Check(test, f"list of {check.text}")
+
+
+def no_control_characters() -> Check:
+    """A text with something in it and no ISO control characters: the name of a connector."""
+
+    def test(value: str) -> str | None:
+        if not value:
+            return "String may not be empty"
+        found = [str(ord(c)) for c in value if ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F]
+        if found:
+            return f"String may not contain control sequences but had the following ASCII chars: {', '.join(found)}"
+        return None
+
+    return Check(test, "non-empty string without ISO control characters")
+
+
+_TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
+_LONGEST_TOPIC = 249
+
+
+def topic_name() -> Check:
+    """A name that Kafka takes for a topic."""
+
+    def test(value: str) -> str | None:
+        if not value:
+            return "a topic name must not be empty"
+        if value in (".", ".."):
+            return "a topic name must not be '.' or '..'"
+        if len(value) > _LONGEST_TOPIC:
+            return f"a topic name must not be longer than {_LONGEST_TOPIC} characters, this one has {len(value)}"
+        if _TOPIC_CHARACTERS.fullmatch(value) is None:
+            return "a topic name may only hold ASCII letters and digits, '.', '_' and '-'"
+        return None
+
+    return Check(test, "a legal topic name")

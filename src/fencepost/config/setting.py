@@ -143,9 +143,10 @@ def setting(
     width: Width = Width.NONE,
     display_name: str | None = None,
     dependents: tuple[str, ...] = (),
+    order: int = -1,
 ) -> Any:
     """Declare a setting as a class field: `url: str = setting("price.url", doc="The feed.")`."""
-    return Setting(key, default, check, doc, importance, type, group, width, display_name, dependents)
+    return Setting(key, default, check, doc, importance, type, group, width, display_name, dependents, order)
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,11 @@ class Config:
     def settings(cls) -> dict[str, Setting]:
         """Return key -> setting, in order of declaration, base classes first."""
         return cls._settings
+
+    @classmethod
+    def key_of(cls, attribute: str) -> str:
+        """Return the key that a field stands for: `WorkerConfig.key_of("group_id")` is `group.id`."""
+        return typing.cast(Setting, getattr(cls, attribute)).key
 
     @classmethod
     def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:

@@ -1,0 +1,155 @@
+"""How a worker reaches Kafka: the settings that all of its clients share, under Kafka's own (Java) names."""
+
+from fencepost.config.check import at_least, non_empty, one_of
+from fencepost.config.setting import HIGH, LOW, Config, Secret, Type, setting
+
+
+class ConnectionConfig(Config):
+    """Addresses, patience and buffers."""
+
+    bootstrap_servers: list[str] = setting(
+        "bootstrap.servers",
+        default=["localhost:9092"],
+        check=non_empty(),
+        importance=HIGH,
+        doc="Host and port of some brokers, separated by commas; the others are found through them.",
+    )
+    client_dns_lookup: str = setting(
+        "client.dns.lookup",
+        default="use_all_dns_ips",
+        check=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only", ignore_case=False),
+        doc="How host names are turned into addresses.",
+    )
+    client_id: str = setting(
+        "client.id", default="", importance=LOW, doc="The name by which brokers log the requests of this worker."
+    )
+    request_timeout_ms: int = setting(
+        "request.timeout.ms", default=40_000, check=at_least(0), doc="How long the answer to a request is waited for."
+    )
+    retry_backoff_ms: int = setting(
+        "retry.backoff.ms",
+        default=100,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="First pause before a request is repeated.",
+    )
+    retry_backoff_max_ms: int = setting(
+        "retry.backoff.max.ms",
+        default=1_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="Longest pause before a request is repeated.",
+    )
+    reconnect_backoff_ms: int = setting(
+        "reconnect.backoff.ms",
+        default=50,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="First pause before a broker is connected to again.",
+    )
+    reconnect_backoff_max_ms: int = setting(
+        "reconnect.backoff.max.ms",
+        default=1_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="Longest pause before a broker is connected to again.",
+    )
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms", default=540_000, type=Type.LONG, doc="An idle connection is closed after this time."
+    )
+    metadata_max_age_ms: int = setting(
+        "metadata.max.age.ms",
+        default=300_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="Topics and leaders are looked up again after this time.",
+    )
+    metadata_recovery_strategy: str = setting(
+        "metadata.recovery.strategy",
+        default="none",
+        check=one_of("none", "rebootstrap"),
+        importance=LOW,
+        doc="What a client does when no broker that it knows can be reached.",
+    )
+    send_buffer_bytes: int = setting(
+        "send.buffer.bytes", default=131_072, check=at_least(-1), doc="TCP send buffer; -1: the system's."
+    )
+    receive_buffer_bytes: int = setting(
+        "receive.buffer.bytes", default=32_768, check=at_least(-1), doc="TCP receive buffer; -1: the system's."
+    )
+    socket_connection_setup_timeout_ms: int = setting(
+        "socket.connection.setup.timeout.ms",
+        default=10_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="How long a connection may take to be made.",
+    )
+    socket_connection_setup_timeout_max_ms: int = setting(
+        "socket.connection.setup.timeout.max.ms",
+        default=30_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="The longest that the former grows to; no counterpart in our client library.",
+    )
+
+
+class SecurityConfig(Config):
+    """TLS and SASL towards the brokers. Anything else below `ssl.` and `sasl.` is passed on as well."""
+
+    security_protocol: str = setting(
+        "security.protocol",
+        default="PLAINTEXT",
+        check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=False),
+        doc="Whether connections are encrypted and authenticated.",
+    )
+    sasl_mechanism: str | None = setting(
+        "sasl.mechanism", default=None, doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI."
+    )
+    sasl_jaas_config: Secret | None = setting(
+        "sasl.jaas.config",
+        default=None,
+        doc="Login module with user name and password, as Kafka's Java clients take it (PLAIN and SCRAM).",
+    )
+    ssl_truststore_type: str = setting(
+        "ssl.truststore.type", default="JKS", doc="PEM is what our client library reads."
+    )
+    ssl_truststore_location: str | None = setting(
+        "ssl.truststore.location", default=None, importance=HIGH, doc="File with the trusted certificates."
+    )
+    ssl_truststore_password: Secret | None = setting(
+        "ssl.truststore.password", default=None, importance=HIGH, doc="Not needed with PEM."
+    )
+    ssl_truststore_certificates: Secret | None = setting(
+        "ssl.truststore.certificates", default=None, importance=HIGH, doc="The trusted certificates themselves, as PEM."
+    )
+    ssl_keystore_type: str = setting(
+        "ssl.keystore.type", default="JKS", doc="PEM or PKCS12 are what our client library reads."
+    )
+    ssl_keystore_location: str | None = setting(
+        "ssl.keystore.location", default=None, importance=HIGH, doc="File with our certificate and key."
+    )
+    ssl_keystore_password: Secret | None = setting(
+        "ssl.keystore.password", default=None, importance=HIGH, doc="Opens a PKCS12 file."
+    )
+    ssl_keystore_key: Secret | None = setting(
+        "ssl.keystore.key", default=None, importance=HIGH, doc="Our private key itself, as PEM."
+    )
+    ssl_keystore_certificate_chain: Secret | None = setting(
+        "ssl.keystore.certificate.chain", default=None, importance=HIGH, doc="Our certificate chain itself, as PEM."
+    )
+    ssl_key_password: Secret | None = setting(
+        "ssl.key.password", default=None, importance=HIGH, doc="Opens the private key."
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        "ssl.endpoint.identification.algorithm",
+        default="https",
+        importance=LOW,
+        doc="https: the broker's certificate must bear its host name. Empty switches the check off.",
+    )

@@ -1,0 +1,159 @@
+"""What the workers of one cluster have in common: the group, its three topics, the signing of requests."""
+
+from fencepost.config.check import at_least, at_least_or_minus_one, between, non_empty, one_of, topic_name
+from fencepost.config.setting import HIGH, LOW, Config, Type, setting
+
+_PARTITIONS = at_least_or_minus_one(1, "Number of partitions must be positive, or -1 to use the broker's default")
+_REPLICATION_FACTOR = at_least_or_minus_one(
+    1,
+    "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
+    "or -1 to use the broker's default",
+)
+_MAX_INT = (1 << 31) - 1
+
+
+class GroupConfig(Config):
+    """Membership of the group of workers."""
+
+    group_id: str = setting(
+        "group.id", check=non_empty(), importance=HIGH, doc="Workers with the same id form one cluster."
+    )
+    session_timeout_ms: int = setting(
+        "session.timeout.ms",
+        default=10_000,
+        check=at_least(1),
+        importance=HIGH,
+        doc="A worker that is silent for so long is taken for dead.",
+    )
+    heartbeat_interval_ms: int = setting(
+        "heartbeat.interval.ms",
+        default=3_000,
+        check=at_least(1),
+        importance=HIGH,
+        doc="How often a worker shows that it lives; at most a third of the session timeout.",
+    )
+    rebalance_timeout_ms: int = setting(
+        "rebalance.timeout.ms",
+        default=60_000,
+        check=at_least(0),
+        importance=HIGH,
+        doc="How long a worker may take to join again once a rebalance has begun.",
+    )
+    worker_sync_timeout_ms: int = setting(
+        "worker.sync.timeout.ms",
+        default=3_000,
+        doc="How long a worker that lags behind the config topic tries to catch up.",
+    )
+    worker_unsync_backoff_ms: int = setting(
+        "worker.unsync.backoff.ms", default=300_000, doc="How long a worker that could not catch up stays away."
+    )
+    connect_protocol: str = setting(
+        "connect.protocol",
+        default="sessioned",
+        check=one_of("eager", "compatible", "sessioned"),
+        importance=LOW,
+        doc="Read for the sake of Kafka Connect's files; requests between workers are always signed.",
+    )
+    scheduled_rebalance_max_delay_ms: int = setting(
+        "scheduled.rebalance.max.delay.ms",
+        # Kafka Connect waits five minutes for a lost worker; here every start fences, so its tasks move at once.
+        default=0,
+        check=between(0, _MAX_INT),
+        importance=LOW,
+        doc="How long the tasks of a lost worker wait for its return before they move.",
+    )
+
+
+class InternalTopicConfig(Config):
+    """The three internal topics. What else stands under their prefixes becomes a topic config."""
+
+    config_storage_topic: str = setting(
+        "config.storage.topic", check=topic_name(), importance=HIGH, doc="The topic that keeps configs; one partition."
+    )
+    config_storage_replication_factor: int = setting(
+        "config.storage.replication.factor",
+        default=3,
+        check=_REPLICATION_FACTOR,
+        importance=LOW,
+        type=Type.SHORT,
+        doc="Replicas of the config topic where we create it; -1: the broker's default.",
+    )
+    offset_storage_topic: str = setting(
+        "offset.storage.topic", check=topic_name(), importance=HIGH, doc="The topic that keeps source offsets."
+    )
+    offset_storage_partitions: int = setting(
+        "offset.storage.partitions",
+        default=25,
+        check=_PARTITIONS,
+        importance=LOW,
+        doc="Partitions of the offsets topic where we create it; -1: the broker's default.",
+    )
+    offset_storage_replication_factor: int = setting(
+        "offset.storage.replication.factor",
+        default=3,
+        check=_REPLICATION_FACTOR,
+        importance=LOW,
+        type=Type.SHORT,
+        doc="Replicas of the offsets topic where we create it; -1: the broker's default.",
+    )
+    status_storage_topic: str = setting(
+        "status.storage.topic", check=topic_name(), importance=HIGH, doc="The topic that keeps states."
+    )
+    status_storage_partitions: int = setting(
+        "status.storage.partitions",
+        default=5,
+        check=_PARTITIONS,
+        importance=LOW,
+        doc="Partitions of the status topic where we create it; -1: the broker's default.",
+    )
+    status_storage_replication_factor: int = setting(
+        "status.storage.replication.factor",
+        default=3,
+        check=_REPLICATION_FACTOR,
+        importance=LOW,
+        type=Type.SHORT,
+        doc="Replicas of the status topic where we create it; -1: the broker's default.",
+    )
+
+
+_ALGORITHMS = one_of("HmacSHA256", "HmacSHA384", "HmacSHA512", ignore_case=False)
+
+
+class SigningConfig(Config):
+    """How requests between workers are signed (KIP-507)."""
+
+    key_generation_algorithm: str = setting(
+        "inter.worker.key.generation.algorithm",
+        default="HmacSHA256",
+        check=_ALGORITHMS,
+        importance=LOW,
+        doc="What session keys are made for.",
+    )
+    key_size: int | None = setting(
+        "inter.worker.key.size",
+        default=None,
+        check=at_least(128),
+        importance=LOW,
+        doc="Bits of a session key; unset: what suits the algorithm.",
+    )
+    key_ttl_ms: int = setting(
+        "inter.worker.key.ttl.ms",
+        default=3_600_000,
+        check=between(0, _MAX_INT),
+        importance=LOW,
+        doc="A session key is replaced after this time.",
+    )
+    signature_algorithm: str = setting(
+        "inter.worker.signature.algorithm",
+        default="HmacSHA256",
+        check=_ALGORITHMS,
+        importance=LOW,
+        doc="What this worker signs with.",
+    )
+    verification_algorithms: list[str] = setting(
+        "inter.worker.verification.algorithms",
+        default=["HmacSHA256"],
+        check=non_empty(),
+        importance=LOW,
+        doc="What this worker accepts; must hold the algorithm that it signs with.",
+    )

@@ -1,0 +1,93 @@
+"""Java's `.properties` files, as `java.util.Properties` reads them: comments, escapes, continued lines."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fencepost.config.errors import ConfigError
+
+_BLANK = " \t\f"
+_UNICODE_ESCAPE = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def read_properties(path: Path | str) -> dict[str, str]:
+    """Return the keys and values of a file; of a key given twice the last value counts. Raises ConfigError."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    return parse_properties(_decoded(content), source=str(path))
+
+
+def parse_properties(text: str, *, source: str = "<text>") -> dict[str, str]:
+    """Return the keys and values of a text. Raises ConfigError, which names `source` and the line of every fault."""
+    values: dict[str, str] = {}
+    faults: list[str] = []
+    for number, line in _logical_lines(text):
+        raw_key, raw_value = _split(line)
+        try:
+            values[_unescaped(raw_key)] = _unescaped(raw_value)
+        except ValueError as error:
+            faults.append(f"{source}, line {number}: {error}")
+    if faults:
+        raise ConfigError(faults)
+    return values
+
+
+def _decoded(content: bytes) -> str:
+    """Java reads ISO-8859-1, people write UTF-8: the latter is taken wherever the bytes allow it."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (number of the first line, joined line) without comments and blank lines."""
+    pending, first = "", 0
+    for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        line = natural.lstrip(_BLANK)
+        if not first:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        if _is_continued(line):
+            pending += line[:-1]
+            continue
+        yield first, pending + line
+        pending, first = "", 0
+    if first:
+        yield first, pending
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Split at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to the separator."""
+    match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", line, re.DOTALL)
+    if match is None:
+        return line, ""
+    return match.group(1), line[match.end() :]
+
+
+def _unescaped(text: str) -> str:
+    parts: list[str] = []
+    position = 0
+    while (found := text.find("\\", position)) >= 0:
+        parts.append(text[position:found])
+        escaped = text[found + 1 : found + 2]
+        position = found + 2
+        if escaped == "u":
+            if _UNICODE_ESCAPE.match(text, position) is None:
+                raise ValueError(f"malformed \\u escape: \\u{text[position : position + 4]} needs four hex digits")
+            escaped = chr(int(text[position : position + 4], 16))
+            position += 4
+        else:
+            escaped = _ESCAPES.get(escaped, escaped)
+        parts.append(escaped)
+    parts.append(text[position:])
+    # Two escapes may spell one character beyond the basic plane, as UTF-16 does.
+    return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

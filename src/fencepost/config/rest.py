@@ -1,0 +1,91 @@
+"""What the REST server of a worker is told."""
+
+from fencepost.config.check import between, one_of
+from fencepost.config.listener import Listener, bracketed, listener_urls
+from fencepost.config.setting import LOW, Config, setting
+
+
+class RestConfig(Config):
+    """Listeners, the advertised address, CORS, extensions. TLS stands under `listeners.https.`."""
+
+    listeners: list[str] = setting(
+        "listeners",
+        default=["http://:8083"],
+        check=listener_urls(may_be_empty=False),
+        importance=LOW,
+        doc="Addresses of the REST API, separated by commas. Without a host: all interfaces.",
+    )
+    rest_advertised_host_name: str | None = setting(
+        "rest.advertised.host.name", default=None, importance=LOW, doc="The host that other workers shall use."
+    )
+    rest_advertised_port: int | None = setting(
+        "rest.advertised.port",
+        default=None,
+        check=between(0, 65_535),
+        importance=LOW,
+        doc="The port that other workers shall use.",
+    )
+    rest_advertised_listener: str | None = setting(
+        "rest.advertised.listener",
+        default=None,
+        check=one_of("http", "https"),
+        importance=LOW,
+        doc="Which of the listeners other workers shall use: http or https.",
+    )
+    admin_listeners: list[str] | None = setting(
+        "admin.listeners",
+        default=None,
+        check=listener_urls(may_be_empty=True),
+        importance=LOW,
+        doc="Addresses of the admin resources; unset: those of `listeners`; empty: none at all.",
+    )
+    rest_extension_classes: list[str] = setting(
+        "rest.extension.classes", default=[], importance=LOW, doc="Extensions of the REST API, by entry-point name."
+    )
+    access_control_allow_origin: str = setting(
+        "access.control.allow.origin",
+        default="",
+        importance=LOW,
+        doc="The other origin that may use the API; * for any.",
+    )
+    access_control_allow_methods: str = setting(
+        "access.control.allow.methods", default="", importance=LOW, doc="The methods that another origin may use."
+    )
+    response_http_headers: str = setting(
+        "response.http.headers.config",
+        default="",
+        importance=LOW,
+        doc="Headers of every answer: `[set|add|setDate|addDate] name:value`, separated by commas.",
+    )
+    ssl_client_auth: str = setting(
+        "ssl.client.auth",
+        default="none",
+        check=one_of("required", "requested", "none"),
+        importance=LOW,
+        doc="Whether an https listener asks its callers for a certificate.",
+    )
+
+    @property
+    def rest_listeners(self) -> tuple[Listener, ...]:
+        """The addresses to listen at, in the order given."""
+        return tuple(Listener.parse(text) for text in self.listeners)
+
+    @property
+    def admin_rest_listeners(self) -> tuple[Listener, ...] | None:
+        """The addresses of the admin resources: None, those of `rest_listeners`; empty, switched off."""
+        if self.admin_listeners is None:
+            return None
+        return tuple(Listener.parse(text) for text in self.admin_listeners)
+
+    def advertised_url(self, *, default_host: str, bound_port: int | None = None) -> str:
+        """Return the URL for other workers, with a slash at its end as Kafka Connect writes it.
+
+        `default_host` counts where neither setting nor listener has a host; `bound_port` where the listener has 0.
+        """
+        wanted = (self.rest_advertised_listener or "").lower()
+        chosen = next((one for one in self.rest_listeners if one.scheme == wanted), self.rest_listeners[0])
+        host = self.rest_advertised_host_name or chosen.host
+        if host in ("", "0.0.0.0", "::"):
+            host = default_host
+        port = self.rest_advertised_port or chosen.port or bound_port or 0
+        return f"{chosen.scheme}://{bracketed(host)}:{port}/"

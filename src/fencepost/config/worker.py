@@ -1,0 +1,281 @@
+"""`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
+
+import difflib
+from enum import Enum
+from pathlib import Path
+
+from fencepost.config.check import at_least, between, one_of
+from fencepost.config.client import ConnectionConfig, SecurityConfig
+from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
+from fencepost.config.properties import read_properties
+from fencepost.config.rest import RestConfig
+from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
+
+
+class ExactlyOnceSource(Enum):
+    """The two steps of an upgrade to exactly-once sources (KIP-618)."""
+
+    DISABLED = "disabled"
+    PREPARING = "preparing"
+    ENABLED = "enabled"
+
+
+class RuntimeConfig(Config):
+    """How this worker runs connectors."""
+
+    key_converter: str = setting("key.converter", type=Type.CLASS, importance=HIGH, doc="Converts keys.")
+    value_converter: str = setting("value.converter", type=Type.CLASS, importance=HIGH, doc="Converts values.")
+    header_converter: str = setting(
+        "header.converter",
+        default="org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        type=Type.CLASS,
+        importance=LOW,
+        doc="Converts the values of headers.",
+    )
+    exactly_once_source_support: str = setting(
+        "exactly.once.source.support",
+        default=ExactlyOnceSource.DISABLED.value,
+        check=one_of(*(step.value for step in ExactlyOnceSource)),
+        importance=HIGH,
+        doc="Whether source records and their offsets are committed together. A running cluster goes from disabled to "
+        "enabled through preparing, worker by worker.",
+    )
+    exactly_once_source_enabled: bool | None = setting(
+        "exactly.once.source.enabled",
+        default=None,
+        doc="KIP-618's first name of `exactly.once.source.support`: true for enabled, false for disabled.",
+    )
+    task_shutdown_graceful_timeout_ms: int = setting(
+        "task.shutdown.graceful.timeout.ms",
+        default=5_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="How long all tasks together may take to stop; what still runs then is cancelled.",
+    )
+    offset_flush_interval_ms: int = setting(
+        "offset.flush.interval.ms",
+        default=60_000,
+        check=at_least(1),
+        importance=LOW,
+        type=Type.LONG,
+        doc="How often source offsets are committed when exactly-once is off.",
+    )
+    offset_flush_timeout_ms: int = setting(
+        "offset.flush.timeout.ms",
+        default=5_000,
+        check=at_least(1),
+        importance=LOW,
+        type=Type.LONG,
+        doc="How long such a commit may take; without effect when exactly-once is on.",
+    )
+    override_policy: str = setting(
+        "connector.client.config.override.policy",
+        default="All",
+        importance=MEDIUM,
+        doc="Which client settings a connector may override: All, None, Principal or Allowlist.",
+    )
+    override_allowlist: list[str] = setting(
+        "connector.client.config.override.allowlist",
+        default=[],
+        importance=MEDIUM,
+        doc="The client settings that the policy Allowlist lets a connector override (KIP-1188).",
+    )
+    override_allowed_paths: list[str] = setting(
+        "connector.client.config.override.allowed.paths",
+        default=[],
+        importance=MEDIUM,
+        doc="Directories from which a connector may name TLS files in its overrides. None are allowed by default.",
+    )
+    topic_creation_enable: bool = setting(
+        "topic.creation.enable",
+        default=True,
+        importance=LOW,
+        doc="Whether connectors may ask for their topics to be created.",
+    )
+    topic_tracking_enable: bool = setting(
+        "topic.tracking.enable",
+        default=True,
+        importance=LOW,
+        doc="Whether the topics of each connector are kept track of.",
+    )
+    topic_tracking_allow_reset: bool = setting(
+        "topic.tracking.allow.reset", default=True, importance=LOW, doc="Whether users may reset them."
+    )
+    config_providers: list[str] = setting(
+        "config.providers",
+        default=[],
+        importance=LOW,
+        doc="Names of the providers that look up `${provider:path:key}`.",
+    )
+    plugin_path: list[str] | None = setting(
+        "plugin.path",
+        default=None,
+        importance=LOW,
+        doc="Without effect: plugins are Python packages with entry points.",
+    )
+    plugin_discovery: str = setting(
+        "plugin.discovery",
+        default="hybrid_warn",
+        check=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load"),
+        importance=LOW,
+        doc="Without effect: plugins are found by their entry points.",
+    )
+
+
+class MetricConfig(Config):
+    """Read for the sake of Kafka Connect's files; metrics are served at /metrics in any case."""
+
+    metrics_sample_window_ms: int = setting(
+        "metrics.sample.window.ms",
+        default=30_000,
+        check=at_least(0),
+        importance=LOW,
+        type=Type.LONG,
+        doc="Length of a sample.",
+    )
+    metrics_num_samples: int = setting(
+        "metrics.num.samples", default=2, check=at_least(1), importance=LOW, doc="Samples that a rate is made of."
+    )
+    metrics_recording_level: str = setting(
+        "metrics.recording.level",
+        default="INFO",
+        check=one_of("INFO", "DEBUG"),
+        importance=LOW,
+        doc="Detail of metrics.",
+    )
+    metric_reporters: list[str] = setting(
+        "metric.reporters",
+        default=["org.apache.kafka.common.metrics.JmxReporter"],
+        importance=LOW,
+        doc="Without effect: Prometheus asks for the metrics.",
+    )
+
+
+class SlotConfig(Config):
+    """Where task loops run on Spark; the settings of Spark itself stand under `spark.`."""
+
+    slots_max: int = setting(
+        "slots.max",
+        default=0,
+        check=between(0, 10_000),
+        doc="How many slots this worker may ask Spark for; 0: as many as there are cores.",
+    )
+    slot_lease_ms: int = setting(
+        "slot.lease.ms",
+        default=10_000,
+        check=at_least(1_000),
+        doc="A slot that cannot reach its worker for so long stops its tasks.",
+    )
+
+
+_PREFIXES = (
+    "producer.", "consumer.", "admin.",
+    "config.storage.", "offset.storage.", "status.storage.",
+    "listeners.https.", "admin.listeners.https.",
+    "key.converter.", "value.converter.", "header.converter.", "config.providers.",
+    "ssl.", "sasl.", "metrics.context.", "spark.",
+)  # fmt: skip
+_OURS_ALONE = ("topic", "partitions", "replication.factor", "cleanup.policy")
+
+
+class WorkerConfig(
+    ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestConfig, RuntimeConfig,
+    MetricConfig, SlotConfig,
+):  # fmt: skip
+    """Everything that a worker is told. `load` reads it from a file and reports every fault at once."""
+
+    @classmethod
+    def load(cls, path: Path | str) -> "WorkerConfig":
+        """Raises ConfigError: the file cannot be read or parsed, or values are wrong (one message each)."""
+        return cls(read_properties(path))
+
+    @property
+    def exactly_once(self) -> ExactlyOnceSource:
+        """Whether sources are exactly-once, under whichever of its two names it was given."""
+        if self.exactly_once_source_enabled is not None:
+            return ExactlyOnceSource.ENABLED if self.exactly_once_source_enabled else ExactlyOnceSource.DISABLED
+        return ExactlyOnceSource(self.exactly_once_source_support.lower())
+
+    @property
+    def spark(self) -> dict[str, str]:
+        """The settings of Spark, under their full names."""
+        return {key: str(value) for key, value in self.originals.items() if key.startswith("spark.")}
+
+    def client_properties(self, prefix: str) -> dict[str, object]:
+        """Return what connectors' clients get from the worker: its brokers and what stands under `producer.` etc."""
+        return {WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers), **self.with_prefix(prefix)}
+
+    @property
+    def internal_client_properties(self) -> dict[str, object]:
+        """What the worker's own clients get: the connection settings that the file holds, without a prefix."""
+        shared = {*ConnectionConfig.settings(), *SecurityConfig.settings()}
+        given = {k: v for k, v in self.originals.items() if k in shared or k.startswith(("ssl.", "sasl."))}
+        given.pop(WorkerConfig.key_of("ssl_client_auth"), None)
+        return {**given, WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers)}
+
+    def topic_settings(self, prefix: str) -> dict[str, str]:
+        """Return the topic configs of an internal topic; `prefix` is one of `config.storage.` and its kind."""
+        return {k: str(v) for k, v in self.with_prefix(prefix).items() if k not in _OURS_ALONE}
+
+    def unknown_keys(self) -> list[tuple[str, str | None]]:
+        """Return keys of the file that mean nothing here, each with the known key that is nearest, if one is near."""
+        known = list(self.settings())
+        unknown = [
+            k for k in self.originals if k not in self.settings() and not k.startswith(_PREFIXES) and k not in _IGNORED
+        ]
+        return [(key, next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)) for key in unknown]
+
+    def warnings(self) -> list[str]:
+        """Return one text per setting of the file that is known and has no effect."""
+        found = [f"Ignoring '{key}': {why}" for key, why in _IGNORED.items() if key in self.originals]
+        for key in ("config.storage.cleanup.policy", "offset.storage.cleanup.policy", "status.storage.cleanup.policy"):
+            if key in self.originals:
+                found.append(f"Ignoring '{key}': internal topics are always compacted")
+        return found
+
+    def check_together(self) -> list[str]:
+        return [text for text in (self._sessions(), self._algorithms(), self._exactly_once_names()) if text]
+
+    def _sessions(self) -> str | None:
+        if self.heartbeat_interval_ms < self.session_timeout_ms:
+            return None
+        heartbeat, session = WorkerConfig.key_of("heartbeat_interval_ms"), WorkerConfig.key_of("session_timeout_ms")
+        return (
+            f"Invalid value {self.heartbeat_interval_ms} for configuration {heartbeat}: "
+            f"must be lower than {session}, which is {self.session_timeout_ms}"
+        )
+
+    def _algorithms(self) -> str | None:
+        if self.signature_algorithm in self.verification_algorithms:
+            return None
+        signature, verification = (
+            WorkerConfig.key_of("signature_algorithm"),
+            WorkerConfig.key_of("verification_algorithms"),
+        )
+        return (
+            f"Invalid value {','.join(self.verification_algorithms)} for configuration {verification}: "
+            f"must hold {self.signature_algorithm}, the value of {signature}"
+        )
+
+    def _exactly_once_names(self) -> str | None:
+        support, enabled = (
+            WorkerConfig.key_of("exactly_once_source_support"),
+            WorkerConfig.key_of("exactly_once_source_enabled"),
+        )
+        if self.exactly_once_source_enabled is None or self.originals.get(support) is None:
+            return None
+        if self.exactly_once.value == self.exactly_once_source_support.lower():
+            return None
+        return (
+            f"Invalid value {str(self.exactly_once_source_enabled).lower()} for configuration {enabled}: "
+            f"contradicts {support}={self.exactly_once_source_support}; keep only {support}"
+        )
+
+
+_IGNORED = {
+    "transactional.id": "the leader's id is connect-cluster-<group.id>, and each task has its own",
+    "config.storage.partitions": "the config topic always has one partition",
+    "internal.key.converter": "internal topics are always written as JSON without schemas",
+    "internal.value.converter": "internal topics are always written as JSON without schemas",
+}

@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.config import ConfigError
+from fencepost.config.properties import parse_properties, read_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1\nb:2\nc 3", {"a": "1", "b": "2", "c": "3"}),
+        ("a = 1 ", {"a": "1 "}),
+        ("  a\t:\t=1", {"a": "=1"}),
+        ("# comment\n! comment\n\n   \na=#1", {"a": "#1"}),
+        ("a=one,\\\n    two,\\\n  three", {"a": "one,two,three"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a\\=b\\ c=d", {"a=b c": "d"}),
+        ("a=\\t\\n\\q", {"a": "\t\nq"}),
+        ("a=\\u00e9\\uD83D\\uDE00", {"a": "é😀"}),
+        ("key", {"key": ""}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("listeners=http://:8083", {"listeners": "http://:8083"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=x \\\n#not a comment", {"a": "x #not a comment"}),
+    ],
+)
+def test_reads_what_java_reads(text, expected):
+    assert parse_properties(text) == expected
+
+
+def test_names_source_and_line_of_every_malformed_escape():
+    with pytest.raises(ConfigError) as caught:
+        parse_properties("a=1\n\nb=\\u12\nc=\\\n\\uzzzz", source="worker.properties")
+    assert [message.split(":")[0] for message in caught.value.messages] == [
+        "worker.properties, line 3",
+        "worker.properties, line 4",
+    ]
+
+
+def test_names_the_file_when_it_is_missing(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.properties: cannot be read: No such file"):
+        read_properties(tmp_path / "nowhere.properties")
+
+
+def test_takes_utf8_and_falls_back_to_latin1(tmp_path):
+    (tmp_path / "utf8").write_bytes("a=é".encode())
+    (tmp_path / "latin1").write_bytes("a=é".encode("iso-8859-1"))
+    assert read_properties(tmp_path / "utf8") == read_properties(tmp_path / "latin1") == {"a": "é"}
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c for c in text)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text(), max_size=5))
+def test_escaped_text_survives(values):
+    text = "\n".join(f"{_escaped(k)}={_escaped(v)}" for k, v in values.items())
+    assert parse_properties(text) == values

@@ -1,0 +1,150 @@
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.config.listener import Listener
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+
+NEEDED = {
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+
+
+def worker(**more: str) -> WorkerConfig:
+    return WorkerConfig({**NEEDED, **{k.replace("_", "."): v for k, v in more.items()}})
+
+
+def test_defaults_are_those_of_kafka_connect_but_for_the_delay():
+    config = worker()
+    assert config.bootstrap_servers == ["localhost:9092"]
+    assert (config.offset_storage_partitions, config.status_storage_partitions) == (25, 5)
+    assert config.offset_flush_interval_ms == 60_000
+    assert config.exactly_once is ExactlyOnceSource.DISABLED
+    assert config.rest_listeners == (Listener("http", "", 8083),)
+    assert config.admin_rest_listeners is None
+    assert config.scheduled_rebalance_max_delay_ms == 0
+    assert (config.slots_max, config.slot_lease_ms) == (0, 10_000)
+
+
+def test_reports_five_errors_at_once(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text(
+        "group.id=g\nconfig.storage.topic=c\noffset.storage.topic=bad topic\nkey.converter=k\nvalue.converter=v\n"
+        "offset.flush.interval.ms=often\nlisteners=8083\ntopic.creation.enable=yes\nconnect.protocol=telepathic\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig.load(path)
+    messages = caught.value.messages
+    assert len(messages) == 6
+    for key in ("status.storage.topic", "offset.storage.topic", "offset.flush.interval.ms", "listeners"):
+        assert sum(key in message for message in messages) == 1
+    assert (
+        "Invalid value yes for configuration topic.creation.enable: Expected value to be either true or false"
+        in messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"exactly.once.source.support": "ENABLED"}, ExactlyOnceSource.ENABLED),
+        ({"exactly.once.source.support": "preparing"}, ExactlyOnceSource.PREPARING),
+        ({"exactly.once.source.enabled": "true"}, ExactlyOnceSource.ENABLED),
+        ({"exactly.once.source.enabled": "false"}, ExactlyOnceSource.DISABLED),
+        ({"exactly.once.source.enabled": "true", "exactly.once.source.support": "enabled"}, ExactlyOnceSource.ENABLED),
+    ],
+)
+def test_exactly_once_under_both_names(settings, expected):
+    assert WorkerConfig({**NEEDED, **settings}).exactly_once is expected
+
+
+@pytest.mark.parametrize(("enabled", "support"), [("true", "preparing"), ("true", "disabled"), ("false", "enabled")])
+def test_refuses_names_of_exactly_once_that_contradict_each_other(enabled, support):
+    with pytest.raises(ConfigError, match=f"exactly.once.source.enabled: contradicts .*{support}"):
+        WorkerConfig({**NEEDED, "exactly.once.source.enabled": enabled, "exactly.once.source.support": support})
+
+
+def test_refuses_settings_that_do_not_go_together():
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig({**NEEDED, "heartbeat.interval.ms": "20000", "inter.worker.verification.algorithms": "HmacSHA512"})
+    assert len(caught.value.messages) == 2
+
+
+def test_unknown_keys_come_with_the_nearest_known_one():
+    config = worker(offset_flush_intervall_ms="1", xyzzy="1", producer_linger_ms="5", spark_master="local[2]")
+    assert config.unknown_keys() == [("offset.flush.intervall.ms", "offset.flush.interval.ms"), ("xyzzy", None)]
+
+
+def test_warns_of_what_has_no_effect():
+    config = worker(transactional_id="mine", config_storage_partitions="3", offset_storage_cleanup_policy="delete")
+    assert config.unknown_keys() == []
+    assert len(config.warnings()) == 3
+    assert "transactional.id" in config.warnings()[0]
+
+
+def test_splits_the_file_by_prefix():
+    config = worker(
+        producer_linger_ms="5",
+        spark_master="local[2]",
+        offset_storage_segment_bytes="1048576",
+        offset_storage_cleanup_policy="delete",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        ssl_client_auth="none",
+        session_timeout_ms="9000",
+    )
+    assert config.client_properties("producer.") == {"bootstrap.servers": "localhost:9092", "linger.ms": "5"}
+    assert config.spark == {"spark.master": "local[2]"}
+    assert config.topic_settings("offset.storage.") == {"segment.bytes": "1048576"}
+    assert config.internal_client_properties == {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://:8083", Listener("http", "", 8083)),
+        ("HTTPS://host.example:8443", Listener("https", "host.example", 8443)),
+        ("http://[::1]:0", Listener("http", "::1", 0)),
+        ("http://0.0.0.0:8083/", Listener("http", "0.0.0.0", 8083)),
+    ],
+)
+def test_reads_listeners(text, expected):
+    assert Listener.parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "localhost:8083", "ftp://x:1", "http://x", "http://x:70000", "http://a b:1:2"])
+def test_refuses_what_is_no_listener(text):
+    with pytest.raises(ConfigError):
+        Listener.parse(text)
+
+
+def test_an_empty_list_of_listeners_is_refused_and_of_admin_listeners_means_none():
+    with pytest.raises(ConfigError, match="at least one listener"):
+        worker(listeners="")
+    assert worker(admin_listeners="").admin_rest_listeners == ()
+
+
+def test_advertises_what_others_can_reach():
+    assert worker().advertised_url(default_host="h") == "http://h:8083/"
+    assert (
+        worker(listeners="http://127.0.0.1:0").advertised_url(default_host="h", bound_port=5) == "http://127.0.0.1:5/"
+    )
+    config = worker(
+        listeners="http://:1,https://:2",
+        rest_advertised_listener="https",
+        rest_advertised_host_name="::1",
+        rest_advertised_port="9",
+    )
+    assert config.advertised_url(default_host="h") == "https://[::1]:9/"
+
+
+def test_secrets_of_the_file_are_masked():
+    assert "hunter2" not in repr(worker(sasl_jaas_config="hunter2").sasl_jaas_config)
