@@ -4,6 +4,7 @@ An optimisation and nothing more: whatever goes wrong here, Kafka starts without
 """
 
 import hashlib
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,10 +21,13 @@ _DUMP_TIMEOUT_S = 60.0
 def archive_options(java: Java, home: KafkaHome) -> list[str]:
     """JVM options that use the archive for this Java, made now (some seconds) if there is none yet."""
     archive = _path(java, home)
-    if not archive.exists():
-        with locked(archive.with_suffix(".lock")):
-            if not archive.exists():
-                _make(java, home, archive)
+    try:
+        if not archive.exists():
+            with locked(home.lock):
+                if not archive.exists():
+                    _make(java, home, archive)
+    except (EmbeddedKafkaError, OSError):
+        return []  # if Kafka does not start, the start that was asked for will say why
     # An empty file stands for "this Java could not make one": not tried again at every start.
     return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
 
@@ -35,15 +39,13 @@ def _path(java: Java, home: KafkaHome) -> Path:
 
 
 def _make(java: Java, home: KafkaHome, archive: Path) -> None:
+    for left_behind in home.directory.glob(".archive-*"):
+        shutil.rmtree(left_behind, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".archive-", dir=home.directory) as temporary:
         fresh = Path(temporary, "classes.jsa")
         node_directory = NodeDirectory(Path(temporary, "node"))
-        try:
-            options = [f"-XX:ArchiveClassesAtExit={fresh}"]
-            node = Node(java, home, node_directory, choose_ports(), {}, jvm_options=options)
-            node.process.terminate(_DUMP_TIMEOUT_S)
-        except EmbeddedKafkaError:
-            fresh.unlink(missing_ok=True)
-        if not fresh.exists():
-            fresh.touch()
+        options = [f"-XX:ArchiveClassesAtExit={fresh}"]
+        node = Node(java, home, node_directory, choose_ports(), {}, jvm_options=options)
+        node.process.terminate(_DUMP_TIMEOUT_S)
+        fresh.touch()
         fresh.rename(archive)

@@ -1,5 +1,6 @@
 """`EmbeddedKafka`: a real Kafka, started and stopped from Python."""
 
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +43,7 @@ class EmbeddedKafka:
         self._wanted_dir = Path(dir).resolve() if dir is not None else None
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
         self._ports: Ports | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: Path | None = None
         self._node: Node | None = None
 
     def __enter__(self) -> Self:
@@ -83,8 +84,8 @@ class EmbeddedKafka:
         if self._wanted_dir is not None:
             return self._wanted_dir
         if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="fencepost-kafka-", ignore_cleanup_errors=True)
-        return Path(self._temporary.name)
+            self._temporary = Path(tempfile.mkdtemp(prefix="fencepost-kafka-"))
+        return self._temporary
 
     @property
     def log(self) -> Path:
@@ -159,7 +160,7 @@ class EmbeddedKafka:
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
-            self._temporary.cleanup()
+            shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary = None
 
     def _started_ports(self) -> Ports:

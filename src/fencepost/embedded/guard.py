@@ -30,9 +30,10 @@ def main(arguments: list[str]) -> int:
     child = _spawn(command)
     os.write(1, b"%d\n" % child)
     os.close(1)
-    is_orphan = _watch(child, parent, wakeup)
-    status = os.waitpid(child, 0)[1]
-    if is_orphan and directory:
+    status = _watch(child, parent, wakeup)
+    if status is None:
+        os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
         _remove(directory)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
@@ -81,37 +82,31 @@ def _prctl() -> "Callable[..., int] | None":
     return prctl
 
 
-def _watch(child: int, parent: int, wakeup: int) -> bool:
-    """Return when the child has ended or was killed; True when the parent is gone."""
+def _watch(child: int, parent: int, wakeup: int) -> int | None:
+    """Obey until the child has ended, and return its wait status; None as soon as the parent is gone."""
     while True:
         readable, _, _ = select.select([0, wakeup], [], [], _PARENT_CHECK_S)
         if os.getppid() != parent:
-            os.kill(child, signal.SIGKILL)
-            return True
+            return None
         if wakeup in readable:
             numbers = os.read(wakeup, 64)
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status
             if signal.SIGTERM in numbers:
                 os.kill(child, signal.SIGTERM)
-            if signal.SIGCHLD in numbers and _has_ended(child):
-                return False
         if 0 in readable:
             orders = os.read(0, 64)
             if not orders:
-                os.kill(child, signal.SIGKILL)
-                return True
+                return None
             os.kill(child, signal.SIGKILL if KILL in orders else signal.SIGTERM)
 
 
-def _has_ended(child: int) -> bool:
-    """Without reaping it: until the guard exits, the child's id belongs to nobody else."""
-    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, child, flags) is not None
-
-
 def _remove(directory: str) -> None:
-    import shutil
+    if directory:
+        import shutil
 
-    shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,11 @@ class KafkaHome:
         return self.directory / layout.BOOTSTRAP_SNAPSHOT
 
     @property
+    def lock(self) -> Path:
+        """Held by the process that fetches or prepares something here."""
+        return self.directory.with_name(f"{self.directory.name}.lock")
+
+    @property
     def manifest(self) -> checksum.Manifest:
         return checksum.Manifest(self.directory / "manifest.json")
 
@@ -70,7 +75,7 @@ def ensure_home(java: Java, cache: Path | None = None) -> KafkaHome:
     home = KafkaHome(cache / f"kafka-{KAFKA_VERSION}")
     if home.is_as_verified():
         return home
-    with locked(cache / f"kafka-{KAFKA_VERSION}.lock"):  # 1
+    with locked(home.lock):  # 1
         if not home.is_as_verified():
             _reverify(home) if home.directory.exists() else _install(java, home)
     return home
@@ -87,6 +92,8 @@ def locked(path: Path) -> Iterator[None]:
 
 def _install(java: Java, home: KafkaHome) -> None:
     expected = checksum.committed()
+    for left_behind in home.directory.parent.glob(".fetch-*"):
+        shutil.rmtree(left_behind, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home.directory.parent) as temporary:
         fresh = KafkaHome(Path(temporary, "home"))
         ivy.retrieve(java, _COORDINATES, fresh.directory / "lib", expected_jars=len(expected))  # 2

@@ -43,6 +43,7 @@ class Node:
         options = (*_JVM, *jvm_options, *logging)
         command = [str(java.path), *options, "-cp", home.classpath, "kafka.Kafka", str(directory.settings)]
         self._directory = directory
+        self._where = "" if is_temporary else f"; see {directory.log}"
         remove_with_us = directory.path if is_temporary else None
         self.process = GuardedProcess(command, directory.console, remove_with_us)
         try:
@@ -67,7 +68,7 @@ class Node:
     def _failure(self, what: str) -> BrokerStartError:
         printed = self.last_lines()
         kind = PortInUseError if "Address already in use" in printed else BrokerStartError
-        return kind(f"{what}; see {self._directory.log}. It printed:\n{printed}")
+        return kind(f"{what}{self._where}. It printed:\n{printed}")
 
 
 def _read(path: Path) -> str:

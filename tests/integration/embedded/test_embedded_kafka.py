@@ -1,0 +1,104 @@
+"""The embedded broker as its users see it: ready, loopback only, small, and durable where asked."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
+from fencepost.embedded.error import PortInUseError
+
+_LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def _produce(servers: str, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def _consume(servers: str, topic: str, count: int) -> list[bytes]:
+    settings = {"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    try:
+        records = consumer.consume(count, timeout=20)
+        return [record.value() for record in records]
+    finally:
+        consumer.close()
+
+
+def test_records_go_in_and_come_out(kafka: EmbeddedKafka, topic_name: str) -> None:
+    values = [b"%d" % number for number in range(100)]
+    _produce(kafka.bootstrap_servers, topic_name, values)
+    assert _consume(kafka.bootstrap_servers, topic_name, 100) == values
+
+
+def test_a_transaction_commits(kafka: EmbeddedKafka, topic_name: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic_name, "log_level": 0})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic_name, b"committed")
+    producer.commit_transaction(20)
+    assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"committed"]
+
+
+def test_it_is_ready_within_5_s_once_cached(kafka: EmbeddedKafka) -> None:
+    started = time.monotonic()
+    with EmbeddedKafka():
+        assert time.monotonic() - started < 5
+
+
+def test_it_listens_on_the_loopback_interface_only(kafka: EmbeddedKafka) -> None:
+    connections = psutil.Process(kafka.pid).net_connections(kind="inet")
+    listening = [found for found in connections if found.status == psutil.CONN_LISTEN]
+    assert kafka.port in {found.laddr.port for found in listening}
+    assert {found.laddr.ip for found in listening} <= _LOOPBACK
+
+
+def test_it_stays_below_450_mib(kafka: EmbeddedKafka, topic_name: str) -> None:
+    _produce(kafka.bootstrap_servers, topic_name, [b"x" * 1000] * 20_000)
+    broker = psutil.Process(kafka.pid)
+    resident = [process.memory_info().rss for process in (broker, broker.parent()) if process]
+    assert sum(resident) < 450 * 1024**2
+
+
+def test_data_and_port_survive_a_restart_and_a_kill(topic_name: str) -> None:
+    with EmbeddedKafka() as kafka:
+        servers = kafka.bootstrap_servers
+        _produce(servers, topic_name, [b"one"])
+        kafka.restart()
+        assert kafka.bootstrap_servers == servers
+        _produce(servers, topic_name, [b"two"])
+        kafka.kill()
+        assert not kafka.is_running
+        kafka.start()
+        assert _consume(servers, topic_name, 2) == [b"one", b"two"]
+        directory = kafka.directory
+    assert not directory.exists()
+
+
+def test_data_in_a_given_directory_survive_the_broker(tmp_path: Path, topic_name: str) -> None:
+    with EmbeddedKafka(dir=tmp_path / "kafka") as kafka:
+        _produce(kafka.bootstrap_servers, topic_name, [b"kept"])
+    with EmbeddedKafka(dir=tmp_path / "kafka") as kafka:
+        assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"kept"]
+
+
+def test_a_refused_setting_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(BrokerStartError, match=r"num\.io\.threads"):
+        EmbeddedKafka(dir=tmp_path, properties={"num.io.threads": "many"}).start()
+
+
+def test_a_taken_port_is_named(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(PortInUseError, match=f"port {kafka.port} is in use"):
+        EmbeddedKafka(port=kafka.port).start()
+
+
+def test_a_directory_in_use_is_refused(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(EmbeddedKafkaError, match="lock"):
+        EmbeddedKafka(dir=kafka.directory).start()
+    assert kafka.is_running

@@ -1,0 +1,70 @@
+"""What is written into a node's directory, and where it listens."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from fencepost.embedded.broker import EmbeddedKafka
+from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
+from fencepost.embedded.layout import NodeDirectory, Ports, render, server_settings
+from fencepost.embedded.port import choose_ports
+
+
+def test_every_listener_is_on_the_loopback_interface() -> None:
+    settings = server_settings(Path("/d"), Ports(1, 2, 3), {})
+    addresses = settings["listeners"].split(",") + settings["advertised.listeners"].split(",")
+    assert {address.split("://")[1].split(":")[0] for address in addresses} == {"127.0.0.1"}
+
+
+def test_the_callers_properties_win() -> None:
+    settings = server_settings(Path("/d"), Ports(1, 2, 3), {"num.partitions": "7", "log.cleaner.threads": "2"})
+    assert settings["num.partitions"] == "7"
+    assert settings["log.cleaner.threads"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [("a b", "a b"), (" a", "\\ a"), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("é", "\\u00e9"), ("😀", "\\ud83d\\ude00")],
+)
+def test_values_are_escaped_as_java_reads_them(value: str, written: str) -> None:
+    assert render({"k": value}) == f"k={written}\n"
+
+
+def test_keys_are_escaped_as_java_reads_them() -> None:
+    assert render({"a b=c:d": "1"}) == "a\\ b\\=c\\:d=1\n"
+
+
+def test_a_formatted_directory_keeps_its_identity(tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot"
+    snapshot.write_bytes(b"features")
+    node = NodeDirectory(tmp_path / "node")
+    node.prepare(snapshot, {"a": "1"})
+    identity = (node.data / "meta.properties").read_text()
+    node.prepare(snapshot, {"a": "2"})
+    assert (node.data / "meta.properties").read_text() == identity
+    assert node.settings.read_text() == "a=2\n"
+
+
+def test_ports_are_distinct_and_the_wanted_one_is_kept() -> None:
+    assert len({*vars(choose_ports()).values()}) == 3
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert choose_ports(port).client == port
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"port {port} is in use"):
+            choose_ports(port)
+
+
+def test_a_broker_that_was_not_started_says_so() -> None:
+    kafka = EmbeddedKafka()
+    with pytest.raises(EmbeddedKafkaError, match=r"call start\(\)"):
+        _ = kafka.bootstrap_servers
+    with pytest.raises(EmbeddedKafkaError, match=r"call start\(\)"):
+        _ = kafka.pid
+    kafka.stop()
