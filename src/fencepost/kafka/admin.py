@@ -1,0 +1,196 @@
+"""What Fencepost asks of a Kafka cluster besides producing and consuming. Every call ends in a finite time."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, translate
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.transactions import Transaction, TransactionAdmin
+
+T = TypeVar("T")
+LOG = logging.getLogger(__name__)
+_COORDINATOR_BACKOFF_S = 0.05
+_UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    member_id: str
+    client_id: str
+    host: str
+    topic_partitions: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group; `state` in Kafka's words, e.g. STABLE, EMPTY, or DEAD for one that does not exist."""
+
+    group_id: str
+    state: str
+    members: tuple[GroupMember, ...]
+
+
+class Admin:
+    """One cluster, as the principal of `conf` (librdkafka's names) may see and change it.
+
+    Every method raises KafkaUnavailableError when no broker answers within `timeout_s`, KafkaAuthorizationError
+    when the principal may not, KafkaRequestError for any other refusal. Making one never waits. Thread-safe.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
+        self._guard = ForkGuard()
+        self._conf = dict(conf)
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._timeout_s = timeout_s
+        self._client = AdminClient(self._conf, logger=LOG)
+
+    def cluster_id(self) -> str:
+        try:
+            return str(self._ready().list_topics(timeout=self._timeout_s).cluster_id)
+        except KafkaException as error:
+            raise translate(error, "asking for the cluster id", self._bootstrap) from error
+
+    def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
+        """How many partitions `topic` has; None if there is no such topic."""
+        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
+        client = self._ready()
+        # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
+        future = client.describe_topics(TopicCollection([topic]), request_timeout=wait_s)[topic]
+        try:
+            return len(self._result(future, f"describing topic {topic}", wait_s).partitions)
+        except KafkaRequestError as error:
+            if error.code in _UNKNOWN_TOPIC:
+                return None
+            raise
+
+    def topic_config(self, topic: str) -> dict[str, str | None]:
+        """The effective configs of `topic`, the broker's defaults included."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        client = self._ready()
+        future = client.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        entries = self._result(future, f"describing the configs of topic {topic}")
+        return {name: entry.value for name, entry in entries.items()}
+
+    def ensure_topic(
+        self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
+    ) -> bool:
+        """Creates `topic` unless it exists; -1 leaves a number to the broker. Whether it was created."""
+        if self.partitions(topic) is not None:
+            return False
+        try:
+            self.create_topic(topic, partitions=partitions, replication=replication, configs=configs)
+        except KafkaRequestError as error:
+            if error.code == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    def create_topic(
+        self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
+    ) -> None:
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(configs or {}))
+        client = self._ready()
+        futures = client.create_topics([new], operation_timeout=self._timeout_s, request_timeout=self._timeout_s)
+        self._result(futures[topic], f"creating topic {topic}")
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Deletes the topics that exist."""
+        if not topics:
+            return
+        client = self._ready()
+        futures = client.delete_topics(list(topics), request_timeout=self._timeout_s)
+        for topic, future in futures.items():
+            try:
+                self._result(future, f"deleting topic {topic}")
+            except KafkaRequestError as error:
+                if error.code not in _UNKNOWN_TOPIC:
+                    raise
+
+    def end_offsets(
+        self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
+    ) -> dict[tuple[str, int], int]:
+        """Where each log ends now: after its last record, or, read_committed, before the first open transaction."""
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in topic_partitions}
+        if not wanted:
+            return {}
+        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
+        client = self._ready()
+        futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
+        doing = f"asking where {next(iter(wanted)).topic} ends"
+        return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
+
+    def group(self, group_id: str) -> Group:
+        """The members of a consumer group as its coordinator knows them; 1-6 ms."""
+        return self._patiently(lambda: self._describe_group(group_id))
+
+    def transactions(self, states: Sequence[str] = ()) -> list[Transaction]:
+        """Every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
+        return self._ask_transactions(lambda admin: admin.list(states))
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
+        """The given transactional ids in detail; unknown ones are left out."""
+        return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
+
+    def _describe_group(self, group_id: str) -> Group:
+        client = self._ready()
+        future = client.describe_consumer_groups([group_id], request_timeout=self._timeout_s)[group_id]
+        try:
+            described = self._result(future, f"describing group {group_id}")
+        except KafkaRequestError as error:
+            if error.code == KafkaError.GROUP_ID_NOT_FOUND:
+                return Group(group_id, ConsumerGroupState.DEAD.name, ())
+            raise
+        return Group(group_id, described.state.name, tuple(_member(m) for m in described.members))
+
+    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
+        self._guard.check("The admin client")
+        admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
+        try:
+            return self._patiently(lambda: ask(admin))
+        finally:
+            admin.close()
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """A coordinator that is still loading says so at once: it is asked again until the time is up."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return ask()
+            except KafkaUnavailableError:
+                if time.monotonic() + _COORDINATOR_BACKOFF_S > deadline:
+                    raise
+                time.sleep(_COORDINATOR_BACKOFF_S)
+
+    def _ready(self) -> Any:
+        """The client, which the caller keeps in a variable until its future has resolved."""
+        self._guard.check("The admin client")
+        self._client.poll(0)
+        return self._client
+
+    def _result(self, future: Any, doing: str, timeout_s: float | None = None) -> Any:
+        # A second more than the client takes: its own error says more than a bare time-out.
+        try:
+            return future.result(timeout=(self._timeout_s if timeout_s is None else timeout_s) + 1.0)
+        except (KafkaException, TimeoutError) as error:
+            raise translate(error, doing, self._bootstrap) from error
+
+
+def _member(member: Any) -> GroupMember:
+    assigned = member.assignment.topic_partitions if member.assignment else ()
+    return GroupMember(
+        member.member_id, member.client_id, member.host, frozenset((tp.topic, tp.partition) for tp in assigned)
+    )

@@ -1,0 +1,88 @@
+"""What can go wrong between us and Kafka, grouped by what the caller should do."""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from fencepost.api.errors import FatalError, RetriableError
+
+_UNAVAILABLE = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_CONTROLLER,
+    }
+)
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
+
+
+class KafkaUnavailableError(RetriableError):
+    """No broker answered in time. The request may have been carried out; asking again is safe."""
+
+
+class ReadTimeoutError(KafkaUnavailableError):
+    """A log was not read to its end in time: a transaction stayed open, or no broker answered."""
+
+
+class KafkaAuthorizationError(FatalError):
+    """The principal may not do this, or was not let in. An operator must grant it."""
+
+
+class KafkaRequestError(FatalError):
+    """Kafka refused the request; asking again gives the same answer. `code` is Kafka's error code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def kafka_error(cause: Any) -> Any:
+    """The client library's `KafkaError` inside an exception, or None."""
+    if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
+        return cause.args[0]
+    return cause if isinstance(cause, KafkaError) else None
+
+
+def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
+    """The error to raise when `doing` failed with `cause`, an exception or error of the client library."""
+    error = kafka_error(cause)
+    at = f" (bootstrap.servers={bootstrap})" if bootstrap else ""
+    if isinstance(cause, TimeoutError) or (error is not None and error.code() in _UNAVAILABLE):
+        reason = error.str() if error is not None else "no answer in time"
+        return KafkaUnavailableError(f"Kafka did not answer while {doing}{at}: {reason}")
+    if error is None:
+        return KafkaRequestError(f"Failed {doing}: {cause}", KafkaError.UNKNOWN)
+    if error.code() in _REFUSED:
+        return KafkaAuthorizationError(
+            f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this right, or "
+            "correct its credentials."
+        )
+    return KafkaRequestError(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
+
+
+def is_unavailable(error: Any) -> bool:
+    """Whether a `KafkaError` says that a broker cannot be reached for now."""
+    return error.code() in _UNAVAILABLE

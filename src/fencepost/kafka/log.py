@@ -1,0 +1,195 @@
+"""Reading a topic as a log: all of it, from its beginning, to the end that it has now.
+
+1. The end is taken read_uncommitted: it counts records of open transactions.
+2. The log is consumed read_committed until there: an open transaction is waited for, an aborted one is skipped.
+So what is returned covers everything that was written before the call, whatever its transaction comes to.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import (
+    KafkaRequestError,
+    ReadTimeoutError,
+    is_unavailable,
+    translate,
+)
+from fencepost.kafka.fork import ForkGuard
+
+LOG = logging.getLogger(__name__)
+_BATCH = 1_000
+_PASSING = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
+
+
+class LogRecord(NamedTuple):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+Handler = Callable[[LogRecord], None]
+
+
+class LogReader:
+    """A consumer of every partition of one topic, kept from read to read; it commits nothing and joins nothing.
+
+    Not thread-safe, except for `positions` and `ends`. Nothing connects before `start`. `fetch_wait_ms` bounds how
+    late the end of a transaction is seen, and an idle follower asks the broker that often.
+    """
+
+    def __init__(
+        self, conf: Mapping[str, Any], topic: str, *, read_committed: bool = True, fetch_wait_ms: int = 10
+    ) -> None:
+        self._guard = ForkGuard()
+        self.topic = topic
+        self._admin = Admin(conf)
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._positions: dict[int, int] = {}
+        self._partitions: tuple[int, ...] = ()
+        self._assigned = False
+        self._trouble: Any = None
+        self._consumer = Consumer(_consumer_conf(conf, read_committed, fetch_wait_ms), logger=LOG)
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Finds the partitions and begins to fetch. Idempotent. KafkaRequestError if there is no such topic."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        if not self._partitions:
+            count = self._admin.partitions(self.topic, timeout_s=timeout_s)
+            if count is None:
+                raise KafkaRequestError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+            self._partitions = tuple(range(count))
+        if not self._assigned:
+            self._consumer.assign(
+                [TopicPartition(self.topic, p, self._positions.get(p, OFFSET_BEGINNING)) for p in self._partitions]
+            )
+            self._assigned = True
+
+    def rest(self) -> None:
+        """Stops fetching until the next read, which goes on where this one ended."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        if self._assigned:
+            self._consumer.unassign()
+            self._assigned = False
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """For each partition that was heard of: everything before this offset has been handled."""
+        return dict(self._positions)
+
+    def ends(self, timeout_s: float) -> dict[int, int]:
+        """The read_uncommitted end of every partition now: step 1."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        found = self._admin.end_offsets(
+            ((self.topic, p) for p in self._partitions), read_committed=False, timeout_s=timeout_s
+        )
+        return {partition: end for (_, partition), end in found.items()}
+
+    def read_to_end(self, timeout_s: float, handler: Handler) -> None:
+        """Hands `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
+
+        What was handled before an error stays handled: the next read goes on from there.
+        """
+        deadline = time.monotonic() + timeout_s
+        self.start(timeout_s)
+        ends = self.ends(timeout_s)
+        while behind := self.behind(ends):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise self.timed_out(behind, timeout_s)
+            self.poll(handler, min(left_s, 0.2))
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Those of `ends` that have not been reached."""
+        return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
+
+    def poll(self, handler: Handler, timeout_s: float) -> int:
+        """Hands over what has arrived, waiting at most `timeout_s` for the first; the number of records.
+
+        `handler` may not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the log lost its position;
+        an unreachable broker is waited for in silence.
+        """
+        self._guard.check(f"The reader of topic {self.topic}")
+        try:
+            messages = self._consumer.consume(_BATCH, 0)
+            if not messages:
+                first = self._consumer.poll(timeout_s)
+                messages = [] if first is None else [first]
+        except KafkaException as error:
+            raise translate(error, f"reading topic {self.topic}", self._bootstrap) from error
+        if not messages:
+            self._ask_positions()
+        return sum(self._take(message, handler) for message in messages)
+
+    def timed_out(self, behind: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
+        """The error for a read that could not reach `behind` within `timeout_s`."""
+        partition, end = next(iter(behind.items()))
+        at = self._positions.get(partition, 0)
+        if self._trouble is not None:
+            why = f"the broker cannot be reached ({self._trouble.str()})"
+        else:
+            why = "a transaction that wrote to it may still be open"
+        return ReadTimeoutError(
+            f"Topic {self.topic} was not read to its end within {timeout_s:g} s: "
+            f"partition {partition} stands at {at} of {end}; {why}."
+        )
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        self._consumer.close()
+
+    def _take(self, message: Any, handler: Handler) -> int:
+        error = message.error()
+        partition, offset = message.partition(), message.offset()
+        if error is None:
+            self._trouble = None
+            handler(LogRecord(partition, offset, message.timestamp()[1], message.key(), message.value()))
+            self._positions[partition] = offset + 1
+            return 1
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._trouble = None
+            self._advance(partition, offset)  # Steps over control records and aborted tails.
+        elif is_unavailable(error) or error.code() in _PASSING:
+            self._trouble = error
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise KafkaRequestError(
+                f"Topic {self.topic} lost what stood at {partition}/{self._positions.get(partition, 0)}: it was "
+                f"truncated or re-created while in use ({error.str()}). Restart the worker to read it anew.",
+                error.code(),
+            )
+        else:
+            raise translate(error, f"reading topic {self.topic}", self._bootstrap)
+        return 0
+
+    def _ask_positions(self) -> None:
+        if not self._assigned:
+            return
+        for tp in self._consumer.position([TopicPartition(self.topic, p) for p in self._partitions]):
+            if tp.offset >= 0:
+                self._advance(tp.partition, tp.offset)
+
+    def _advance(self, partition: int, offset: int) -> None:
+        self._positions[partition] = max(self._positions.get(partition, 0), offset)
+
+
+def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:
+    return {
+        "group.id": "fencepost-log",  # The client insists on one; it is never joined.
+        **conf,
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": fetch_wait_ms,
+        "allow.auto.create.topics": False,
+    }

@@ -1,0 +1,126 @@
+"""What brokers know about transactions and producers, asked through kafka-python: the main client cannot."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    TransactionalIdAuthorizationFailedError,
+    TransactionalIdNotFoundError,
+)
+
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.fork import ForkGuard
+
+_RENAMED = {
+    "bootstrap.servers": "bootstrap_servers",
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id as its coordinator sees it; `state` is Kafka's, e.g. Ongoing or CompleteCommit."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int | None = None
+    timeout_ms: int | None = None
+    started_ms: int | None = None
+    topic_partitions: frozenset[tuple[str, int]] = frozenset()
+
+
+def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out."""
+    result: dict[str, Any] = {new: conf[old] for old, new in _RENAMED.items() if conf.get(old) is not None}
+    result["bootstrap_servers"] = [s.strip() for s in str(result["bootstrap_servers"]).split(",")]
+    for name in ("security_protocol", "sasl_mechanism"):
+        if name in result:
+            result[name] = str(result[name]).upper()
+    if str(conf.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
+        result["ssl_check_hostname"] = False
+    return result
+
+
+class TransactionAdmin:
+    """Lists and describes transactions. Connects at construction; `close` it. Thread-safe as kafka-python is."""
+
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 10.0) -> None:
+        self._guard = ForkGuard()
+        arguments = kafka_python_conf(conf)
+        self._bootstrap = ",".join(arguments["bootstrap_servers"])
+        timeout_ms = int(timeout_s * 1000)
+        arguments |= {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+        self._client = self._run("connecting", lambda: KafkaAdminClient(**arguments))
+
+    def list(self, states: Sequence[str] = ()) -> list[Transaction]:
+        """Every transactional id that the brokers know, or those in one of `states`."""
+        found = self._run(
+            "listing transactions", lambda: self._client.list_transactions(state_filters=list(states) or None)
+        )
+        return [
+            Transaction(t.transactional_id, t.state.value, t.producer_id)
+            for listings in found.values()
+            for t in listings
+        ]
+
+    def describe(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
+        """The given ids in detail; unknown ones are left out."""
+        found = (self._describe_one(transactional_id) for transactional_id in transactional_ids)
+        return {t.transactional_id: t for t in found if t is not None}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _describe_one(self, transactional_id: str) -> Transaction | None:
+        try:
+            d = self._run(
+                f"describing transactional id {transactional_id}",
+                lambda: self._client.describe_transactions([transactional_id])[transactional_id],
+            )
+        except LookupError:
+            return None
+        parts = frozenset((tp.topic, tp.partition) for tp in d.topic_partitions)
+        return Transaction(
+            transactional_id,
+            d.state.value,
+            d.producer_id,
+            d.producer_epoch,
+            d.transaction_timeout_ms,
+            d.transaction_start_time_ms,
+            parts,
+        )
+
+    def _run(self, doing: str, call: Any) -> Any:
+        self._guard.check("The transaction admin client")
+        try:
+            return call()
+        except TransactionalIdNotFoundError as error:
+            raise LookupError(str(error)) from error
+        except (ClusterAuthorizationFailedError, TransactionalIdAuthorizationFailedError) as error:
+            raise KafkaAuthorizationError(f"Not authorized while {doing}: {error}") from error
+        except (KafkaConnectionError, KafkaTimeoutError) as error:
+            raise KafkaUnavailableError(
+                f"Kafka did not answer while {doing} (bootstrap.servers={self._bootstrap}): {error}"
+            ) from error
+        except KafkaError as error:
+            kind = KafkaUnavailableError if getattr(error, "retriable", False) else None
+            if kind is not None:
+                raise kind(f"Kafka did not answer while {doing}: {error}") from error
+            raise KafkaRequestError(f"Failed {doing}: {error}", getattr(error, "errno", -1)) from error
