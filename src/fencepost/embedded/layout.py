@@ -54,6 +54,11 @@ class NodeDirectory:
         return self.path / "kafka.log"
 
     @property
+    def lock(self) -> Path:
+        """Locked for as long as a broker runs here."""
+        return self.path / ".lock"
+
+    @property
     def console(self) -> Path:
         """Errors and the line that says it is ready, of the latest start only."""
         return self.path / "console.log"

@@ -1,8 +1,10 @@
 """One run of a Kafka node: from written settings to a ready broker, and its end."""
 
+import fcntl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from fencepost.embedded.error import BrokerStartError, PortInUseError
 from fencepost.embedded.home import KafkaHome
@@ -38,6 +40,7 @@ class Node:
             PortInUseError: one of the ports was taken by another process.
             BrokerStartError: it ended, or was not ready in time (and is gone); carries what it printed.
         """
+        lock = _lock(directory)
         directory.prepare(home.bootstrap_snapshot, server_settings(directory.data, ports, properties))
         logging = (f"-Dlog4j2.configurationFile={directory.logging}", f"-Dfencepost.log={directory.log}")
         options = (*_JVM, *jvm_options, *logging)
@@ -45,7 +48,8 @@ class Node:
         self._directory = directory
         self._where = "" if is_temporary else f"; see {directory.log}"
         remove_with_us = directory.path if is_temporary else None
-        self.process = GuardedProcess(command, directory.console, remove_with_us)
+        with lock:  # ours is closed; the broker's stays as long as it does
+            self.process = GuardedProcess(command, directory.console, remove_with_us, [lock.fileno()])
         try:
             self._await_ready(start_timeout_s)
         except BaseException:
@@ -69,6 +73,18 @@ class Node:
         printed = self.last_lines()
         kind = PortInUseError if "Address already in use" in printed else BrokerStartError
         return kind(f"{what}{self._where}. It printed:\n{printed}")
+
+
+def _lock(directory: NodeDirectory) -> IO[str]:
+    """Before anything is written: a second broker here would pull the files from under the first."""
+    directory.path.mkdir(parents=True, exist_ok=True)
+    file = directory.lock.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise BrokerStartError(f"another Kafka runs in {directory.path}: stop it, or give another directory") from None
+    return file
 
 
 def _read(path: Path) -> str:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,8 +16,17 @@ class GuardedProcess:
     The command gets a session of its own: a Ctrl-C at the terminal is ours to handle first.
     """
 
-    def __init__(self, command: list[str], output: Path, remove_with_us: Path | None = None) -> None:
-        """Start it; `remove_with_us` is deleted by the guard if this process dies before stopping it."""
+    def __init__(
+        self, command: list[str], output: Path, remove_with_us: Path | None = None, keep_open: Sequence[int] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            command: an absolute path and arguments.
+            output: gets what it prints, from the beginning.
+            remove_with_us: deleted by the guard if this process dies before stopping the command.
+            keep_open: file descriptors that the command inherits, such as one that holds a lock.
+        """
         launcher = [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(remove_with_us or "")]
         with output.open("wb") as file:
             self._guard = subprocess.Popen(
@@ -25,6 +35,7 @@ class GuardedProcess:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 start_new_session=True,
+                pass_fds=keep_open,
             )
         assert self._guard.stdout is not None
         with self._guard.stdout as announced:

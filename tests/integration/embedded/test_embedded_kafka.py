@@ -99,6 +99,6 @@ def test_a_taken_port_is_named(kafka: EmbeddedKafka) -> None:
 
 
 def test_a_directory_in_use_is_refused(kafka: EmbeddedKafka) -> None:
-    with pytest.raises(EmbeddedKafkaError, match="lock"):
+    with pytest.raises(EmbeddedKafkaError, match="another Kafka runs in"):
         EmbeddedKafka(dir=kafka.directory).start()
     assert kafka.is_running
