@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 ConfigMap = dict[str, str | None]
+SentConfig = dict[str, str | float | bool | None]
 
 
 class ErrorBody(BaseModel):
@@ -29,7 +30,7 @@ class CreateBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(description="Trimmed; must equal `name` in the config if that is given.")
-    config: ConfigMap
+    config: SentConfig = Field(description="Numbers and booleans are taken as strings.")
     initial_state: Literal["RUNNING", "PAUSED", "STOPPED"] | None = Field(
         default=None, description="In any case of letters."
     )

@@ -58,9 +58,11 @@ class Loggers:
             _logger(namespace)
             prefix = "" if namespace == _ROOT else namespace + "."
             affected = [name for name in self.names() if name == namespace or name.startswith(prefix)]
+            # All before any is set: a child without a level of its own follows its parent.
             for name in affected:
                 if _logger(name).getEffectiveLevel() != level:
                     self._modified_ms[name] = now_ms
+            for name in affected:
                 _logger(name).setLevel(level)
             return affected
 

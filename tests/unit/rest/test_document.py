@@ -1,0 +1,64 @@
+import re
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from starlette.testclient import TestClient
+
+from fencepost.rest import model
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "described"),
+    [
+        ("GET", "/", None, model.ServerInfoBody),
+        ("GET", "/health", None, model.HealthBody),
+        ("GET", "/connectors", None, list[str]),
+        ("GET", "/connectors?expand=status&expand=info", None, dict[str, model.ExpandedBody]),
+        ("GET", "/connectors/file", None, model.ConnectorInfoBody),
+        ("GET", "/connectors/file/config", None, model.ConfigMap),
+        ("GET", "/connectors/file/status", None, model.ConnectorStatusBody),
+        ("GET", "/connectors/file/tasks", None, list[model.TaskInfoBody]),
+        ("GET", "/connectors/file/tasks/0/status", None, model.TaskStateBody),
+        ("GET", "/connectors/file/topics", None, dict[str, model.TopicsBody]),
+        ("POST", "/connectors/file/restart?includeTasks=true", None, model.ConnectorStatusBody),
+        ("PUT", "/connectors/new/config", {"connector.class": "X"}, model.ConnectorInfoBody),
+        ("PATCH", "/connectors/file/config", {"a": "b"}, model.ConnectorInfoBody),
+        ("GET", "/connector-plugins?connectorsOnly=false", None, list[model.PluginBody]),
+        ("GET", "/connector-plugins/FileStreamSink/config", None, list[model.KeyDefinitionBody]),
+        ("PUT", "/connector-plugins/X/config/validate", {"connector.class": "X"}, model.ValidationBody),
+        ("GET", "/admin/loggers", None, dict[str, model.LoggerBody]),
+        ("GET", "/nonsense", None, model.ErrorBody),
+    ],
+)
+def test_answers_are_what_the_document_says(
+    client: TestClient, method: str, path: str, body: object, described: Any
+) -> None:
+    answer = client.request(method, path, json=body) if body else client.request(method, path)
+    adapter = TypeAdapter(described)
+    understood = adapter.validate_json(answer.content, strict=True)
+    assert adapter.dump_python(understood, by_alias=True, exclude_unset=True) == answer.json()
+
+
+def test_the_document_names_every_public_operation_and_no_internal_one(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    operations = {(method, path) for path, item in document["paths"].items() for method in item}
+    assert len(operations) == 26
+    assert ("post", "/connectors/{name}/tasks") not in operations
+    assert "/connectors/{name}/fence" not in document["paths"]
+    responses = [item["responses"] for path in document["paths"].values() for item in path.values()]
+    assert all("default" in codes and "422" not in codes for codes in responses)
+
+
+def test_references_of_the_document_lead_somewhere(client: TestClient) -> None:
+    answer = client.get("/openapi.json")
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', answer.text))
+    assert named
+    assert named <= set(answer.json()["components"]["schemas"])
+
+
+def test_the_docs_page_lists_the_operations_and_needs_nothing_from_elsewhere(client: TestClient) -> None:
+    answer = client.get("/docs")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "<b>POST</b> /connectors/{name}/restart?includeTasks=&amp;onlyFailed=" in answer.text
+    assert not re.search(r"https?://|<script|<link|<img", answer.text)

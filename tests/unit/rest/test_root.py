@@ -1,0 +1,29 @@
+import pytest
+from starlette.testclient import TestClient
+
+from fencepost.cluster.operations import Health, HealthStatus
+
+from .fake import FakeWorker
+
+
+def test_root_tells_version_commit_and_cluster(client: TestClient) -> None:
+    expected = {"version": "4.3.1", "commit": "abc123", "kafka_cluster_id": "cluster-1"}
+    assert client.get("/").json() == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(HealthStatus.HEALTHY, 200), (HealthStatus.STARTING, 503), (HealthStatus.UNHEALTHY, 500)],
+)
+def test_health_has_a_code_for_each_status(
+    client: TestClient, worker: FakeWorker, status: HealthStatus, code: int
+) -> None:
+    worker.health_answer = Health(status, "why")
+    answer = client.get("/health")
+    assert (answer.status_code, answer.json()) == (code, {"status": status.value, "message": "why"})
+
+
+def test_metrics_are_in_the_format_of_prometheus(client: TestClient) -> None:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert answer.text == "# HELP x x\nx 1.0\n"

@@ -1,0 +1,106 @@
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Self
+
+import httpx
+import pytest
+
+from fencepost.rest import RestServer, create_app
+from fencepost.rest.gateway import WAITING_THREADS
+from fencepost.testing import eventually
+
+from .fake import FakeWorker
+
+
+@pytest.fixture
+def server(worker: FakeWorker) -> Iterator[RestServer]:
+    server = RestServer(create_app(worker), "127.0.0.1", 0)
+    server.start()
+    yield server
+    server.stop(timeout_s=1)
+
+
+def _get(server: RestServer, path: str, method: str = "GET") -> httpx.Response:
+    return httpx.request(method, f"http://127.0.0.1:{server.port}{path}")
+
+
+def test_a_started_server_answers(server: RestServer) -> None:
+    assert _get(server, "/connectors").json() == ["file"]
+
+
+def test_encoded_names_survive_the_real_server(server: RestServer) -> None:
+    answer = _get(server, "/connectors/a%2Fb%20c/status")
+    assert answer.json()["message"] == "No status found for connector a/b c"
+
+
+def test_a_kept_connection_is_answered_without_the_delay_of_small_packets(server: RestServer) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.port}") as client:
+        fastest_s = min(client.get("/connectors/file/status").elapsed.total_seconds() for _ in range(20))
+    assert fastest_s < 0.03  # Nagle and delayed acknowledgements make it 0.04
+
+
+def test_head_is_get_without_body(server: RestServer) -> None:
+    answer = _get(server, "/connectors", "HEAD")
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_a_port_in_use_is_an_error_of_start(server: RestServer, worker: FakeWorker) -> None:
+    second = RestServer(create_app(worker), "127.0.0.1", server.port)
+    with pytest.raises(OSError, match="in use"):
+        second.start()
+
+
+def test_a_stopped_server_takes_no_more_connections(server: RestServer) -> None:
+    port = server.port
+    server.stop(timeout_s=1)
+    server.stop(timeout_s=1)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+class Crowd:
+    """Requests that are held in the worker until they are released."""
+
+    def __init__(self, server: RestServer, worker: FakeWorker, size: int) -> None:
+        self._release = threading.Event()
+        self._lock = threading.Lock()
+        self.waiting = 0
+        worker.before_wait = self._hold
+        self._askers = [threading.Thread(target=self._ask, args=(server,)) for _ in range(size)]
+
+    def __enter__(self) -> Self:
+        for asker in self._askers:
+            asker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release.set()
+        for asker in self._askers:
+            asker.join()
+
+    def _ask(self, server: RestServer) -> None:
+        with contextlib.suppress(httpx.TransportError):  # a stopped server hangs up
+            _get(server, "/connectors/file")
+
+    def _hold(self) -> None:
+        with self._lock:
+            self.waiting += 1
+        assert self._release.wait(20)
+
+
+def test_reads_and_health_are_answered_while_every_thread_waits(server: RestServer, worker: FakeWorker) -> None:
+    with Crowd(server, worker, WAITING_THREADS + 4) as crowd:
+        eventually(lambda: crowd.waiting == WAITING_THREADS, within_s=10)
+        assert _get(server, "/health").status_code == 200
+        assert _get(server, "/connectors/file/status").status_code == 200
+
+
+def test_stop_does_not_wait_for_a_request_that_never_ends(server: RestServer, worker: FakeWorker) -> None:
+    with Crowd(server, worker, 1) as crowd:
+        eventually(lambda: crowd.waiting == 1, within_s=10)
+        began = time.monotonic()
+        server.stop(timeout_s=0)
+        assert time.monotonic() - began < 3
