@@ -147,6 +147,13 @@ class ProducerClient:
                 classify(error), f"{error.name()}: {error.str()} (record for topic {message.topic()})"
             )
 
+    def _both(self, told: DeliveryCallback) -> DeliveryCallback:
+        def delivered(error: Any, message: Any) -> None:
+            self._delivered(error, message)
+            told(error, message)
+
+        return delivered
+
     def serve(self, timeout_s: float) -> None:
         """Serve callbacks and log lines; a fatal error surfaces at the next real call."""
         self._fork.check("a producer")
@@ -156,8 +163,15 @@ class ProducerClient:
             log.debug("poll: %s", error)
 
     def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
-        """Enqueue one record, waiting while the queue is full. Raises ProducerError."""
+        """Enqueue one record, waiting while the queue is full. Raises ProducerError.
+
+        `on_delivery(error, message)`, when given, is called besides the client's own accounting; for successes only
+        where `delivery.report.only.error` is off.
+        """
         self._fork.check("a producer")
+        told: DeliveryCallback | None = fields.get("on_delivery")
+        if told is not None:
+            fields["on_delivery"] = self._both(told)
         while True:
             try:
                 self._producer.produce(topic, value, **fields)

@@ -1,0 +1,120 @@
+"""When a transaction ends: `transaction.boundary` (contract A.10)."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+
+from fencepost.api import FatalError
+from fencepost.record import SourceRecord
+
+
+class Verdict(Enum):
+    """What to do at a point of the record stream."""
+
+    GO_ON = "go on"
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+Segment = tuple[int, int, Verdict]
+"""Records `start` to `stop` of a batch, and what follows them."""
+
+
+class Boundary(ABC):
+    """Decides where transactions end. Used by the task's thread alone."""
+
+    @abstractmethod
+    def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
+        """Cut what one `poll` returned (`count` records, perhaps none) into segments, each with a verdict.
+
+        `records` are the author's own objects, None where a batch of columns came. The last segment may be empty.
+        """
+
+    @abstractmethod
+    def should_commit_at_end(self) -> bool:
+        """Say whether a clean stop, or a pause, commits what is open (else it is aborted)."""
+
+    def committed(self) -> None:
+        """Told of every commit."""
+
+    @property
+    def next_due_s(self) -> float | None:
+        """Seconds until a commit is due although no record comes, None when never."""
+        return None
+
+
+class PollBoundary(Boundary):
+    """Each batch that `poll` returns is a transaction; an empty one counts."""
+
+    def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
+        yield 0, count, Verdict.COMMIT
+
+    def should_commit_at_end(self) -> bool:
+        return True
+
+
+class IntervalBoundary(Boundary):
+    """A transaction ends with the first batch after `interval_s` have passed since the last commit."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._last = clock()
+
+    def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
+        is_due = self._clock() - self._last >= self._interval_s
+        yield 0, count, Verdict.COMMIT if is_due else Verdict.GO_ON
+
+    def should_commit_at_end(self) -> bool:
+        return True
+
+    def committed(self) -> None:
+        self._last = self._clock()
+
+
+class ConnectorBoundary(Boundary):
+    """The task says where transactions end; also its `TransactionContext`."""
+
+    def __init__(self) -> None:
+        self._at_end: set[Verdict] = set()
+        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        self._request(record, Verdict.COMMIT)
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        self._request(record, Verdict.ABORT)
+
+    def _request(self, record: SourceRecord | None, verdict: Verdict) -> None:
+        if record is None:
+            self._at_end.add(verdict)
+        else:
+            self._after.setdefault(id(record), (record, set()))[1].add(verdict)
+
+    def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
+        start = 0
+        for index, record in enumerate(records or ()):
+            _, asked = self._after.pop(id(record), (None, set()))
+            if asked:
+                yield start, index + 1, _only(asked, f"record {index} of a batch")
+                start = index + 1
+        asked, self._at_end = self._at_end, set()
+        yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
+
+    def should_commit_at_end(self) -> bool:
+        """Only what the task asked for is committed, and every request was carried out with its batch."""
+        return False
+
+
+def _only(asked: set[Verdict], where: str) -> Verdict:
+    if len(asked) > 1:
+        raise FatalError(f"the task asked for both a commit and an abort of the transaction at {where}")
+    return next(iter(asked))
+
+
+def boundary_of(name: str, interval_ms: int) -> Boundary:
+    """Return the boundary of that name: poll, interval or connector."""
+    if name == "interval":
+        return IntervalBoundary(interval_ms / 1000)
+    return ConnectorBoundary() if name == "connector" else PollBoundary()

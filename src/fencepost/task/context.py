@@ -1,0 +1,38 @@
+"""What a running task is offered: its configs, its offsets, waiting, and its transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import TransactionContext
+from fencepost.task.control import Control
+from fencepost.task.offsets import OffsetBook
+
+
+class TaskContext:
+    """The `SourceTaskContext` of a task in a slot."""
+
+    def __init__(
+        self,
+        configs: Mapping[str, str],
+        book: OffsetBook,
+        control: Control,
+        transaction: TransactionContext | None,
+    ) -> None:
+        self.configs = configs
+        self.transaction = transaction
+        self._book = book
+        self._control = control
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        return self._book.offset(partition)
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return self._book.all_committed()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._control.should_yield
+
+    def wait(self, timeout_s: float) -> bool:
+        self._control.wait(timeout_s)
+        return self.is_stopping

@@ -1,0 +1,73 @@
+"""Totals that a task keeps and its slot reports; the worker turns them into metrics (contract A.11)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fencepost.record import Repeated
+from fencepost.task.tolerance import ErrorCounters
+
+
+@dataclass
+class Counters:
+    """Written by the task's thread, read by the slot's reporting thread; single values, no lock."""
+
+    state: str = "STARTING"
+    records_polled: int = 0
+    records_written: int = 0
+    batches: int = 0
+    batch_size_max: int = 0
+    poll_time_max_s: float = 0.0
+    poll_time_total_s: float = 0.0
+    commits: int = 0
+    commit_failures: int = 0
+    commit_time_max_s: float = 0.0
+    commit_time_total_s: float = 0.0
+    aborts: int = 0
+    in_transaction: int = 0
+    transaction_size_min: int = 0
+    transaction_size_max: int = 0
+    transaction_size_total: int = 0
+    active_records: int = 0
+    producers_retired: int = 0
+    errors: ErrorCounters = field(default_factory=ErrorCounters)
+    topics: set[str] = field(default_factory=set)
+    _last_topic: str | None = None
+
+    def polled(self, count: int, took_s: float) -> None:
+        self.records_polled += count
+        self.batches += 1
+        self.batch_size_max = max(self.batch_size_max, count)
+        self.poll_time_max_s = max(self.poll_time_max_s, took_s)
+        self.poll_time_total_s += took_s
+
+    def sent(self, count: int, topics: Sequence[str]) -> None:
+        self.records_written += count
+        self.in_transaction += count
+        self.active_records = self.in_transaction
+        if isinstance(topics, Repeated):
+            if count and topics.value != self._last_topic:
+                self._last_topic = topics.value
+                self.topics.add(topics.value)
+        else:
+            self.topics.update(topics)
+
+    def committed(self, took_s: float) -> None:
+        self.commits += 1
+        self.commit_time_max_s = max(self.commit_time_max_s, took_s)
+        self.commit_time_total_s += took_s
+        size, self.in_transaction, self.active_records = self.in_transaction, 0, 0
+        self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
+        self.transaction_size_max = max(self.transaction_size_max, size)
+        self.transaction_size_total += size
+
+    def commit_failed(self) -> None:
+        self.commit_failures += 1
+
+    def aborted(self) -> None:
+        self.aborts += 1
+        self.in_transaction = self.active_records = 0
+
+    def to_json(self) -> dict[str, float]:
+        """Return the totals by name."""
+        own = {k: v for k, v in vars(self).items() if isinstance(v, int | float) and not k.startswith("_")}
+        return {**own, **{f"error_{k}": v for k, v in vars(self.errors).items()}}

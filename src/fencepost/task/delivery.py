@@ -1,0 +1,177 @@
+"""How a task's records and offsets reach Kafka: in transactions, or at least once."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost.api import RecordMetadata
+from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.record import Repeated
+from fencepost.storage.offset_topic import encode
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.spec import TaskSpec
+from fencepost.transaction import ProduceError, TransactionalWriter
+
+log = logging.getLogger(__name__)
+
+OffsetRecords = Sequence[tuple[bytes, bytes | None]]
+OnDelivered = Callable[[int, RecordMetadata], None]
+
+
+class Delivery(ABC):
+    """Where a task's records go. One thread, one incarnation of the producer."""
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """True when records were sent since the last commit."""
+
+    @property
+    def must_be_replaced(self) -> bool:
+        """True when this delivery must be closed and opened anew before anything more is sent (E5)."""
+        return False
+
+    @abstractmethod
+    def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
+        """Send records in order; with `on_delivered` each is told of by index. Raises ProduceError."""
+
+    @abstractmethod
+    def commit(self, offsets: OffsetRecords) -> bool:
+        """Make what was sent, and the offsets that cover it, count. Returns False when it has to wait longer."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Take back what was sent since the last commit, where that is possible."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go at once; nothing more is sent."""
+
+
+class TransactionalDelivery(Delivery):
+    """Exactly once: records and offsets in one transaction (E1)."""
+
+    def __init__(self, writer: TransactionalWriter, offsets_topic: str) -> None:
+        self._writer = writer
+        self._offsets_topic = offsets_topic
+
+    @property
+    def is_open(self) -> bool:
+        return self._writer.is_in_transaction
+
+    @property
+    def must_be_replaced(self) -> bool:
+        return self._writer.is_struck
+
+    def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
+        _send(self._writer, outgoing, on_delivered)
+
+    def commit(self, offsets: OffsetRecords) -> bool:
+        self._writer.commit(offsets, offsets_topic=self._offsets_topic)  # E1
+        return True
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class PlainDelivery(Delivery):
+    """At least once: records are flushed, then their offsets are written."""
+
+    def __init__(self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float) -> None:
+        self._client = ProducerClient(conf)
+        self._offsets_topic = offsets_topic
+        self._flush_timeout_s = flush_timeout_s
+        self._has_sent = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._has_sent
+
+    def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
+        self._has_sent = True
+        _send(self, outgoing, on_delivered)
+
+    def send_one(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        self._guarded(lambda: self._client.produce(topic, value, **{k: v for k, v in fields.items() if v is not None}))
+
+    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        self._guarded(lambda: self._client.produce_column(topic, values))
+
+    def commit(self, offsets: OffsetRecords) -> bool:
+        try:
+            self._client.flush(self._flush_timeout_s)
+            for key, value in offsets:
+                self._client.produce(self._offsets_topic, value, key=key)
+            self._client.flush(self._flush_timeout_s)
+        except ProducerError as error:
+            if error.failure is Failure.PASSING and self._client.failed_delivery is None:
+                log.warning("offset commit has to wait: %s", error)
+                return False
+            raise _produce_error(error) from None
+        self._has_sent = False
+        return True
+
+    def abort(self) -> None:
+        """Nothing can be taken back; offsets of what was sent are not written, so it is sent again."""
+
+    def close(self) -> None:
+        self._client.drop()
+
+    @staticmethod
+    def _guarded(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except ProducerError as error:
+            raise _produce_error(error) from None
+
+
+def _produce_error(error: ProducerError) -> ProduceError:
+    return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
+
+
+def _send(sink: TransactionalWriter | PlainDelivery, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
+    if not len(outgoing):
+        return
+    is_plain = (
+        on_delivered is None
+        and isinstance(outgoing.topics, Repeated)
+        and outgoing.keys is None
+        and outgoing.partitions is None
+        and outgoing.timestamps is None
+        and outgoing.headers is None
+    )
+    if is_plain:
+        sink.send_column(outgoing.topics[0], outgoing.values)
+        return
+    send = sink.send if isinstance(sink, TransactionalWriter) else sink.send_one
+    for index in range(len(outgoing)):
+        send(
+            outgoing.topics[index],
+            outgoing.values[index],
+            key=None if outgoing.keys is None else outgoing.keys[index],
+            partition=None if outgoing.partitions is None else outgoing.partitions[index],
+            timestamp=None if outgoing.timestamps is None else outgoing.timestamps[index],
+            headers=None if outgoing.headers is None else outgoing.headers[index] or None,
+            on_delivery=None if on_delivered is None else _callback(outgoing, index, on_delivered),
+        )
+
+
+def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> Callable[[Any, Any], None]:
+    source = index if outgoing.sources is None else outgoing.sources[index]
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            on_delivered(
+                source, RecordMetadata(message.topic(), message.partition(), message.offset(), message.timestamp()[1])
+            )
+
+    return delivered
+
+
+def offset_records(spec: TaskSpec, offsets: Sequence[tuple[Any, Any]]) -> list[tuple[bytes, bytes | None]]:
+    """Return the records of the offsets topic for (partition, offset) pairs."""
+    return [encode(spec.connector, partition, offset) for partition, offset in offsets]

@@ -1,0 +1,47 @@
+"""Builds a task and its processing from a spec, by the names in its configs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter, SourceConnector, SourceTask
+from fencepost.config.connector import SourceConnectorConfig
+from fencepost.plugin import find
+from fencepost.task.control import Control
+from fencepost.task.processing import Processor
+from fencepost.task.spec import TaskSpec
+from fencepost.task.tolerance import ErrorCounters, Tolerance
+from fencepost.transform.chain import Chain
+
+
+def connector_of(spec: TaskSpec) -> tuple[SourceConnector, SourceTask]:
+    """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
+    cls: type[SourceConnector] = find("connector", str(spec.connector_config["connector.class"]))
+    return cls(dict(spec.task_config)), cls.task()
+
+
+def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
+    """Return transforms, converters and error handling as the connector's config asks for them."""
+    properties = {k: v for k, v in spec.connector_config.items() if v is not None}
+    config = SourceConnectorConfig(properties)
+    tolerance = Tolerance(
+        tolerates_all=config.errors_tolerance.lower() == "all",
+        retry_timeout_ms=config.errors_retry_timeout,
+        retry_delay_max_ms=config.errors_retry_delay_max_ms,
+        logs=config.errors_log_enable,
+        logs_messages=config.errors_log_include_messages,
+        control=control,
+        task_id=spec.id,
+        counters=counters,
+    )
+    key: Converter = converter_of(properties, "key.converter")
+    value: Converter = converter_of(properties, "value.converter")
+    header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")
+    return Processor(Chain.from_config(properties, find), key, value, header, tolerance)
+
+
+def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:
+    """Return the converter that `key` names, configured with the properties below `key.`."""
+    prefix = f"{key}."
+    own = {k[len(prefix) :]: v for k, v in properties.items() if k.startswith(prefix)}
+    own["converter.type"] = key.split(".")[0]
+    return find(kind, properties[key])(own)

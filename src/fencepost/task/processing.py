@@ -1,0 +1,94 @@
+"""From what `poll` returned to what the producer takes: transforms, then converters.
+
+A batch stays columns where no transform looks inside and the converters take columns; else its records go one by one,
+with retries and tolerance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter, SourceRecord
+from fencepost.record import Batch, Header, Schema
+from fencepost.task.outgoing import HeaderBytes, Outgoing
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+
+@dataclass
+class Processor:
+    """Turns batches into `Outgoing`. One task's, one thread's."""
+
+    chain: Chain
+    key_converter: Converter
+    value_converter: Converter
+    header_converter: HeaderConverter
+    tolerance: Tolerance
+
+    def process(self, batch: Batch) -> Outgoing:
+        """Return the batch's records that are to be sent. Raises FatalError where an error is not tolerated."""
+        whole = self._as_columns(batch)
+        return whole if whole is not None else self._one_by_one(batch)
+
+    def _as_columns(self, batch: Batch) -> Outgoing | None:
+        if batch.headers is not None:
+            return None
+        topics = self.chain.apply_topics_only(batch.topics)
+        if topics is None:
+            return None
+        values = self.value_converter.from_column(batch.value_schema, batch.values)
+        if values is None:
+            return None
+        keys = self._key_column(batch)
+        if keys is None and batch.keys is not None:
+            return None
+        return Outgoing(topics, values, keys, batch.kafka_partitions, batch.timestamps)
+
+    def _key_column(self, batch: Batch) -> Sequence[bytes | None] | None:
+        if batch.keys is None:
+            return None
+        return self.key_converter.from_column(batch.key_schema, batch.keys)
+
+    def _one_by_one(self, batch: Batch) -> Outgoing:
+        rows: list[tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]]] = []
+        for index, record in enumerate(batch.records()):
+            row = self._row(index, record)
+            if row is not None:
+                rows.append(row)
+        return Outgoing(
+            topics=[r.topic for _, r, _, _, _ in rows],
+            values=[value for _, _, _, value, _ in rows],
+            keys=[key for _, _, key, _, _ in rows],
+            partitions=[r.kafka_partition for _, r, _, _, _ in rows],
+            timestamps=[r.timestamp for _, r, _, _, _ in rows],
+            headers=[headers for _, _, _, _, headers in rows],
+            sources=[index for index, _, _, _, _ in rows],
+        )
+
+    def _row(
+        self, index: int, record: SourceRecord
+    ) -> tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]] | None:
+        is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), record)
+        if not is_kept or changed is None:
+            return None
+        is_kept, headers = self.tolerance.run("HEADER_CONVERTER", lambda: self._headers(changed), record)
+        if not is_kept:
+            return None
+        is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, changed, changed.key_schema, changed.key)
+        if not is_kept:
+            return None
+        is_kept, value = self._converted(
+            "VALUE_CONVERTER", self.value_converter, changed, changed.value_schema, changed.value
+        )
+        return (index, changed, key, value, headers or []) if is_kept else None
+
+    def _converted(
+        self, stage: str, converter: Converter, record: SourceRecord, schema: Schema | None, value: Any
+    ) -> tuple[bool, bytes | None]:
+        return self.tolerance.run(stage, lambda: converter.from_connect_data(record.topic, schema, value), record)
+
+    def _headers(self, record: SourceRecord) -> list[HeaderBytes]:
+        return [(h.key, self._header(record.topic, h)) for h in record.headers]
+
+    def _header(self, topic: str, header: Header) -> bytes | None:
+        return self.header_converter.from_connect_header(topic, header.key, header.schema, header.value)

@@ -1,0 +1,201 @@
+"""The life of one task in a slot: the executor's part of the start-up order, and what follows each kind of failure.
+
+Steps (numbers of DESIGN 2): 5 make the producer and `init_transactions`; 6 be admitted; 7 take the offsets, which the
+worker read after it admitted; 8 start the task and loop. Every `init_transactions` is followed by 6 and 7 before
+anything is produced.
+"""
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fencepost.api import FencedError, RetriableError, SourceTask
+from fencepost.task.boundary import Boundary, boundary_of
+from fencepost.task.context import TaskContext
+from fencepost.task.control import Control
+from fencepost.task.counters import Counters
+from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
+from fencepost.task.loop import SourceLoop, transaction_context
+from fencepost.task.offsets import OffsetBook
+from fencepost.task.plugins import connector_of, processor_of
+from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.transaction import (
+    CommitUnknownError,
+    TransactionalWriter,
+    WriterOpenError,
+)
+
+log = logging.getLogger(__name__)
+
+_BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+Admit = Callable[[TaskSpec], Admission]
+
+
+class NotAdmittedError(Exception):
+    """The worker says that this start of the task is not, or no longer, the one to run."""
+
+
+class StartOverError(Exception):
+    """The task instance is to be discarded and the task started again at step 5."""
+
+
+class TaskRunner:
+    """Runs one start of a task in its own thread, through as many producers and instances as it takes."""
+
+    def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
+        self.spec = spec
+        self.control = Control(is_paused=spec.target_state == "PAUSED")
+        self.counters = Counters()
+        self._admit_call = admit
+        self._report = report
+        self._delivery: Delivery | None = None
+        self._is_abandoned = False
+        self._failures = 0
+        self._commits_seen = 0
+        self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
+
+    def abandon(self) -> None:
+        """Give up on a task that does not stop in time: its producer is dropped under it."""
+        self._is_abandoned = True
+        self.control.stop()
+        delivery = self._delivery
+        if delivery is not None:
+            delivery.close()
+
+    def run(self) -> None:
+        """Run until stopped, not admitted, or failed; reports every change of state."""
+        try:
+            self._run_to_the_end()
+            self.say(RunState.STOPPED)
+        except NotAdmittedError as error:
+            log.info("task %s: %s", self.spec.id, error)
+            self.say(RunState.ABANDONED, str(error))
+        except Exception as error:
+            if self._is_abandoned:
+                log.info("abandoned task %s ended: %r", self.spec.id, error)
+                return
+            log.exception("task %s failed", self.spec.id)
+            self.say(RunState.FAILED, "".join(traceback.format_exception(error)))
+        finally:
+            self._close_delivery()
+
+    def say(self, state: RunState, trace: str | None = None) -> None:
+        """Report a change of state."""
+        self.counters.state = state.value
+        if not self._is_abandoned:
+            self._report(self.snapshot(trace))
+
+    def snapshot(self, trace: str | None = None) -> TaskReport:
+        """Return state and counters as they are."""
+        return TaskReport(
+            self.spec.connector,
+            self.spec.task,
+            self.spec.incarnation,
+            self.counters.state,
+            trace,
+            self.counters.to_json(),
+            tuple(sorted(self.counters.topics)),
+        )
+
+    def _run_to_the_end(self) -> None:
+        while not self.control.is_stopping:
+            if self.control.is_paused:
+                self.say(RunState.PAUSED)
+                self.control.wait_while_paused()
+                continue
+            try:
+                self._run_instance()
+            except (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError) as error:
+                if isinstance(error, WriterOpenError) and not error.is_passing:
+                    raise
+                self._close_delivery()
+                self._before_another_try(error)
+
+    def _before_another_try(self, error: Exception) -> None:
+        """Back off; whoever may have been fenced asks first whether the task is still its own."""
+        log.warning("task %s starts again: %s", self.spec.id, error)
+        self.counters.producers_retired += 1
+        self._failures = self._failures + 1 if self.counters.commits == self._commits_seen else 0
+        self._commits_seen = self.counters.commits
+        self.control.wait(_BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)])
+        if not self.control.is_stopping:
+            self._admit()
+
+    def _run_instance(self) -> None:
+        delivery = self._open_delivery()  # step 5
+        if self.control.should_yield:
+            self._close_delivery()
+            return
+        book = OffsetBook(self._admit().offsets)  # steps 6 and 7, E3
+        boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
+        task, loop = self._build(book, boundary)
+        try:
+            task.start()  # step 8
+            self.say(RunState.RUNNING)
+            loop.run(delivery)
+        finally:
+            self._stop(task)
+            self._close_delivery()
+
+    def _build(self, book: OffsetBook, boundary: Boundary) -> tuple[SourceTask, SourceLoop]:
+        config, task = connector_of(self.spec)
+        context = TaskContext(
+            {k: v for k, v in self.spec.task_config.items() if v is not None},
+            book,
+            self.control,
+            transaction_context(boundary),
+        )
+        task.initialize(context, config)
+        processor = processor_of(self.spec, self.control, self.counters.errors)
+        loop = SourceLoop(
+            self.spec,
+            task,
+            processor,
+            boundary,
+            self.control,
+            book,
+            self.counters,
+            replace=lambda: self._replace_delivery(book),
+            say=self.say,
+        )
+        return task, loop
+
+    def _open_delivery(self) -> Delivery:
+        conf = dict(self.spec.producer_conf)
+        if self.spec.transactional_id is None:
+            self._delivery = PlainDelivery(conf, self.spec.offsets_topic, self.spec.offset_flush_timeout_ms / 1000)
+            return self._delivery
+        writer = TransactionalWriter(conf, self.spec.transactional_id)
+        self._delivery = TransactionalDelivery(writer, self.spec.offsets_topic)
+        writer.open()
+        return self._delivery
+
+    def _replace_delivery(self, book: OffsetBook) -> Delivery:
+        """Retire a struck producer (E5). The task goes on if what is stored is what it committed (E7)."""
+        self._close_delivery()
+        self.counters.producers_retired += 1
+        delivery = self._open_delivery()
+        stored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]] = self._admit().offsets
+        if book.differs_from(stored):
+            raise StartOverError("the stored offsets are not what this incarnation committed last")
+        return delivery
+
+    def _admit(self) -> Admission:
+        admission = self._admit_call(self.spec)
+        if not admission.is_admitted:
+            raise NotAdmittedError(admission.reason)
+        return admission
+
+    def _close_delivery(self) -> None:
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            delivery.close()
+
+    def _stop(self, task: SourceTask) -> None:
+        try:
+            task.stop()
+        except Exception:
+            log.exception("task %s: an error in stop() is ignored", self.spec.id)

@@ -1,0 +1,210 @@
+"""A slot: one process on an executor that runs the tasks it is told to, a thread each.
+
+The slot registers with its worker, asks for directives over and over (which is also its heartbeat), and reports what
+its tasks do. A slot that cannot reach its worker for the length of its lease stops its tasks and leaves: a process
+that was paused, or that outlives its worker, is the everyday zombie. It is fenced in any case; leaving is courtesy.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.runner import TaskRunner
+from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+
+log = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 1.0
+_RETRY_S = 0.1
+_ENDED = {RunState.STOPPED.value, RunState.FAILED.value, RunState.ABANDONED.value}
+
+
+@dataclass(frozen=True)
+class SlotSpec:
+    """What a slot is started with; nothing secret (E11)."""
+
+    slot: str
+    channel_url: str
+    lease_s: float = 10.0
+    log_level: str = "INFO"
+
+    def to_text(self) -> str:
+        return orjson.dumps(vars(self)).decode()
+
+
+class Slot:
+    """The tasks of one slot process, and its side of the channel."""
+
+    def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
+        self._spec = spec
+        self._channel = channel
+        self._attempt = attempt
+        self._runners: dict[str, TaskRunner] = {}
+        self._reports: list[TaskReport] = []
+        self._lock = threading.Lock()
+        self._has_news = threading.Event()
+        self._is_leaving = False
+        self._last_contact = time.monotonic()
+
+    def run(self) -> None:
+        """Serve the worker until it says to leave, or the lease is over."""
+        if not self._register():
+            return
+        reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)
+        reporter.start()
+        self._obey()
+        self._leave()
+        self._has_news.set()
+        reporter.join(2.0)
+
+    def _call(self, path: str, timeout_s: float = 30.0, **body: Any) -> dict[str, Any]:
+        answer = self._channel.call(
+            path, {"slot": self._spec.slot, "attempt": self._attempt, **body}, timeout_s=timeout_s
+        )
+        self._last_contact = time.monotonic()
+        return answer
+
+    def _register(self) -> bool:
+        while not self._is_lease_over():
+            try:
+                self._call("/slot/register", pid=os.getpid(), host=socket.gethostname())
+                return True
+            except ChannelRefusedError as error:
+                log.warning("slot %s is not wanted: %s", self._spec.slot, error)
+                return False
+            except ChannelError:
+                threading.Event().wait(_RETRY_S)
+        return False
+
+    def _is_lease_over(self) -> bool:
+        return time.monotonic() - self._last_contact > self._spec.lease_s
+
+    def _obey(self) -> None:
+        done = 0
+        while not self._is_leaving:
+            try:
+                answer = self._call("/slot/directives", timeout_s=self._spec.lease_s, ack=done)
+            except ChannelRefusedError as error:
+                log.warning("slot %s has to leave: %s", self._spec.slot, error)
+                return
+            except ChannelError as error:
+                if self._is_lease_over():
+                    log.warning("slot %s lost its worker: %s", self._spec.slot, error)
+                    return
+                threading.Event().wait(_RETRY_S)
+                continue
+            for directive in answer["directives"]:
+                if directive["seq"] > done:
+                    self._carry_out(directive)
+                    done = directive["seq"]
+
+    def _carry_out(self, directive: dict[str, Any]) -> None:
+        verb = directive["verb"]
+        if verb == "start":
+            self._start(TaskSpec.from_json(directive["spec"]))
+        elif verb == "leave":
+            self._is_leaving = True
+        else:
+            runner = self._runners.get(directive["incarnation"])
+            if runner is not None:
+                {
+                    "stop": runner.control.stop,
+                    "pause": runner.control.pause,
+                    "resume": runner.control.resume,
+                    "abandon": runner.abandon,
+                }[verb]()
+
+    def _start(self, spec: TaskSpec) -> None:
+        if spec.incarnation in self._runners:
+            return
+        runner = TaskRunner(spec, self._admit, self._say)
+        with self._lock:
+            self._runners[spec.incarnation] = runner
+        runner.thread.start()
+
+    def _admit(self, spec: TaskSpec) -> Admission:
+        """Ask the worker (DESIGN 2, step 6); tries until the lease is over."""
+        while True:
+            try:
+                answer = self._call(
+                    "/task/admit",
+                    timeout_s=120.0,
+                    connector=spec.connector,
+                    task=spec.task,
+                    generation=spec.generation,
+                    incarnation=spec.incarnation,
+                )
+                return Admission.from_json(answer)
+            except ChannelRefusedError as error:
+                return Admission(False, str(error))
+            except ChannelError as error:
+                if self._is_lease_over() or self._is_leaving:
+                    return Admission(False, f"the worker cannot be reached: {error}")
+                threading.Event().wait(_RETRY_S)
+
+    def _say(self, report: TaskReport) -> None:
+        with self._lock:
+            self._reports.append(report)
+            if report.state in _ENDED:
+                self._runners.pop(report.incarnation, None)
+        self._has_news.set()
+
+    def _report_all(self) -> None:
+        """Send changes of state at once, counters every second."""
+        last_counters = 0.0
+        while True:
+            self._has_news.wait(_REPORT_EVERY_S)
+            self._has_news.clear()
+            is_last = self._is_leaving
+            with self._lock:
+                changes, self._reports = self._reports, []
+                is_due = time.monotonic() - last_counters >= _REPORT_EVERY_S
+                running = [r.snapshot() for r in self._runners.values()] if is_due else []
+            last_counters = time.monotonic() if is_due else last_counters
+            if not self._send([*changes, *running]):
+                with self._lock:
+                    self._reports = changes + self._reports
+                self._has_news.set()
+                threading.Event().wait(_RETRY_S)
+                if self._is_lease_over():
+                    return
+            if is_last and not self._reports:
+                return
+
+    def _send(self, reports: list[TaskReport]) -> bool:
+        if not reports:
+            return True
+        try:
+            self._call("/slot/report", reports=[r.to_json() for r in reports])
+        except ChannelError as error:
+            log.debug("reports are kept: %s", error)
+            return isinstance(error, ChannelRefusedError)
+        return True
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        with self._lock:
+            runners = list(self._runners.values())
+        for runner in runners:
+            runner.control.stop()
+        deadline = time.monotonic() + 5.0
+        for runner in runners:
+            runner.thread.join(max(0.0, deadline - time.monotonic()))
+            if runner.thread.is_alive():
+                runner.abandon()
+
+
+def run_slot(spec_text: str, attempt: int) -> None:
+    """Run a slot until it is told to leave: the body of the Spark job of a slot."""
+    spec = SlotSpec(**orjson.loads(spec_text))
+    logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger().setLevel(spec.log_level)
+    Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()

@@ -1,0 +1,77 @@
+"""What the executor of a DataFrame split asks of the worker."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fencepost.api import FencedError
+from fencepost.task.channel import ChannelClient
+
+
+@dataclass(frozen=True)
+class SplitRun:
+    """One run of one split. `rows_per_commit` 0: all rows in one transaction. `forget`: offset keys to tombstone."""
+
+    run: str
+    producer_conf: Mapping[str, Any] = field(repr=False)
+    topic: str
+    offsets_topic: str
+    offset_key: bytes
+    transactional_id: str | None
+    rows_per_commit: int = 0
+    forget: tuple[bytes, ...] = ()
+    offset_extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """`position` is the committed offset of the split, None when there is none."""
+
+    position: dict[str, Any] | None
+
+
+class SplitClient(Protocol):
+    """The worker, as the executor of a split sees it."""
+
+    def spec(self) -> SplitRun: ...
+
+    def admit(self) -> Admitted:
+        """Called after every `init_transactions` (DESIGN 2, steps 6 and 7). Raises FencedError."""
+
+    def is_unchanged(self) -> bool:
+        """Say whether the split still is what was planned; asked before every commit."""
+
+    def report(self, rows: int, *, skipped: bool) -> None:
+        """Tell that the split is committed with `rows` rows, or was found done (`skipped`)."""
+
+
+class _ChannelSplitClient:
+    def __init__(self, channel: ChannelClient, run: str) -> None:
+        self._channel = channel
+        self._run = run
+
+    def _call(self, verb: str, **body: Any) -> dict[str, Any]:
+        return self._channel.call(f"/split/{verb}", {"run": self._run, **body}, timeout_s=120)
+
+    def spec(self) -> SplitRun:
+        data = self._call("spec")
+        data["offset_key"] = data["offset_key"].encode()
+        data["forget"] = tuple(key.encode() for key in data.get("forget", ()))
+        return SplitRun(**data)
+
+    def admit(self) -> Admitted:
+        answer = self._call("admit")
+        if not answer["is_admitted"]:
+            raise FencedError(f"split run {self._run} is not admitted: {answer['reason']}")
+        return Admitted(answer["position"])
+
+    def is_unchanged(self) -> bool:
+        return bool(self._call("unchanged")["is_unchanged"])
+
+    def report(self, rows: int, *, skipped: bool) -> None:
+        self._call("report", rows=rows, skipped=skipped)
+
+
+def split_client(channel_url: str, run: str) -> SplitClient:
+    """Return the client of a run, for the process that this is called in."""
+    return _ChannelSplitClient(ChannelClient(channel_url), run)
