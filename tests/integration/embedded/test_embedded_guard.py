@@ -1,6 +1,7 @@
 """The broker does not outlive us, however we end."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +50,7 @@ class _Parent:
         if self.forked:
             with suppress(ProcessLookupError):
                 os.kill(self.forked, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @pytest.fixture
