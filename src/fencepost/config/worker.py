@@ -7,6 +7,7 @@ from pathlib import Path
 from fencepost.config.check import at_least, between, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
+from fencepost.config.override import known_policy
 from fencepost.config.properties import read_properties
 from fencepost.config.rest import RestConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
@@ -72,6 +73,7 @@ class RuntimeConfig(Config):
     override_policy: str = setting(
         "connector.client.config.override.policy",
         default="All",
+        check=known_policy(),
         importance=MEDIUM,
         doc="Which client settings a connector may override: All, None, Principal or Allowlist.",
     )

@@ -1,0 +1,80 @@
+"""`sasl.jaas.config` as Kafka's Java clients take it: one login module with its options.
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="it's \\"secret\\"";
+
+Our client library takes user name and password instead, so only the modules that have no more than those are read.
+No text of an error shows any part of the value (E11).
+"""
+
+import re
+from dataclasses import dataclass
+
+from fencepost.config.errors import ConfigError
+from fencepost.config.setting import Secret
+
+_TOKEN = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_MECHANISMS = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A user name and password, and the SASL mechanisms that they can be for."""
+
+    username: str
+    password: Secret
+    mechanisms: tuple[str, ...]
+
+
+def parse_jaas(text: str) -> Credentials:
+    """Raises ConfigError with the reason alone; the caller names the key."""
+    tokens = _tokens(text)
+    if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
+        raise ConfigError('write it like `<login module> required username="..." password="...";`')
+    mechanisms = _MECHANISMS.get(tokens[0])
+    if mechanisms is None:
+        raise ConfigError(
+            f"only these login modules can be translated for our client library: {', '.join(_MECHANISMS)}; "
+            "for OAUTHBEARER use the sasl.oauthbearer.* settings"
+        )
+    options = _options(tokens[2:])
+    missing = [name for name in ("username", "password") if name not in options]
+    if missing:
+        raise ConfigError(f"the login module has no {' and no '.join(missing)}")
+    return Credentials(options["username"], Secret(options["password"]), mechanisms)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ConfigError("a quote is not closed")
+        double, single, mark, word = match.groups()
+        quoted = double if double is not None else single
+        tokens.append(_unescaped(quoted) if quoted is not None else mark or word)
+        position = match.end()
+    return tokens
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text, flags=re.DOTALL)
+
+
+def _options(tokens: list[str]) -> dict[str, str]:
+    """Read `name = value` until the one `;` that ends it."""
+    options: dict[str, str] = {}
+    while tokens and tokens[0] != ";":
+        if len(tokens) < 3 or tokens[1] != "=":
+            raise ConfigError("the options of the login module are not of the form name=value")
+        options[tokens[0]] = tokens[2]
+        tokens = tokens[3:]
+    if tokens != [";"]:
+        raise ConfigError("it must hold one login module and end with a semicolon")
+    return options
