@@ -1,0 +1,89 @@
+"""The config topic: followed by every worker, written by the leader and, for a few records, by anyone."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from fencepost.kafka.follower import LogFollower
+from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.writer import RecordWriter
+from fencepost.storage.change import Change, LoggerLevelSet, RestartRequested
+from fencepost.storage.fold import apply
+from fencepost.storage.records import Encoded
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+LOG = logging.getLogger(__name__)
+
+OnChange = Callable[[ClusterSnapshot, ClusterSnapshot, Sequence[Change]], None]
+
+
+class ConfigTopic:
+    """Follows the config topic read_committed, in every mode (E4), and keeps the newest snapshot of it.
+
+    `on_change(old, new, changes)` is told of every change, in order. First of all, during `start`, it gets what the
+    topic held, without restart requests and logger levels: those are orders to workers that lived when they were
+    given. Afterwards it is called on the topic's own thread and may only take note: nothing is read meanwhile. An
+    error that it raises is logged.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], topic: str, on_change: OnChange | None = None) -> None:
+        """`conf`: a consumer's, in librdkafka's names."""
+        self.topic = topic
+        self._on_change = on_change
+        self._builder = SnapshotBuilder()
+        self._changes: list[Change] = []
+        self._snapshot = self._builder.freeze()
+        self._is_started = False
+        self._follower = LogFollower(LogReader(conf, topic), self._take, self._publish)
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The newest; empty before `start`."""
+        return self._snapshot
+
+    def start(self, timeout_s: float) -> ClusterSnapshot:
+        """Reads the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        self._follower.start(timeout_s)
+        return self._snapshot
+
+    def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
+        """A snapshot with everything that was written before this call; `on_change` knows all of it.
+
+        Waits for transactions that are open at the call. ReadTimeoutError after `timeout_s`.
+        """
+        self._follower.read_to_end(timeout_s)
+        return self._snapshot
+
+    def stop(self) -> None:
+        """Idempotent."""
+        self._follower.stop()
+
+    def _take(self, record: LogRecord) -> None:
+        self._changes.extend(apply(self._builder, record.offset, record.key, record.value))
+
+    def _publish(self) -> None:
+        old, self._snapshot = self._snapshot, self._builder.freeze()
+        changes, self._changes = self._changes, []
+        if not self._is_started:
+            self._is_started = True
+            changes = [c for c in changes if not isinstance(c, RestartRequested | LoggerLevelSet)]
+        if changes and self._on_change is not None:
+            try:
+                self._on_change(old, self._snapshot, changes)
+            except Exception:
+                LOG.exception("A change of the config topic was not handled")
+
+
+class TopicWriter:
+    """Writes what any worker may write, outside of transactions: target states, logger levels."""
+
+    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        """`conf`: a producer's, in librdkafka's names."""
+        self._writer = RecordWriter(conf, topic)
+
+    def write(self, records: Iterable[Encoded], timeout_s: float) -> None:
+        """Returns when all are acknowledged. KafkaUnavailableError: they may have been written or not."""
+        self._writer.write(records, timeout_s)
+
+    def close(self) -> None:
+        self._writer.close()

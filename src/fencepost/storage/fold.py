@@ -1,0 +1,182 @@
+"""The pure fold of the config topic: one record after the other into a `SnapshotBuilder`."""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from fencepost.storage import records
+from fencepost.storage.change import (
+    Assignment,
+    AssignmentChanged,
+    Change,
+    LoggerLevelSet,
+    RestartRequested,
+    SessionKey,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskCountRecorded,
+    WorkerAssignment,
+)
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import SnapshotBuilder
+
+LOG = logging.getLogger(__name__)
+
+
+class MalformedRecordError(ValueError):
+    """A record that is not what its key promises: foreign or half written."""
+
+
+def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes | None) -> list[Change]:
+    """Folds the record at `offset` into `builder`; what that changed.
+
+    A record that makes no sense is logged and skipped, as Kafka Connect does. It still moves `builder.offset`.
+    """
+    builder.offset = offset + 1
+    try:
+        text = (key or b"").decode()
+        for prefix, is_whole_key, fold in _FOLDS:
+            if text == prefix or (not is_whole_key and text.startswith(prefix)):
+                change = fold(builder, text[len(prefix) :], _parse(value), offset)
+                return [] if change is None else [change]
+        LOG.warning("Skipped the record at offset %d of the config topic: nothing known has the key %r", offset, text)
+    except (MalformedRecordError, UnicodeDecodeError) as error:
+        LOG.error("Skipped the record at offset %d of the config topic, key %r: %s", offset, key, error)
+    return []
+
+
+def _parse(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise MalformedRecordError(f"its value is not JSON ({error})") from error
+
+
+def _target_state(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change | None:
+    if value is None:
+        builder.remove_target_state(name)
+        return None
+    fields = _object(value)
+    new = fields.get("state.v2")
+    text = new if isinstance(new, str) else _field(fields, "state", str)
+    try:
+        state = TargetState(text)
+    except ValueError as error:
+        raise MalformedRecordError(f"{text!r} is no target state") from error
+    return TargetStateChanged(name, state) if builder.put_target_state(name, state) else None
+
+
+def _connector(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change | None:
+    if value is None:
+        return builder.remove_connector(name)
+    return builder.put_connector(name, _properties(value))
+
+
+def _task(builder: SnapshotBuilder, rest: str, value: Any, _: int) -> Change | None:
+    task = records.parse_task(rest)
+    if task is None:
+        raise MalformedRecordError("its key names no task")
+    builder.defer_task(task, _properties(value))
+    return None
+
+
+def _commit(builder: SnapshotBuilder, name: str, value: Any, offset: int) -> Change | None:
+    return builder.commit_tasks(name, _count(_object(value), "tasks"), offset)
+
+
+def _restart(_: SnapshotBuilder, name: str, value: Any, __: int) -> Change | None:
+    fields = _object(value)
+    return RestartRequested(name, fields.get("include-tasks") is True, fields.get("only-failed") is True)
+
+
+def _task_count(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change | None:
+    count = _count(_object(value), "task-count")
+    builder.record_task_count(name, count)
+    return TaskCountRecorded(name, count)
+
+
+def _session_key(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change | None:
+    fields = _object(value)
+    try:
+        key = base64.b64decode(_field(fields, "key", str), validate=True)
+    except binascii.Error as error:
+        raise MalformedRecordError("its key is not base64") from error
+    created_ms = _count(fields, "creation-timestamp")
+    builder.session_key = SessionKey(key, _field(fields, "algorithm", str), created_ms)
+    return SessionKeyUpdated(builder.session_key)
+
+
+def _logger(builder: SnapshotBuilder, namespace: str, value: Any, _: int) -> Change | None:
+    level = _field(_object(value), "level", str)
+    builder.set_logger_level(namespace, level)
+    return LoggerLevelSet(namespace, level)
+
+
+def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change | None:
+    fields = _object(value)
+    workers = tuple(_worker(_object(worker)) for worker in _field(fields, "workers", list))
+    builder.assignment = Assignment(_field(fields, "generation", int), workers)
+    return AssignmentChanged(builder.assignment)
+
+
+def _worker(fields: dict[str, Any]) -> WorkerAssignment:
+    tasks = _field(fields, "tasks", list)
+    if not all(isinstance(t, list) and len(t) == 2 and isinstance(t[0], str) and isinstance(t[1], int) for t in tasks):
+        raise MalformedRecordError("a task is not [connector, number]")
+    return WorkerAssignment(
+        incarnation=_field(fields, "incarnation", str),
+        url=_field(fields, "url", str),
+        connectors=tuple(str(name) for name in _field(fields, "connectors", list)),
+        tasks=tuple(TaskId(connector, number) for connector, number in tasks),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedRecordError("its value is no JSON object")
+    return value
+
+
+def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise MalformedRecordError(f"its {name!r} is missing or no {kind.__name__}")
+    return value
+
+
+def _count(fields: dict[str, Any], name: str) -> int:
+    number: int = _field(fields, name, int)
+    if number < 0:
+        raise MalformedRecordError(f"its {name!r} is negative")
+    return number
+
+
+def _properties(value: Any) -> dict[str, str | None]:
+    properties: dict[str, str | None] = _field(_object(value), "properties", dict)
+    odd = [name for name, v in properties.items() if not isinstance(v, str | None)]
+    if odd:
+        raise MalformedRecordError(f"the property {odd[0]!r} is no string")
+    return properties
+
+
+_Fold = Callable[[SnapshotBuilder, str, Any, int], Change | None]
+
+# In the order in which Kafka Connect tests them; the flag says that the key is the whole text, not a prefix.
+_FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
+    (records.TARGET_STATE, False, _target_state),
+    (records.CONNECTOR, False, _connector),
+    (records.TASK, False, _task),
+    (records.COMMIT, False, _commit),
+    (records.RESTART, False, _restart),
+    (records.TASK_COUNT, False, _task_count),
+    (records.TASK_COUNT_OF_KIP, False, _task_count),
+    (records.SESSION_KEY, True, _session_key),
+    (records.LOGGER, False, _logger),
+    (records.ASSIGNMENT, True, _assignment),
+)

@@ -1,0 +1,121 @@
+"""The three internal topics: created as they must be, refused where they are not."""
+
+import logging
+from dataclasses import dataclass, field
+
+from fencepost.config import ConfigError
+from fencepost.config.cluster import InternalTopicConfig
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+
+LOG = logging.getLogger(__name__)
+_CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """`key` and `replication_key` are the worker settings that a user would change; `purpose` names its content."""
+
+    name: str
+    key: str
+    replication_key: str
+    purpose: str
+    partitions: int
+    replication: int
+    configs: dict[str, str] = field(default_factory=dict)
+    is_single: bool = False
+
+
+def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, InternalTopic, InternalTopic]:
+    """The config, offsets and status topics as `config` describes them."""
+    key = type(config).key_of
+    return (
+        InternalTopic(
+            config.config_storage_topic,
+            key("config_storage_topic"),
+            key("config_storage_replication_factor"),
+            "connector configurations",
+            1,
+            config.config_storage_replication_factor,
+            _extra(config, "config"),
+            is_single=True,
+        ),
+        InternalTopic(
+            config.offset_storage_topic,
+            key("offset_storage_topic"),
+            key("offset_storage_replication_factor"),
+            "source connector offsets",
+            config.offset_storage_partitions,
+            config.offset_storage_replication_factor,
+            _extra(config, "offset"),
+        ),
+        InternalTopic(
+            config.status_storage_topic,
+            key("status_storage_topic"),
+            key("status_storage_replication_factor"),
+            "connector and task statuses",
+            config.status_storage_partitions,
+            config.status_storage_replication_factor,
+            _extra(config, "status"),
+        ),
+    )
+
+
+def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
+    """Creates what is missing and checks what is there.
+
+    ConfigError, naming the worker setting, for a topic that would lose data; KafkaUnavailableError to be tried again.
+    """
+    for topic in internal_topics(config):
+        if _create(admin, topic):
+            LOG.info("Created topic %s for %s", topic.name, topic.purpose)
+        else:
+            _check_partitions(admin, topic)
+            _check_policy(admin, topic)
+
+
+def _create(admin: Admin, topic: InternalTopic) -> bool:
+    configs = {**topic.configs, _CLEANUP_POLICY: _COMPACT}
+    try:
+        return admin.ensure_topic(
+            topic.name, partitions=topic.partitions, replication=topic.replication, configs=configs
+        )
+    except KafkaRequestError as error:
+        raise ConfigError(
+            f"Topic '{topic.name}' supplied via the '{topic.key}' property could not be created with "
+            f"{topic.partitions} partitions and '{topic.replication_key}={topic.replication}': {error}. Change these "
+            "settings, or create the topic by hand with 'cleanup.policy=compact'."
+        ) from error
+
+
+def _check_partitions(admin: Admin, topic: InternalTopic) -> None:
+    partitions = admin.partitions(topic.name)
+    if topic.is_single and partitions != 1:
+        raise ConfigError(
+            f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have a single partition in "
+            f"order to guarantee consistency of {topic.purpose}, but found {partitions} partitions. Change the "
+            f"'{topic.key}' property to a topic with one partition, or to one that does not exist yet."
+        )
+
+
+def _check_policy(admin: Admin, topic: InternalTopic) -> None:
+    try:
+        found = admin.topic_config(topic.name).get(_CLEANUP_POLICY)
+    except KafkaAuthorizationError as error:
+        LOG.warning("Could not check that topic %s is compacted: %s", topic.name, error)
+        return
+    if found is not None and {policy.strip() for policy in found.split(",")} != {_COMPACT}:
+        raise ConfigError(
+            f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "
+            f"'{_CLEANUP_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the "
+            f"topic currently has '{_CLEANUP_POLICY}={found}'. Continuing would likely result in eventually losing "
+            f"{topic.purpose} and problems restarting this Connect cluster in the future. Change the '{topic.key}' "
+            f"property in the Connect worker configurations to use a topic with '{_CLEANUP_POLICY}={_COMPACT}'."
+        )
+
+
+def _extra(config: InternalTopicConfig, which: str) -> dict[str, str]:
+    """What else stands under the topic's prefix is a topic config."""
+    own = {"topic", "partitions", "replication.factor", _CLEANUP_POLICY}
+    found = config.with_prefix(f"{which}.storage.")
+    return {name: str(value) for name, value in found.items() if name not in own}

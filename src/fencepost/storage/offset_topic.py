@@ -1,0 +1,189 @@
+"""The offsets topic: where each source partition of each connector stands.
+
+A key is the JSON array `["C", {source partition}]`, a value the JSON object of the source offset, or null. Key
+bytes have to be stable, or compaction keeps two records for one partition: ours have sorted member names, and
+where the topic already knows the partition by other bytes (a Java worker keeps its map's order), by those.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from fencepost.config import ConfigError
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.log import LogReader, LogRecord
+
+LOG = logging.getLogger(__name__)
+
+SourcePartition = Mapping[str, Any]
+SourceOffset = Mapping[str, Any]
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+class OffsetFormatError(ConfigError):
+    """A source partition or offset that cannot be stored."""
+
+
+class StoredOffset(NamedTuple):
+    partition: SourcePartition | None
+    offset: SourceOffset
+
+
+class _Entry(NamedTuple):
+    topic_partition: int
+    timestamp_ms: int
+    key: bytes
+    partition: SourcePartition | None
+    offset: SourceOffset | None
+
+
+def encode(
+    connector: str, partition: SourcePartition | None, offset: SourceOffset | None
+) -> tuple[bytes, bytes | None]:
+    """The record that says: `partition` of `connector` stands at `offset`; None forgets it.
+
+    OffsetFormatError unless names are strings and values are strings, whole numbers of 64 bits, finite floats,
+    booleans or None.
+    """
+    return encode_key(connector, partition), encode_offset(offset)
+
+
+def encode_key(connector: str, partition: SourcePartition | None) -> bytes:
+    _check(partition, "partition")
+    try:
+        return orjson.dumps(
+            [connector, partition if partition is None else dict(partition)], option=orjson.OPT_SORT_KEYS
+        )
+    except TypeError as error:
+        raise OffsetFormatError(f"The source partition {partition!r} cannot be stored: {error}") from error
+
+
+def encode_offset(offset: SourceOffset | None) -> bytes | None:
+    if offset is None:
+        return None
+    _check(offset, "offset")
+    try:
+        return orjson.dumps(dict(offset))
+    except TypeError as error:
+        raise OffsetFormatError(f"The source offset {offset!r} cannot be stored: {error}") from error
+
+
+def merge(own: Iterable[StoredOffset], fallback: Iterable[StoredOffset]) -> list[StoredOffset]:
+    """What a connector with a topic of its own sees: its own offsets, and the worker's where it has none.
+
+    A partition that is forgotten in its own topic falls back too: whoever forgets it must have had the tombstone
+    acknowledged in the worker's topic before (E7).
+    """
+    found = {encode_key("", stored.partition): stored for stored in fallback}
+    found.update((encode_key("", stored.partition), stored) for stored in own)
+    return list(found.values())
+
+
+class OffsetTable:
+    """The newest offset of every partition of every connector, folded from records of the topic."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[bytes, _Entry]] = {}
+
+    def apply(self, record: LogRecord) -> None:
+        parsed = _parse(record)
+        if parsed is None:
+            return
+        connector, partition, offset = parsed
+        entries = self._entries.setdefault(connector, {})
+        canonical = encode_key(connector, partition)
+        before = entries.get(canonical)
+        # Two spellings of one key may stand in two topic partitions, which only time can order.
+        if before and before.topic_partition != record.partition and before.timestamp_ms > record.timestamp_ms:
+            return
+        entries[canonical] = _Entry(record.partition, record.timestamp_ms, record.key or b"", partition, offset)
+
+    def offsets(self, connector: str) -> list[StoredOffset]:
+        """Every partition that is not forgotten."""
+        entries = self._entries.get(connector, {}).values()
+        return [StoredOffset(e.partition, e.offset) for e in entries if e.offset is not None]
+
+    def key(self, connector: str, partition: SourcePartition | None) -> bytes:
+        """The key bytes to write: those by which the topic knows the partition, or ours."""
+        canonical = encode_key(connector, partition)
+        entry = self._entries.get(connector, {}).get(canonical)
+        return entry.key if entry is not None else canonical
+
+
+class OffsetReader:
+    """Reads one offsets topic, with a consumer kept from read to read; it rests in between. Thread-safe."""
+
+    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        self._reader = LogReader(conf, topic)
+        self._table = OffsetTable()
+        self._lock = threading.Lock()
+
+    def read(self, connector: str, timeout_s: float) -> list[StoredOffset]:
+        """Where `connector` stands, by everything written before this call; open transactions are waited for.
+
+        Called only after the predecessor was fenced (E3). ReadTimeoutError if the end is not reached in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        if not self._lock.acquire(timeout=timeout_s):
+            raise ReadTimeoutError(
+                f"Topic {self._reader.topic} was not read within {timeout_s:g} s: another read waits."
+            )
+        try:
+            self._reader.read_to_end(max(deadline - time.monotonic(), 0.0), self._table.apply)
+            return self._table.offsets(connector)
+        finally:
+            self._reader.rest()
+            self._lock.release()
+
+    def encode(
+        self, connector: str, partition: SourcePartition | None, offset: SourceOffset | None
+    ) -> tuple[bytes, bytes | None]:
+        """Like `encode`, with the key bytes by which the topic already knows the partition."""
+        # Without the lock: a read may be waiting for the very transaction that this record goes into.
+        return self._table.key(connector, partition), encode_offset(offset)
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.close()
+
+
+def _parse(record: LogRecord) -> tuple[str, SourcePartition | None, SourceOffset | None] | None:
+    try:
+        key = orjson.loads(record.key or b"")
+        offset = None if record.value is None else orjson.loads(record.value)
+        connector, partition = key
+        _check(partition, "partition")
+    except (ValueError, TypeError) as error:
+        LOG.warning("Skipped %d/%d of the offsets topic: %s", record.partition, record.offset, error)
+        return None
+    if not isinstance(connector, str) or not isinstance(offset, dict | None):
+        LOG.warning("Skipped %d/%d of the offsets topic: no source offset", record.partition, record.offset)
+        return None
+    return connector, partition, offset
+
+
+def _check(fields: Any, what: str) -> None:
+    if fields is None:
+        return
+    if not isinstance(fields, Mapping):
+        raise OffsetFormatError(f"A source {what} must be a mapping, not {type(fields).__name__}.")
+    for name, value in fields.items():
+        if not isinstance(name, str):
+            raise OffsetFormatError(f"A source {what} may only use strings as names, but has {name!r}.")
+        if not _is_primitive(value):
+            raise OffsetFormatError(
+                f"A source {what} may only hold strings, 64-bit whole numbers, finite floats, booleans and None, "
+                f"but {name!r} holds {value!r} ({type(value).__name__})."
+            )
+
+
+def _is_primitive(value: Any) -> bool:
+    if isinstance(value, int):
+        return value in _INT64
+    if isinstance(value, float):
+        return value - value == 0  # Neither infinite nor NaN.
+    return value is None or isinstance(value, str)

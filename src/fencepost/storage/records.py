@@ -1,0 +1,114 @@
+"""Records of the config topic and the status topic, as Kafka Connect writes them.
+
+An encoder returns `(key, value)`; a value of None is a tombstone. Values are compact JSON without a schema.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from fencepost.storage.change import Assignment, RestartRequested, SessionKey
+from fencepost.storage.ids import TargetState, TaskId
+
+Encoded = tuple[bytes, bytes | None]
+
+CONNECTOR = "connector-"
+TARGET_STATE = "target-state-"
+TASK = "task-"
+COMMIT = "commit-"
+TASK_COUNT = "tasks-fencing-"
+TASK_COUNT_OF_KIP = "tasks-count-"  # KIP-618's first name; read, never written.
+SESSION_KEY = "session-key"
+RESTART = "restart-connector-"
+LOGGER = "logger-cluster-"
+ASSIGNMENT = "fencepost-assignment"  # Ours: Kafka Connect logs and skips keys that it does not know.
+
+STATUS_CONNECTOR = "status-connector-"
+STATUS_TASK = "status-task-"
+STATUS_TOPIC = "status-topic-"
+STATUS_TOPIC_CONNECTOR = ":connector-"
+
+
+def connector_config(connector: str, properties: Mapping[str, str | None]) -> Encoded:
+    return _record(CONNECTOR + connector, {"properties": dict(properties)})
+
+
+def connector_removed(connector: str) -> Encoded:
+    return _record(CONNECTOR + connector, None)
+
+
+def target_state(connector: str, state: TargetState) -> Encoded:
+    """`state` is what workers older than STOPPED understand; `state.v2` is what the others read."""
+    old = TargetState.PAUSED if state is TargetState.STOPPED else state
+    return _record(TARGET_STATE + connector, {"state": old.value, "state.v2": state.value})
+
+
+def target_state_removed(connector: str) -> Encoded:
+    return _record(TARGET_STATE + connector, None)
+
+
+def task_config(task: TaskId, properties: Mapping[str, str | None]) -> Encoded:
+    """Without effect until a `tasks_commit` follows."""
+    return _record(f"{TASK}{task}", {"properties": dict(properties)})
+
+
+def tasks_commit(connector: str, tasks: int) -> Encoded:
+    return _record(COMMIT + connector, {"tasks": tasks})
+
+
+def task_count(connector: str, count: int) -> Encoded:
+    """No more than `count` producers of earlier task generations need fencing."""
+    return _record(TASK_COUNT + connector, {"task-count": count})
+
+
+def session_key(key: SessionKey) -> Encoded:
+    text = base64.b64encode(key.key).decode()
+    return _record(SESSION_KEY, {"key": text, "algorithm": key.algorithm, "creation-timestamp": key.created_ms})
+
+
+def restart_request(request: RestartRequested) -> Encoded:
+    value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+    return _record(RESTART + request.connector, value)
+
+
+def logger_level(namespace: str, level: str) -> Encoded:
+    return _record(LOGGER + namespace, {"level": level})
+
+
+def assignment(value: Assignment) -> Encoded:
+    workers = [
+        {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": w.tasks}
+        for w in value.workers
+    ]
+    return _record(ASSIGNMENT, {"generation": value.generation, "workers": workers})
+
+
+def connector_status_key(connector: str) -> bytes:
+    return (STATUS_CONNECTOR + connector).encode()
+
+
+def task_status_key(task: TaskId) -> bytes:
+    return f"{STATUS_TASK}{task}".encode()
+
+
+def topic_status_key(connector: str, topic: str) -> bytes:
+    return f"{STATUS_TOPIC}{topic}{STATUS_TOPIC_CONNECTOR}{connector}".encode()
+
+
+def topic_status(connector: str, topic: str, task: int, discovered_ms: int) -> Encoded:
+    value = {"name": topic, "connector": connector, "task": task, "discoverTimestamp": discovered_ms}
+    return topic_status_key(connector, topic), orjson.dumps({"topic": value})
+
+
+def parse_task(text: str) -> TaskId | None:
+    """`C-T`, where C may hold `-` itself; None if it is not that."""
+    connector, dash, number = text.rpartition("-")
+    if not dash or not connector or not (number.isascii() and number.isdigit()):
+        return None
+    return TaskId(connector, int(number))
+
+
+def _record(key: str, value: Mapping[str, Any] | None) -> Encoded:
+    return key.encode(), None if value is None else orjson.dumps(value)

@@ -1,0 +1,207 @@
+"""`ClusterSnapshot`: what the config topic says, as frozen values, and the builder that folds its records.
+
+The rules are those of Kafka Connect's reader, the traps of compaction included: a compacted topic may have lost
+task configs, the connector they belonged to, or both, but never the last record of a key.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from fencepost.storage.change import (
+    Assignment,
+    Change,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    Properties,
+    SessionKey,
+    TaskConfigsUpdated,
+)
+from fencepost.storage.ids import TargetState, TaskId
+
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The config topic up to, not including, `offset`. Its mappings never change.
+
+    Attributes:
+        task_configs: the configs of the applied task generation of each connector, by task.
+        task_counts: how many tasks that generation has; configs of higher numbers may linger.
+        generations: counts the task generations that this reader saw; compaction makes readers' counts differ.
+        commit_offsets: where the newest commit record of each connector stands: names its task generation
+            with the same number on every worker, whatever compaction removed.
+        task_count_records: how many producers of earlier generations may need fencing.
+        pending_fencing: connectors whose commit record is newer than their task-count record.
+        inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
+    """
+
+    offset: int = 0
+    connectors: Mapping[str, Properties] = _EMPTY
+    target_states: Mapping[str, TargetState] = _EMPTY
+    task_configs: Mapping[TaskId, Properties] = field(default=_EMPTY, repr=False)
+    task_counts: Mapping[str, int] = _EMPTY
+    generations: Mapping[str, int] = _EMPTY
+    commit_offsets: Mapping[str, int] = _EMPTY
+    task_count_records: Mapping[str, int] = _EMPTY
+    pending_fencing: frozenset[str] = frozenset()
+    inconsistent: frozenset[str] = frozenset()
+    logger_levels: Mapping[str, str] = _EMPTY
+    session_key: SessionKey | None = None
+    assignment: Assignment | None = None
+
+    def target_state(self, connector: str) -> TargetState:
+        return self.target_states.get(connector, TargetState.STARTED)
+
+    def tasks(self, connector: str) -> tuple[TaskId, ...]:
+        """The tasks that the connector has; none while it is inconsistent."""
+        if connector in self.inconsistent:
+            return ()
+        return tuple(TaskId(connector, n) for n in range(self.task_counts.get(connector, 0)))
+
+    def task_config(self, task: TaskId) -> Properties | None:
+        return self.task_configs.get(task)
+
+    def generation(self, connector: str) -> int | None:
+        """The task generation as this reader counts it, from 0; None before the first."""
+        return self.generations.get(connector)
+
+    def is_ready(self, connector: str) -> bool:
+        """Whether a task-count record stands after the newest task configs: its tasks may start."""
+        return connector in self.task_count_records and connector not in self.pending_fencing
+
+
+class SnapshotBuilder:
+    """The changeable half of a snapshot: one method for each kind of record, called in the topic's order.
+
+    `freeze` copies only what has changed since the last one. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.session_key: SessionKey | None = None
+        self.assignment: Assignment | None = None
+        self._connectors: dict[str, Properties] = {}
+        self._target_states: dict[str, TargetState] = {}
+        self._deferred: dict[str, dict[int, Properties]] = {}
+        self._task_configs: dict[TaskId, Properties] = {}
+        self._task_numbers: dict[str, set[int]] = {}
+        self._task_counts: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
+        self._commit_offsets: dict[str, int] = {}
+        self._task_count_records: dict[str, int] = {}
+        self._pending_fencing: set[str] = set()
+        self._inconsistent: set[str] = set()
+        self._logger_levels: dict[str, str] = {}
+        self._frozen: dict[str, Any] = {}
+
+    def put_connector(self, connector: str, properties: Properties) -> Change:
+        self._connectors[connector] = MappingProxyType(dict(properties))
+        self._target_states.setdefault(connector, TargetState.STARTED)
+        self._touch("connectors", "target_states")
+        return ConnectorConfigUpdated(connector)
+
+    def remove_connector(self, connector: str) -> Change:
+        """The task-count record and the generation stay, on purpose: a successor's tasks are fenced by them."""
+        self._connectors.pop(connector, None)
+        self._task_counts.pop(connector, None)
+        self._deferred.pop(connector, None)
+        self._inconsistent.discard(connector)
+        for number in self._task_numbers.pop(connector, ()):
+            self._task_configs.pop(TaskId(connector, number), None)
+        self._touch("connectors", "task_counts", "task_configs", "inconsistent")
+        return ConnectorConfigRemoved(connector)
+
+    def put_target_state(self, connector: str, state: TargetState) -> bool:
+        """Whether that is another state than before."""
+        self._touch("target_states")
+        before = self._target_states.get(connector)
+        self._target_states[connector] = state
+        return before is not state
+
+    def remove_target_state(self, connector: str) -> None:
+        self._touch("target_states")
+        self._target_states.pop(connector, None)
+        if connector in self._connectors:
+            self._target_states[connector] = TargetState.STARTED
+
+    def defer_task(self, task: TaskId, properties: Properties) -> None:
+        """Held back until the commit record."""
+        self._deferred.setdefault(task.connector, {})[task.task] = MappingProxyType(dict(properties))
+
+    def commit_tasks(self, connector: str, tasks: int, offset: int) -> Change | None:
+        """Applies the deferred task configs if they are all there; None for a connector that is not known.
+
+        1. An unknown connector: older task configs that survived the compaction of its deletion.
+        2. Incomplete: compaction took some. What was applied before stays, and is not used.
+        3. Complete. Numbers above `tasks` may linger for the same reason, so more than enough is enough.
+        """
+        if connector not in self._connectors:  # 1.
+            self.remove_connector(connector)
+            return None
+        deferred = self._deferred.get(connector)
+        if not (deferred or {}).keys() >= set(range(tasks)):  # 2.
+            self._inconsistent.add(connector)
+        else:  # 3.
+            if deferred is not None:
+                self._apply(connector, deferred)
+            self._inconsistent.discard(connector)
+            self._task_counts[connector] = tasks
+        if deferred is not None:
+            deferred.clear()
+        self._commit_offsets[connector] = offset
+        self._pending_fencing.add(connector)
+        self._touch("inconsistent", "task_counts", "commit_offsets", "pending_fencing")
+        return TaskConfigsUpdated(connector)
+
+    def record_task_count(self, connector: str, count: int) -> None:
+        self._task_count_records[connector] = count
+        self._pending_fencing.discard(connector)
+        self._touch("task_count_records", "pending_fencing")
+
+    def set_logger_level(self, namespace: str, level: str) -> None:
+        self._logger_levels[namespace] = level
+        self._touch("logger_levels")
+
+    def freeze(self) -> ClusterSnapshot:
+        return ClusterSnapshot(
+            offset=self.offset,
+            connectors=self._mapping("connectors", self._connectors),
+            target_states=self._mapping("target_states", self._target_states),
+            task_configs=self._mapping("task_configs", self._task_configs),
+            task_counts=self._mapping("task_counts", self._task_counts),
+            generations=self._mapping("generations", self._generations),
+            commit_offsets=self._mapping("commit_offsets", self._commit_offsets),
+            task_count_records=self._mapping("task_count_records", self._task_count_records),
+            pending_fencing=self._set("pending_fencing", self._pending_fencing),
+            inconsistent=self._set("inconsistent", self._inconsistent),
+            logger_levels=self._mapping("logger_levels", self._logger_levels),
+            session_key=self.session_key,
+            assignment=self.assignment,
+        )
+
+    def _apply(self, connector: str, deferred: Mapping[int, Properties]) -> None:
+        for number, properties in deferred.items():
+            self._task_configs[TaskId(connector, number)] = properties
+        self._task_numbers.setdefault(connector, set()).update(deferred)
+        # Once a connector has had tasks, an empty set is a generation too: its tasks have to end.
+        self._generations[connector] = self._generations.get(connector, -1) + 1
+        self._touch("task_configs", "generations")
+
+    def _touch(self, *parts: str) -> None:
+        for part in parts:
+            self._frozen.pop(part, None)
+
+    def _mapping(self, part: str, current: dict[Any, Any]) -> Mapping[Any, Any]:
+        if part not in self._frozen:
+            self._frozen[part] = MappingProxyType(dict(current))
+        frozen: Mapping[Any, Any] = self._frozen[part]
+        return frozen
+
+    def _set(self, part: str, current: set[str]) -> frozenset[str]:
+        if part not in self._frozen:
+            self._frozen[part] = frozenset(current)
+        frozen: frozenset[str] = self._frozen[part]
+        return frozen

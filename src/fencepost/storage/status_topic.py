@@ -1,0 +1,227 @@
+"""The status topic: the state of every connector and task, and the topics that each connector has used."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from fencepost.kafka.follower import LogFollower
+from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.writer import LatestWriter
+from fencepost.storage import records
+from fencepost.storage.ids import TaskId
+
+LOG = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """What a connector or task is. STOPPED is for connectors only; DESTROYED is written as a tombstone."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+    DESTROYED = "DESTROYED"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`generation` is the group generation in which `worker_id` (host:port) said so."""
+
+    state: State
+    worker_id: str
+    generation: int
+    trace: str | None = None
+    version: str | None = None
+
+    def encode(self) -> bytes | None:
+        if self.state is State.DESTROYED:
+            return None
+        return orjson.dumps(
+            {
+                "state": self.state.value,
+                "trace": self.trace,
+                "worker_id": self.worker_id,
+                "generation": self.generation,
+                "version": self.version,
+            }
+        )
+
+
+Subject = str | TaskId
+"""A connector's name, or a task."""
+
+
+class StatusTable:
+    """The newest status of everything. Thread-safe; no method waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connectors: dict[str, Status] = {}
+        self._tasks: dict[str, dict[int, Status]] = {}
+        self._topics: dict[str, dict[str, int]] = {}
+
+    def connectors(self) -> dict[str, Status]:
+        with self._lock:
+            return dict(self._connectors)
+
+    def status(self, subject: Subject) -> Status | None:
+        with self._lock:
+            return self._status(subject)
+
+    def tasks(self, connector: str) -> dict[int, Status]:
+        """By task number, in order."""
+        with self._lock:
+            return dict(sorted(self._tasks.get(connector, {}).items()))
+
+    def subjects(self) -> list[Subject]:
+        """Everything that has a status."""
+        with self._lock:
+            tasks = [TaskId(connector, number) for connector, found in self._tasks.items() for number in found]
+            return [*self._connectors, *tasks]
+
+    def topics(self, connector: str) -> tuple[str, ...]:
+        """The topics that the connector has used since they were last reset."""
+        with self._lock:
+            return tuple(sorted(self._topics.get(connector, ())))
+
+    def set(self, subject: Subject, status: Status | None) -> None:
+        """An UNASSIGNED that a former owner says late does not hide that a later one is RUNNING."""
+        with self._lock:
+            last = self._status(subject)
+            if isinstance(subject, TaskId):
+                if status is None:
+                    self._tasks.get(subject.connector, {}).pop(subject.task, None)
+                elif not _is_late(status, last):
+                    self._tasks.setdefault(subject.connector, {})[subject.task] = status
+            elif status is None:
+                self._connectors.pop(subject, None)
+            else:
+                self._connectors[subject] = status
+
+    def set_topic(self, connector: str, topic: str, task: int | None) -> None:
+        with self._lock:
+            if task is None:
+                self._topics.get(connector, {}).pop(topic, None)
+            else:
+                self._topics.setdefault(connector, {})[topic] = task
+
+    def _status(self, subject: Subject) -> Status | None:
+        if isinstance(subject, TaskId):
+            return self._tasks.get(subject.connector, {}).get(subject.task)
+        return self._connectors.get(subject)
+
+
+class StatusTopic:
+    """Follows the status topic into `table`, and writes to it in the background: a put never waits for Kafka.
+
+    What was put is in the table once it was read back.
+    """
+
+    def __init__(self, consumer_conf: Mapping[str, Any], producer_conf: Mapping[str, Any], topic: str) -> None:
+        self.table = StatusTable()
+        reader = LogReader(consumer_conf, topic, read_committed=False, fetch_wait_ms=500)
+        self._follower = LogFollower(reader, self._take, lambda: None)
+        self._writer = LatestWriter(producer_conf, topic)
+
+    def start(self, timeout_s: float) -> None:
+        """Reads the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        self._follower.start(timeout_s)
+        self._writer.start()
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Waits until `table` holds everything that was written before this call."""
+        self._follower.read_to_end(timeout_s)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Waits until everything put so far is written; False if `timeout_s` was not enough."""
+        return self._writer.flush(timeout_s)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Writes what is left, for at most `timeout_s`. Idempotent."""
+        self._writer.stop(timeout_s)
+        self._follower.stop()
+
+    def put(self, subject: Subject, status: Status) -> None:
+        self._writer.put(_key(subject), status.encode())
+
+    def put_safe(self, subject: Subject, status: Status) -> bool:
+        """Like `put`, unless another worker has said something in a later generation. Whether it was put.
+
+        For what a former owner may say late: UNASSIGNED and FAILED.
+        """
+        last = self.table.status(subject)
+        if last is not None and last.worker_id != status.worker_id and last.generation > status.generation:
+            return False
+        self.put(subject, status)
+        return True
+
+    def remove(self, subject: Subject) -> None:
+        """Writes a tombstone: the connector or task is no more."""
+        self._writer.put(_key(subject), None)
+
+    def put_topic(self, connector: str, topic: str, task: int, discovered_ms: int) -> None:
+        """`connector` has used `topic`."""
+        self._writer.put(*records.topic_status(connector, topic, task, discovered_ms))
+
+    def remove_topic(self, connector: str, topic: str) -> None:
+        self._writer.put(records.topic_status_key(connector, topic), None)
+
+    def _take(self, record: LogRecord) -> None:
+        try:
+            apply(self.table, record.key or b"", record.value)
+        except (ValueError, KeyError, TypeError) as error:
+            LOG.warning("Skipped %d/%d of the status topic: %r", record.partition, record.offset, error)
+
+
+def apply(table: StatusTable, key: bytes, value: bytes | None) -> None:
+    """Folds one record into `table`. Raises ValueError, KeyError or TypeError for one that makes no sense."""
+    text = key.decode()
+    fields = None if value is None else orjson.loads(value)
+    if text.startswith(records.STATUS_CONNECTOR):
+        table.set(text.removeprefix(records.STATUS_CONNECTOR), _status(fields))
+    elif text.startswith(records.STATUS_TASK):
+        task = records.parse_task(text.removeprefix(records.STATUS_TASK))
+        if task is None:
+            raise ValueError(f"{text!r} names no task")
+        table.set(task, _status(fields))
+    elif text.startswith(records.STATUS_TOPIC):
+        topic, colon, connector = text.removeprefix(records.STATUS_TOPIC).partition(records.STATUS_TOPIC_CONNECTOR)
+        if not colon:
+            raise ValueError(f"{text!r} names no connector")
+        table.set_topic(connector, topic, None if fields is None else int(fields["topic"]["task"]))
+    else:
+        raise ValueError(f"nothing known has the key {text!r}")
+
+
+def _key(subject: Subject) -> bytes:
+    if isinstance(subject, TaskId):
+        return records.task_status_key(subject)
+    return records.connector_status_key(subject)
+
+
+def _status(fields: Any) -> Status | None:
+    if fields is None:
+        return None
+    return Status(
+        State(fields["state"]),
+        str(fields["worker_id"]),
+        int(fields["generation"]),
+        fields.get("trace"),
+        fields.get("version"),
+    )
+
+
+def _is_late(status: Status, last: Status | None) -> bool:
+    return (
+        status.state is State.UNASSIGNED
+        and last is not None
+        and last.state is State.RUNNING
+        and last.generation >= status.generation
+    )
