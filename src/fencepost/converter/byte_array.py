@@ -1,0 +1,36 @@
+"""ByteArrayConverter: bytes as they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter, RecordError, Schema
+from fencepost.record.schema import BYTES, SchemaType
+
+OPTIONAL_BYTES = BYTES.optional()
+
+
+class ByteArrayConverter(Converter, HeaderConverter):
+    """Passes bytes on untouched; anything else is refused."""
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is not None and schema.type is not SchemaType.BYTES:
+            raise RecordError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+        if value is None or isinstance(value, bytes):
+            return value
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        raise RecordError(f"ByteArrayConverter is not compatible with objects of type {type(value).__name__}")
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return OPTIONAL_BYTES, data
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return self.to_connect_data(topic, data)
+
+    def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if schema is not None and schema.type is not SchemaType.BYTES:
+            return None
+        return values if set(map(type, values)) <= {bytes, type(None)} else None

@@ -1,0 +1,186 @@
+"""Values of a schema as what `orjson` can write: compiled once per schema into nested functions."""
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import orjson
+
+from fencepost.api import RecordError, Schema
+from fencepost.converter.logical import DECIMAL, LOGICAL_TYPES, unscaled, with_scale
+from fencepost.record import SchemaType
+
+Encode = Callable[[Any], Any]
+
+INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+
+
+class EncodingOptions(NamedTuple):
+    """The converter's settings that change what is written."""
+
+    is_decimal_numeric: bool = False
+    is_null_replaced: bool = True
+
+
+def encoder(schema: Schema, options: EncodingOptions) -> Encode:
+    """Return a function from a value of the schema to plain JSON values; it raises RecordError for a misfit."""
+    encode = _decimal_as_number(schema) if _is_number(schema, options) else _with_logical(schema, options)
+    default = schema.default
+    absent = encode(default) if default is not None and options.is_null_replaced else None
+
+    def encode_or_null(value: Any) -> Any:
+        if value is not None:
+            return encode(value)
+        if absent is not None or schema.is_optional:
+            return absent
+        raise RecordError("Conversion error: null value for field that is required and has no default value")
+
+    return encode_or_null
+
+
+def encode_schemaless(value: Any) -> Any:
+    """Return plain JSON for a value that `orjson` alone refuses: bytes, and maps with keys other than text."""
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: encode_schemaless(item) for key, item in value.items()}
+        return [[encode_schemaless(key), encode_schemaless(item)] for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [encode_schemaless(item) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    return value
+
+
+def _is_number(schema: Schema, options: EncodingOptions) -> bool:
+    return options.is_decimal_numeric and schema.name == DECIMAL
+
+
+def _decimal_as_number(schema: Schema) -> Encode:
+    return lambda value: orjson.Fragment(format(with_scale(schema, unscaled(schema, value)), "f"))
+
+
+def _with_logical(schema: Schema, options: EncodingOptions) -> Encode:
+    encode = _plain(schema, options)
+    logical = LOGICAL_TYPES.get(schema.name or "")
+    if logical is None:
+        return encode
+    return lambda value: encode(logical.to_plain(schema, value))
+
+
+def _plain(schema: Schema, options: EncodingOptions) -> Encode:
+    kind = schema.type
+    if kind in INTEGER_BITS:
+        return _integer(kind)
+    if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
+        return _float
+    if kind is SchemaType.STRUCT:
+        return _struct(schema, options)
+    if kind is SchemaType.ARRAY:
+        return _array(schema, options)
+    if kind is SchemaType.MAP:
+        return _map(schema, options)
+    return {SchemaType.BOOLEAN: _boolean, SchemaType.STRING: _string, SchemaType.BYTES: _bytes}[kind]
+
+
+def _integer(kind: SchemaType) -> Encode:
+    limit = 1 << (INTEGER_BITS[kind] - 1)
+
+    def encode(value: Any) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
+            return value
+        raise _misfit(kind, value)
+
+    return encode
+
+
+def _float(value: Any) -> float | str:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _misfit(SchemaType.FLOAT64, value)
+    if math.isfinite(value):
+        return float(value)
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _misfit(SchemaType.BOOLEAN, value)
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise _misfit(SchemaType.STRING, value)
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    raise RecordError(f"Invalid type for bytes type: {type(value).__name__}")
+
+
+def _array(schema: Schema, options: EncodingOptions) -> Encode:
+    encode = encoder(_part(schema.value_schema), options)
+
+    def encode_array(value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise _misfit(SchemaType.ARRAY, value)
+        return [encode(item) for item in value]
+
+    return encode_array
+
+
+def _map(schema: Schema, options: EncodingOptions) -> Encode:
+    key_schema = _part(schema.key_schema)
+    encode_key = encoder(key_schema, options)
+    encode_value = encoder(_part(schema.value_schema), options)
+    is_object = key_schema.type is SchemaType.STRING
+
+    def encode_map(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _misfit(SchemaType.MAP, value)
+        pairs = [[encode_key(k), encode_value(v)] for k, v in value.items()]
+        return dict(pairs) if is_object else pairs
+
+    return encode_map
+
+
+def _struct(schema: Schema, options: EncodingOptions) -> Encode:
+    members = [(field.name, encoder(field.schema, options)) for field in schema.fields]
+    names = frozenset(field.name for field in schema.fields)
+
+    def encode_struct(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _misfit(SchemaType.STRUCT, value)
+        if not names.issuperset(value):
+            raise RecordError(f"{sorted(set(value) - names)[0]} is not a valid field name")
+        encoded = {}
+        for name, encode in members:
+            try:
+                encoded[name] = encode(value.get(name))
+            except RecordError as error:
+                raise RecordError(f"{name}: {error}") from error
+        return encoded
+
+    return encode_struct
+
+
+def _part(schema: Schema | None) -> Schema:
+    if schema is None:
+        raise RecordError("The schema of an array or map lacks the schema of its items")
+    return schema
+
+
+def _misfit(kind: SchemaType, value: Any) -> RecordError:
+    return RecordError(f"Invalid type for {kind.name}: {type(value).__name__} {str(value)[:80]!r}")
+
+
+def decimal_fallback(value: Any) -> Any:
+    """Write a schemaless decimal as a number; for `orjson.dumps(default=…)`."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return orjson.Fragment(format(value, "f"))
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,94 @@
+"""Connect schemas as JSON, in Kafka's order of members."""
+
+from dataclasses import replace
+from typing import Any
+
+from fencepost.api import RecordError, Schema
+from fencepost.converter.json_decoding import decode
+from fencepost.converter.json_encoding import EncodingOptions, encoder
+from fencepost.record import Field, SchemaType
+
+BY_NAME = {kind.value: kind for kind in SchemaType}
+
+
+def schema_to_json(schema: Schema, options: EncodingOptions) -> dict[str, Any]:
+    """Return the schema as the `schema` member of an envelope."""
+    written: dict[str, Any] = {"type": schema.type.value}
+    if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
+        written["items"] = schema_to_json(schema.value_schema, options)
+    if schema.type is SchemaType.MAP and schema.key_schema is not None and schema.value_schema is not None:
+        written["keys"] = schema_to_json(schema.key_schema, options)
+        written["values"] = schema_to_json(schema.value_schema, options)
+    if schema.type is SchemaType.STRUCT:
+        written["fields"] = [{**schema_to_json(f.schema, options), "field": f.name} for f in schema.fields]
+    written["optional"] = schema.is_optional
+    for member, value in (("name", schema.name), ("version", schema.version), ("doc", schema.doc)):
+        if value is not None:
+            written[member] = value
+    if schema.parameters:
+        written["parameters"] = dict(schema.parameters)
+    if schema.default is not None:
+        written["default"] = encoder(replace(schema, default=None), options)(schema.default)
+    return written
+
+
+def schema_from_json(written: Any) -> Schema | None:
+    """Return the schema that an envelope carries. Raises RecordError where it is none."""
+    if written is None:
+        return None
+    if not isinstance(written, dict) or not isinstance(written.get("type"), str):
+        raise RecordError("Schema must contain 'type' field")
+    kind = BY_NAME.get(written["type"])
+    if kind is None:
+        raise RecordError(f"Unknown schema type: {written['type']}")
+    schema = Schema(
+        kind,
+        is_optional=written.get("optional") is True,
+        name=_of_type(str, written.get("name")),
+        version=_of_type(int, written.get("version")),
+        doc=_of_type(str, written.get("doc")),
+        parameters=_parameters(written.get("parameters")),
+        fields=_fields(written.get("fields")) if kind is SchemaType.STRUCT else (),
+        key_schema=_part(written, "keys", "Map schema did not specify the key type", kind is SchemaType.MAP),
+        value_schema=_items(written, kind),
+    )
+    default = written.get("default")
+    return schema if default is None else replace(schema, default=decode(schema, default))
+
+
+def _items(written: dict[str, Any], kind: SchemaType) -> Schema | None:
+    if kind is SchemaType.ARRAY:
+        return _part(written, "items", "Array schema did not specify the element type", True)
+    return _part(written, "values", "Map schema did not specify the value type", kind is SchemaType.MAP)
+
+
+def _part(written: dict[str, Any], member: str, fault: str, is_needed: bool) -> Schema | None:
+    if not is_needed:
+        return None
+    if written.get(member) is None:
+        raise RecordError(fault)
+    return schema_from_json(written[member])
+
+
+def _fields(written: Any) -> tuple[Field, ...]:
+    if not isinstance(written, list):
+        raise RecordError('Struct schema\'s "fields" argument is not an array.')
+    fields = []
+    for member in written:
+        schema = schema_from_json(member)
+        if schema is None or not isinstance(member.get("field"), str):
+            raise RecordError("Struct schema's field name not specified properly")
+        fields.append(Field(member["field"], schema))
+    return tuple(fields)
+
+
+def _parameters(written: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(written, dict):
+        return ()
+    if not all(isinstance(value, str) for value in written.values()):
+        raise RecordError("Schema parameters must have string values.")
+    return tuple(written.items())
+
+
+def _of_type(kind: type, value: Any) -> Any:
+    return value if isinstance(value, kind) and not isinstance(value, bool) else None

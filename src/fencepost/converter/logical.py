@@ -1,0 +1,117 @@
+"""Connect's logical types: a schema name that gives another type a meaning of its own.
+
+Values are Python's `Decimal`, `date`, `time` and `datetime` (UTC where it says nothing); date, time and timestamp
+may also be given as the numbers that stand for them.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from fencepost.api import RecordError, Schema
+from fencepost.record import SchemaType
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+EPOCH_DAY = EPOCH.date()
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+class LogicalType(NamedTuple):
+    """How values of a logical type become values of the underlying type, and back."""
+
+    to_plain: Callable[[Schema, Any], Any]
+    from_plain: Callable[[Schema, Any], Any]
+
+
+def decimal_schema(scale: int) -> Schema:
+    """Return the schema of decimal numbers with `scale` digits behind the point."""
+    return Schema(SchemaType.BYTES, name=DECIMAL, version=1, parameters=(("scale", str(scale)),))
+
+
+DATE_SCHEMA = Schema(SchemaType.INT32, name=DATE, version=1)
+TIME_SCHEMA = Schema(SchemaType.INT32, name=TIME, version=1)
+TIMESTAMP_SCHEMA = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
+
+
+def scale_of(schema: Schema) -> int:
+    """Return the scale of a decimal schema."""
+    try:
+        return int(dict(schema.parameters)["scale"])
+    except (KeyError, ValueError):
+        raise RecordError("Invalid Decimal schema: scale parameter not found, or not a number.") from None
+
+
+def unscaled(schema: Schema, value: Any) -> int:
+    """Return a decimal's digits, as many behind the point as the schema has, as one integer.
+
+    Raises RecordError if digits would be lost.
+    """
+    if not isinstance(value, Decimal) or not value.is_finite():
+        raise RecordError(f"Invalid type for Decimal, expected a finite Decimal but was {value!r}")
+    sign, digits, exponent = value.as_tuple()
+    shift = int(exponent) + scale_of(schema)
+    number = int("".join(map(str, digits)))
+    number, lost = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
+    if lost:
+        raise RecordError(f"Decimal value {value} has mismatching scale for given Decimal.schema")
+    return int(-number if sign else number)
+
+
+def with_scale(schema: Schema, number: int) -> Decimal:
+    """Return the decimal with these digits and the schema's scale."""
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale_of(schema)))
+
+
+def _unscaled_bytes(schema: Schema, value: Any) -> bytes:
+    number = unscaled(schema, value)
+    bits: int = (number if number >= 0 else ~number).bit_length()
+    return number.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def _decimal(schema: Schema, data: Any) -> Decimal:
+    if not isinstance(data, bytes):
+        raise RecordError("Invalid type for Decimal, underlying representation should be bytes")
+    return with_scale(schema, int.from_bytes(data, "big", signed=True))
+
+
+def _days(schema: Schema, value: Any) -> int:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return (value - EPOCH_DAY).days
+    return _number("Date", "date", value)
+
+
+def _milliseconds_of_day(schema: Schema, value: Any) -> int:
+    if isinstance(value, dt.time):
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    return _number("Time", "time", value)
+
+
+def _milliseconds(schema: Schema, value: Any) -> int:
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        return (aware - EPOCH) // MILLISECOND
+    return _number("Timestamp", "datetime", value)
+
+
+def _number(logical: str, expected: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise RecordError(f"Invalid type for {logical}, expected {expected} but was {type(value).__name__}")
+
+
+def _midnight_plus(milliseconds: int) -> dt.time:
+    return (EPOCH + milliseconds * MILLISECOND).time()
+
+
+LOGICAL_TYPES = {
+    DECIMAL: LogicalType(_unscaled_bytes, _decimal),
+    DATE: LogicalType(_days, lambda _, days: EPOCH_DAY + dt.timedelta(days=days)),
+    TIME: LogicalType(_milliseconds_of_day, lambda _, number: _midnight_plus(number)),
+    TIMESTAMP: LogicalType(_milliseconds, lambda _, number: EPOCH + number * MILLISECOND),
+}

@@ -1,0 +1,92 @@
+"""SimpleHeaderConverter: header values as text that tells its type."""
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from fencepost.api import HeaderConverter, Schema
+from fencepost.converter.logical import DATE_SCHEMA, EPOCH, MILLISECOND, TIME_SCHEMA, TIMESTAMP_SCHEMA
+from fencepost.record import SchemaType
+from fencepost.record.schema import BOOLEAN, FLOAT64, STRING
+
+_INTEGERS = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """Writes text as it is and other values as literals; reads literals back and takes anything else as text."""
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else _text(value, is_inside=False).encode("utf-8", "replace")
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        if data is None:
+            return None, None
+        text = data.decode("utf-8", "replace")
+        try:
+            return _parsed(text)
+        except ValueError:
+            return STRING, text
+
+
+def _text(value: Any, *, is_inside: bool) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if is_inside else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        pairs = (f"{_text(k, is_inside=True)}:{_text(v, is_inside=True)}" for k, v in value.items())
+        return "{" + ",".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_text(item, is_inside=True) for item in value) + "]"
+    if isinstance(value, dt.date | dt.time):
+        return _moment(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return "null" if value is None else str(value)
+
+
+def _moment(value: dt.date | dt.time) -> str:
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        return aware.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{aware.microsecond // 1000:03d}Z"
+    if isinstance(value, dt.time):
+        return value.strftime("%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    return value.isoformat()
+
+
+def _parsed(text: str) -> tuple[Schema | None, Any]:
+    """Raises ValueError for what is no literal."""
+    if text in ("null", "true", "false"):
+        return (None, None) if text == "null" else (BOOLEAN, text == "true")
+    if text[:1] in ("[", "{"):
+        return None, json.loads(text)
+    if text[:1] in "+-.0123456789" and text.isascii() and text == text.strip() and "_" not in text:
+        return _number_or_moment(text)
+    return STRING, text
+
+
+def _number_or_moment(text: str) -> tuple[Schema | None, Any]:
+    if text.endswith("Z") or text.count("-") == 2:
+        return _parsed_moment(text)
+    try:
+        number = int(text)
+    except ValueError:
+        return FLOAT64, float(text)
+    for kind, bits in _INTEGERS:
+        if -(1 << bits) <= number < 1 << bits:
+            return Schema(kind), number
+    return STRING, text
+
+
+def _parsed_moment(text: str) -> tuple[Schema | None, Any]:
+    if "T" in text:
+        moment = dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=dt.UTC)
+        return TIMESTAMP_SCHEMA, EPOCH + (moment - EPOCH) // MILLISECOND * MILLISECOND
+    if text.endswith("Z"):
+        return TIME_SCHEMA, dt.datetime.strptime(text, "%H:%M:%S.%fZ").time()
+    return DATE_SCHEMA, dt.date.fromisoformat(text)

@@ -1,0 +1,79 @@
+"""StringConverter: values as text."""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, setting
+from fencepost.config.check import Check
+from fencepost.record import Utf8Column
+from fencepost.record.schema import STRING, SchemaType
+
+OPTIONAL_STRING = STRING.optional()
+
+
+def _known_encoding(name: str) -> str | None:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "not a known character set, such as UTF-8 or ISO-8859-1"
+    return None
+
+
+class StringConverter(Converter, HeaderConverter):
+    """Writes text as it is and anything else as Java would print it; reads text."""
+
+    encoding: str = setting(
+        "converter.encoding",
+        default="UTF-8",
+        check=Check(_known_encoding, "a character set"),
+        importance=LOW,
+        doc="The name of the character set to use for encoding strings as bytes.",
+    )
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._codec = codecs.lookup(self.encoding).name
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else java_text(schema, value).encode(self._codec, "replace")
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return OPTIONAL_STRING, None if data is None else data.decode(self._codec, "replace")
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        return self.to_connect_data(topic, data)
+
+    def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if self._codec != "utf-8":
+            return None
+        if isinstance(values, Utf8Column):
+            return values.raw
+        kinds = set(map(type, values))
+        if kinds == {str}:
+            try:
+                return [value.encode() for value in values]
+            except UnicodeEncodeError:
+                return None
+        return [b"%d" % value for value in values] if kinds == {int} else None
+
+
+def java_text(schema: Schema | None, value: Any) -> str:
+    """Return what Java's `toString` makes of a value. Raises RecordError for bytes, which have no text there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise RecordError("StringConverter is not compatible with bytes; ByteArrayConverter is")
+    if isinstance(value, Mapping):
+        if schema is not None and schema.type is SchemaType.STRUCT:
+            members = ((f.name, f.schema, value.get(f.name)) for f in schema.fields)
+            return "Struct{" + ",".join(f"{n}={java_text(s, v)}" for n, s, v in members if v is not None) + "}"
+        return "{" + ", ".join(f"{java_text(None, k)}={java_text(None, v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(java_text(None, v) for v in value) + "]"
+    return "null" if value is None else str(value)

@@ -1,0 +1,50 @@
+"""The plug-ins that are shipped, by name; none of their modules is imported to list them."""
+
+from fencepost.plugin.kind import PluginKind
+
+_STORAGE = "org.apache.kafka.connect.storage."
+_CONVERTERS = "org.apache.kafka.connect.converters."
+_TRANSFORMS = "org.apache.kafka.connect.transforms."
+_PREDICATES = _TRANSFORMS + "predicates."
+
+_BOTH_KINDS_OF_CONVERTER = {
+    "org.apache.kafka.connect.json.JsonConverter": "fencepost.converter.json:JsonConverter",
+    _STORAGE + "StringConverter": "fencepost.converter.string:StringConverter",
+    _CONVERTERS + "ByteArrayConverter": "fencepost.converter.byte_array:ByteArrayConverter",
+    _CONVERTERS + "BooleanConverter": "fencepost.converter.number:BooleanConverter",
+    _CONVERTERS + "ShortConverter": "fencepost.converter.number:ShortConverter",
+    _CONVERTERS + "IntegerConverter": "fencepost.converter.number:IntegerConverter",
+    _CONVERTERS + "LongConverter": "fencepost.converter.number:LongConverter",
+    _CONVERTERS + "FloatConverter": "fencepost.converter.number:FloatConverter",
+    _CONVERTERS + "DoubleConverter": "fencepost.converter.number:DoubleConverter",
+}
+
+BUILT_IN: dict[PluginKind, dict[str, str]] = {
+    PluginKind.CONNECTOR: {
+        "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.datagen:DatagenConnector",
+        "org.apache.kafka.connect.file.FileStreamSourceConnector": (
+            "fencepost.connector.file_stream:FileStreamSourceConnector"
+        ),
+        "org.apache.kafka.connect.tools.VerifiableSourceConnector": (
+            "fencepost.connector.verifiable:VerifiableSourceConnector"
+        ),
+    },
+    PluginKind.TRANSFORM: {
+        _TRANSFORMS + "Filter": "fencepost.transform.filter:Filter",
+        _TRANSFORMS + "InsertField$Key": "fencepost.transform.insert_field:InsertFieldKey",
+        _TRANSFORMS + "InsertField$Value": "fencepost.transform.insert_field:InsertFieldValue",
+        _TRANSFORMS + "RegexRouter": "fencepost.transform.regex_router:RegexRouter",
+        _TRANSFORMS + "ReplaceField$Key": "fencepost.transform.replace_field:ReplaceFieldKey",
+        _TRANSFORMS + "ReplaceField$Value": "fencepost.transform.replace_field:ReplaceFieldValue",
+    },
+    PluginKind.PREDICATE: {
+        _PREDICATES + "HasHeaderKey": "fencepost.transform.predicate:HasHeaderKey",
+        _PREDICATES + "RecordIsTombstone": "fencepost.transform.predicate:RecordIsTombstone",
+        _PREDICATES + "TopicNameMatches": "fencepost.transform.predicate:TopicNameMatches",
+    },
+    PluginKind.CONVERTER: _BOTH_KINDS_OF_CONVERTER,
+    PluginKind.HEADER_CONVERTER: {
+        _STORAGE + "SimpleHeaderConverter": "fencepost.converter.simple_header:SimpleHeaderConverter",
+        **_BOTH_KINDS_OF_CONVERTER,
+    },
+}

@@ -1,0 +1,52 @@
+"""What plug-ins there are, and how the REST API calls them."""
+
+from enum import Enum
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter, Predicate, SourceConnector, Transform
+
+
+class PluginKind(Enum):
+    """A kind of plug-in; the value is the suffix that its aliases leave out."""
+
+    CONNECTOR = "Connector"
+    TRANSFORM = "Transformation"
+    PREDICATE = "Predicate"
+    CONVERTER = "Converter"
+    HEADER_CONVERTER = "HeaderConverter"
+
+    @property
+    def type_name(self) -> str:
+        """The type that `GET /connector-plugins` gives it; a connector here is always a source."""
+        return _TYPES[self]
+
+    @property
+    def base(self) -> type[Any]:
+        return _BASES[self]
+
+    @property
+    def entry_point_group(self) -> str:
+        return _GROUPS[self]
+
+
+_TYPES = {
+    PluginKind.CONNECTOR: "source",
+    PluginKind.TRANSFORM: "transformation",
+    PluginKind.PREDICATE: "predicate",
+    PluginKind.CONVERTER: "converter",
+    PluginKind.HEADER_CONVERTER: "header_converter",
+}
+_BASES: dict[PluginKind, type[Any]] = {
+    PluginKind.CONNECTOR: SourceConnector,
+    PluginKind.TRANSFORM: Transform,
+    PluginKind.PREDICATE: Predicate,
+    PluginKind.CONVERTER: Converter,
+    PluginKind.HEADER_CONVERTER: HeaderConverter,
+}
+_GROUPS = {
+    PluginKind.CONNECTOR: "fencepost.connectors",
+    PluginKind.TRANSFORM: "fencepost.transforms",
+    PluginKind.PREDICATE: "fencepost.predicates",
+    PluginKind.CONVERTER: "fencepost.converters",
+    PluginKind.HEADER_CONVERTER: "fencepost.header_converters",
+}

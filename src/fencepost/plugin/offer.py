@@ -1,0 +1,40 @@
+"""What to use instead of a well-known Java plug-in that is not here."""
+
+import re
+from typing import NamedTuple
+
+
+class Offer(NamedTuple):
+    """A pattern of class names, what they are called, and what there is instead."""
+
+    pattern: re.Pattern[str]
+    product: str
+    instead: str
+
+
+_SPARK_READS = "a DataFrameConnector of a few lines, whose read() returns session.read"
+
+_OFFERS = tuple(
+    Offer(re.compile(pattern, re.IGNORECASE), product, instead)
+    for pattern, product, instead in (
+        (r"^io\.debezium\..*", "Debezium", "a SourceConnector of your own over the database's change stream"),
+        (r".*jdbc.*", "the JDBC connector", _SPARK_READS + '.format("jdbc")'),
+        (r".*spooldir.*|.*FilePulse.*", "the spool directory connector", "the connector SpoolDirectory"),
+        (r".*\.s3\..*|.*S3S(ource|ink).*", "the S3 connector", _SPARK_READS + " of an s3a:// path"),
+        (r".*\.gcs\..*|.*azure.*blob.*", "the object store connector", _SPARK_READS + " of the store's path"),
+        (r".*hdfs.*", "the HDFS connector", _SPARK_READS + " of an hdfs:// path"),
+        (r".*mongo.*", "the MongoDB connector", "a SourceConnector of your own over the change stream"),
+        (r".*datagen.*", "Confluent's Datagen", "the connector Datagen"),
+        (r".*mirror\.Mirror.*", "MirrorMaker 2", "Kafka's own MirrorMaker beside it, for now"),
+        (r".*(Sink)(Connector)?$", "a sink", "Kafka Connect for this sink: there are sources only, for now"),
+        (r".*(avro|protobuf|jsonschema).*", "a schema registry converter", "JsonConverter with schemas.enable=true"),
+    )
+)
+
+
+def offer_for(name: str) -> str | None:
+    """Return a sentence on what to use instead of the class, if it is a well-known one."""
+    for offer in _OFFERS:
+        if offer.pattern.match(name):
+            return f"{name} is {offer.product}, a Java plug-in that does not run here; use {offer.instead}"
+    return None
