@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fencepost.kafka.fork import ForkGuard
 
@@ -231,10 +231,11 @@ class ProducerClient:
         self._fork.check("a producer")
         self._call(self._producer.begin_transaction)
 
-    def send_offsets(self, offsets: Sequence[Any], group_metadata: Any, timeout_s: float) -> None:
-        """Add consumer-group offsets to the transaction (KIP-447)."""
+    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any, timeout_s: float) -> None:
+        """Add consumer-group offsets (topic, partition, offset) to the transaction (KIP-447)."""
         self._fork.check("a producer")
-        self._call(self._producer.send_offsets_to_transaction, list(offsets), group_metadata, timeout_s)
+        positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
+        self._call(self._producer.send_offsets_to_transaction, positions, group_metadata, timeout_s)
 
     def commit(self, timeout_s: float) -> None:
         self._fork.check("a producer")

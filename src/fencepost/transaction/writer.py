@@ -125,7 +125,7 @@ class TransactionalWriter:
         offset_records: Iterable[tuple[bytes, bytes | None]] = (),
         *,
         offsets_topic: str | None = None,
-        group_offsets: Sequence[Any] = (),
+        group_offsets: Sequence[tuple[str, int, int]] = (),
         group_metadata: Any = None,
     ) -> None:
         """Commit the records sent, together with the source offsets (records of `offsets_topic`) that cover them.

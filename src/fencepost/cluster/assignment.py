@@ -1,0 +1,83 @@
+"""Who runs what: a pure decision over members, connectors and the assignment before."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+
+T = TypeVar("T", str, TaskId)
+
+
+@dataclass(frozen=True, order=True)
+class Member:
+    """A worker process of the group: `incarnation` names this process, `url` where its REST listens."""
+
+    url: str
+    incarnation: str
+
+
+def assign(
+    members: Sequence[Member],
+    connectors: Mapping[str, Sequence[TaskId]],
+    previous: Assignment | None,
+    generation: int,
+) -> Assignment:
+    """Spread connectors and their tasks evenly; what can stay where it is, stays.
+
+    Connectors and tasks are balanced apart. A worker that came back at the same URL under another incarnation gets
+    what it had.
+    """
+    own_connectors = _spread(members, list(connectors), _held(previous, members, lambda w: w.connectors))
+    tasks = [task for ids in connectors.values() for task in ids]
+    own_tasks = _spread(members, tasks, _held(previous, members, lambda w: w.tasks))
+    workers = tuple(
+        WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks[m])))
+        for m in sorted(members)
+    )
+    return Assignment(generation, workers)
+
+
+def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
+    """Return what is to be assigned: every connector with its tasks."""
+    return {name: snapshot.tasks(name) for name in snapshot.connectors}
+
+
+def same_work(a: Assignment | None, b: Assignment) -> bool:
+    """Say whether two assignments differ at most in their generation."""
+    return a is not None and a.workers == b.workers
+
+
+def _held(
+    previous: Assignment | None, members: Iterable[Member], of: Callable[[WorkerAssignment], Iterable[T]]
+) -> dict[T, Member]:
+    by_incarnation = {m.incarnation: m for m in members}
+    by_url = {m.url: m for m in members}
+    held: dict[T, Member] = {}
+    for worker in previous.workers if previous else ():
+        member = by_incarnation.get(worker.incarnation) or by_url.get(worker.url)
+        if member is not None:
+            for item in of(worker):
+                held[item] = member
+    return held
+
+
+def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Member]) -> dict[Member, list[T]]:
+    """Keep what is held up to a fair share; give the rest to whoever has least."""
+    items = list(items)
+    own: dict[Member, list[T]] = {m: [] for m in members}
+    if not members:
+        return own
+    share = -(-len(items) // len(members))
+    rest = []
+    for item in items:
+        member = held.get(item)
+        if member is not None and len(own[member]) < share:
+            own[member].append(item)
+        else:
+            rest.append(item)
+    for item in rest:
+        own[min(members, key=lambda m: (len(own[m]), m))].append(item)
+    return own

@@ -1,0 +1,147 @@
+"""What the leader can be asked to write: one class a command. `decide` is pure: a snapshot in, records out."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fencepost.cluster.assignment import Member, assign, same_work, wanted
+from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
+from fencepost.storage import records
+from fencepost.storage.change import RestartRequested, SessionKey
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.records import Encoded
+from fencepost.storage.snapshot import ClusterSnapshot
+
+Properties = Mapping[str, str | None]
+
+
+class Command(Protocol):
+    """Decides, by the newest snapshot, what to write in one transaction; nothing is a decision too."""
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        """Return the records. Raises OperationError: refused, and nothing is written (E12)."""
+
+
+@dataclass(frozen=True)
+class PutConnector:
+    """Store a connector's config; with `target_state` that too, before it (KIP-980)."""
+
+    connector: str
+    config: Properties
+    is_create: bool = False
+    target_state: TargetState | None = None
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.is_create and self.connector in snapshot.connectors:
+            raise AlreadyExistsError(f"Connector {self.connector} already exists")
+        first = [] if self.target_state is None else [records.target_state(self.connector, self.target_state)]
+        return [*first, records.connector_config(self.connector, self.config)]
+
+
+@dataclass(frozen=True)
+class RemoveConnector:
+    """Forget a connector; task configs, task count and offsets stay (contract A.2)."""
+
+    connector: str
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.connector not in snapshot.connectors:
+            raise NotFoundError(f"Connector {self.connector} not found")
+        return [records.connector_removed(self.connector), records.target_state_removed(self.connector)]
+
+
+@dataclass(frozen=True)
+class StopConnector:
+    """An empty set of tasks, then the target state STOPPED (KIP-875)."""
+
+    connector: str
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.connector not in snapshot.connectors:
+            raise NotFoundError(f"Unknown connector {self.connector}")
+        return [
+            records.tasks_commit(self.connector, 0),
+            records.target_state(self.connector, TargetState.STOPPED),
+        ]
+
+
+@dataclass(frozen=True)
+class PutTaskConfigs:
+    """Store the configs that a connector gave its tasks, unless they are what is stored."""
+
+    connector: str
+    configs: Sequence[Properties]
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.connector not in snapshot.connectors:
+            raise NotFoundError(f"Connector {self.connector} not found")
+        if snapshot.target_state(self.connector) is TargetState.STOPPED:
+            return []
+        stored = [snapshot.task_config(task) for task in snapshot.tasks(self.connector)]
+        is_known = self.connector in snapshot.commit_offsets and self.connector not in snapshot.inconsistent
+        if is_known and [dict(c or {}) for c in stored] == [dict(c) for c in self.configs]:
+            return []
+        tasks = [records.task_config(TaskId(self.connector, n), c) for n, c in enumerate(self.configs)]
+        return [*tasks, records.tasks_commit(self.connector, len(self.configs))]
+
+
+@dataclass(frozen=True)
+class RecordTaskCount:
+    """Say that earlier generations are fenced, for the task generation that `commit_offset` names (A.9, 6)."""
+
+    connector: str
+    count: int
+    commit_offset: int | None
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if snapshot.commit_offsets.get(self.connector) != self.commit_offset:
+            raise ConflictError("Fencing failed because new task configurations were generated for the connector")
+        return [records.task_count(self.connector, self.count)]
+
+
+@dataclass(frozen=True)
+class RequestRestart:
+    """Ask all workers to restart what a plan names (KIP-745)."""
+
+    request: RestartRequested
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.request.connector not in snapshot.connectors:
+            raise NotFoundError(f"Unknown connector: {self.request.connector}")
+        return [records.restart_request(self.request)]
+
+
+@dataclass(frozen=True)
+class RotateSessionKey:
+    """Renew the key that signs requests between workers when it is missing or older than `ttl_ms` (KIP-507)."""
+
+    algorithm: str
+    ttl_ms: int
+    now_ms: int
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        key = snapshot.session_key
+        if key is not None and key.algorithm == self.algorithm and self.now_ms - key.created_ms < self.ttl_ms:
+            return []
+        size = 64 if "512" in self.algorithm else hashlib.sha256().digest_size
+        return [records.session_key(SessionKey(secrets.token_bytes(size), self.algorithm, self.now_ms))]
+
+
+@dataclass(frozen=True)
+class Reassign:
+    """Spread the work over the members there are, if that changes anything."""
+
+    members: tuple[Member, ...]
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        previous = snapshot.assignment
+        new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1)
+        return [] if same_work(previous, new) else [records.assignment(new)]
+
+
+def now_ms() -> int:
+    """Return the time as records carry it."""
+    return int(time.time() * 1000)

@@ -1,0 +1,82 @@
+"""Zombie fencing: what a round has to do (pure), and doing it (contract A.9, KIP-618)."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import TransactionalWriter, WriterFencedError
+
+log = logging.getLogger(__name__)
+
+_PARALLEL = 16
+
+
+def task_transactional_id(group_id: str, connector: str, task: int) -> str:
+    """Return the transactional id of a source task, the same that Kafka Connect uses."""
+    return f"{group_id}-{connector}-{task}"
+
+
+def leader_transactional_id(group_id: str) -> str:
+    """Return the transactional id that whoever leads writes the config topic with (E4)."""
+    return f"connect-cluster-{group_id}"
+
+
+@dataclass(frozen=True)
+class FencingPlan:
+    """What a round of fencing has to do: fence `transactional_ids`, then record `task_count` (None: nothing to do)."""
+
+    transactional_ids: tuple[str, ...] = ()
+    task_count: int | None = None
+
+
+def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> FencingPlan:
+    """Decide on a round, by the rules of Kafka Connect's leader. Pure.
+
+    Nothing where a task-count record follows the newest task configs; no fence where none was ever recorded, or where
+    old and new count are both one (the id fences itself); else every id of the recorded count.
+    """
+    if connector not in snapshot.pending_fencing:
+        return FencingPlan()
+    recorded = snapshot.task_count_records.get(connector)
+    count = snapshot.task_counts.get(connector, 0)
+    if recorded is None or (recorded == 1 and count == 1):
+        return FencingPlan(task_count=count)
+    return FencingPlan(tuple(task_transactional_id(group_id, connector, n) for n in range(recorded)), count)
+
+
+def known_transactional_ids(snapshot: ClusterSnapshot, group_id: str, connectors: Iterable[str]) -> list[str]:
+    """Return every id that tasks of `connectors` may hold, by task configs and task-count records."""
+    ids: list[str] = []
+    for connector in connectors:
+        count = max(snapshot.task_counts.get(connector, 0), snapshot.task_count_records.get(connector, 0))
+        ids.extend(task_transactional_id(group_id, connector, n) for n in range(count))
+    return ids
+
+
+ConfOf = Callable[[str], Mapping[str, Any]]
+
+
+def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -> None:
+    """Lock out the holders of the ids and end their transactions, in parallel; returns once all are fenced (E2).
+
+    `conf_of(id)` gives the producer settings. Raises WriterOpenError where an id cannot be fenced.
+    """
+    ids = list(transactional_ids)
+    if not ids:
+        return
+    with ThreadPoolExecutor(min(_PARALLEL, len(ids)), thread_name_prefix="fence") as pool:
+        for done in [pool.submit(_fence_one, i, conf_of(i), timeout_s) for i in ids]:
+            done.result()
+
+
+def _fence_one(transactional_id: str, conf: Mapping[str, Any], timeout_s: float) -> None:
+    writer = TransactionalWriter(conf, transactional_id)
+    try:
+        writer.open(timeout_s)
+    except WriterFencedError:
+        log.debug("%s was initialised by somebody else meanwhile, which fences it just as well", transactional_id)
+    finally:
+        writer.close()

@@ -1,0 +1,184 @@
+"""The leader: decides, and writes the config topic. Runs in every worker, works in one.
+
+Each logical write is one transaction of the id `connect-cluster-<group>` that carries the group metadata captured at
+the assignment that made this worker leader, so that the coordinator refuses a deposed leader (E4). Order, after every
+election and every re-initialisation: join, init, read to the end, decide.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fencepost.cluster.assignment import Member
+from fencepost.cluster.command import Command, Reassign, RotateSessionKey, now_ms
+from fencepost.cluster.fencing import leader_transactional_id
+from fencepost.cluster.operations import ConflictError, OperationError
+from fencepost.kafka.member import Term
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterTimeouts
+
+log = logging.getLogger(__name__)
+
+_TICK_S = 1.0
+_READ_S = 30.0
+_FAILED_WRITE = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+)
+_NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+
+
+class ConfigLog(Protocol):
+    """What the leader needs of the config topic's reader."""
+
+    topic: str
+
+    def read_to_end(self, timeout_s: float) -> ClusterSnapshot: ...
+
+
+@dataclass
+class _Request:
+    command: Command
+    outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
+
+
+class Leader:
+    """A thread that carries out commands, one at a time, while this worker leads.
+
+    `submit` may be called from any thread, also before there is a leader: the command waits for the election, and is
+    refused with ConflictError once another worker leads.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        config_log: ConfigLog,
+        producer_conf: Mapping[str, Any],
+        members: Callable[[], Sequence[Member]],
+        *,
+        key_algorithm: str = "HmacSHA256",
+        key_ttl_ms: int = 3_600_000,
+    ) -> None:
+        self._id = leader_transactional_id(group_id)
+        self._log = config_log
+        self._conf = producer_conf
+        self._members = members
+        self._key = (key_algorithm, key_ttl_ms)
+        self._term = Term(0)
+        self._has_joined = False
+        self._writer: TransactionalWriter | None = None
+        self._writing_term = self._term
+        self._is_stopping = False
+        self._requests: queue.Queue[_Request | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._run, name="leader", daemon=True)
+
+    @property
+    def is_leading(self) -> bool:
+        return self._term.is_owner
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the command at hand and end; what still waits is refused."""
+        self._is_stopping = True
+        self._requests.put(None)
+        self._thread.join(10.0)
+
+    def on_term(self, term: Term) -> None:
+        """Told of every assignment of the group; the writer is renewed before the next decision."""
+        self._term = term
+        self._has_joined = True
+        self._requests.put(None)
+
+    def submit(self, command: Command) -> "Future[ClusterSnapshot]":
+        """Queue a command. The future holds the snapshot that includes its effect, or an OperationError."""
+        request = _Request(command)
+        self._requests.put(request)
+        return request.outcome
+
+    def wake(self) -> None:
+        """Look soon whether the assignment has to change."""
+        self._requests.put(None)
+
+    def _run(self) -> None:
+        waiting: list[_Request] = []
+        while not self._is_stopping:
+            try:
+                request = self._requests.get(timeout=_TICK_S)
+            except queue.Empty:
+                request = None
+            if request is not None:
+                waiting.append(request)
+            if not self._has_joined:
+                continue
+            for each in waiting:
+                self._answer(each)
+            waiting = []
+            if self._term.is_owner and self._requests.empty():
+                self._keep_house()
+        for each in waiting:
+            each.outcome.set_exception(OperationError("The worker is shutting down"))
+        self._drop_writer()
+
+    def _answer(self, request: _Request) -> None:
+        if not self._term.is_owner:
+            request.outcome.set_exception(ConflictError(_NO_LEADER))
+            return
+        try:
+            request.outcome.set_result(self._carry_out(request.command))
+        except Exception as error:
+            request.outcome.set_exception(error)
+
+    def _keep_house(self) -> None:
+        try:
+            self._carry_out(RotateSessionKey(*self._key, now_ms()))
+            self._carry_out(Reassign(tuple(self._members())))
+        except Exception as error:
+            log.warning("leader: %s", error)
+
+    def _carry_out(self, command: Command) -> ClusterSnapshot:
+        """Decide and write. Raises OperationError."""
+        writer = self._ensure_writer()
+        try:
+            snapshot = self._log.read_to_end(_READ_S)
+            records = command.decide(snapshot)
+            if not records:
+                return snapshot
+            for key, value in records:
+                writer.send(self._log.topic, value, key=key)
+            writer.commit(
+                group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
+            )  # E4
+            return self._log.read_to_end(_READ_S)
+        except OperationError:
+            raise
+        except Exception as error:
+            self._drop_writer()
+            log.warning("leader: a write failed: %s", error)
+            if isinstance(error, CommitUnknownError):
+                log.info("leader: the topic is read anew to learn what happened")
+            raise OperationError(_FAILED_WRITE) from error
+
+    def _ensure_writer(self) -> TransactionalWriter:
+        """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
+        term = self._term
+        if self._writer is not None and (self._writer.is_struck or self._writing_term is not term):
+            self._drop_writer()
+        if self._writer is None:
+            writer = TransactionalWriter(self._conf, self._id, WriterTimeouts(open_s=30.0, commit_s=30.0))
+            try:
+                writer.open()
+            except Exception as error:
+                writer.close()
+                raise OperationError(_FAILED_WRITE) from error
+            self._writer, self._writing_term = writer, term
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
