@@ -6,8 +6,8 @@ without `| None`); `type=` overrides it. Parsing rules and error texts are those
 
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Union
 
@@ -47,6 +47,7 @@ class Width(Enum):
 
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_RANKS = {HIGH: 0, MEDIUM: 1, LOW: 2}
 
 
 class Secret:
@@ -202,16 +203,7 @@ class Config:
     @classmethod
     def validate_values(cls, properties: Mapping[str, object]) -> list[SettingValue]:
         """Check `properties` without raising: one answer per declared key (REST `validate`)."""
-        answers = []
-        for key, declared in cls._settings.items():
-            errors: tuple[str, ...] = ()
-            try:
-                _value_of(declared, properties)
-            except ConfigError as error:
-                errors = error.messages
-            given = properties.get(key, None if declared.is_required else declared.default)
-            answers.append(SettingValue(declared, rendered(given, declared.kind), errors))
-        return answers
+        return validate_settings(cls._settings.values(), properties)
 
     def check_together(self) -> list[str]:
         """Override to check settings against one another; return one text per fault, each naming its key."""
@@ -220,6 +212,42 @@ class Config:
     def with_prefix(self, prefix: str) -> dict[str, object]:
         """Return the originals whose key starts with `prefix`, without it."""
         return {k[len(prefix) :]: v for k, v in self.originals.items() if k.startswith(prefix)}
+
+
+def validate_settings(settings: Iterable[Setting], properties: Mapping[str, object]) -> list[SettingValue]:
+    """Check `properties` against the settings without raising: one answer per setting, in their order."""
+    answers = []
+    for declared in settings:
+        errors: tuple[str, ...] = ()
+        try:
+            _value_of(declared, properties)
+        except ConfigError as error:
+            errors = error.messages
+        given = properties.get(declared.key, None if declared.is_required else declared.default)
+        answers.append(SettingValue(declared, rendered(given, declared.kind), errors))
+    return answers
+
+
+def embedded(settings: Iterable[Setting], prefix: str, group: str, *, first_order: int = 0) -> list[Setting]:
+    """Return the settings as part of a larger set: keys get the prefix, and all stand in one group.
+
+    As in Kafka's ConfigDef, they are ordered by what their class said of groups and order, then required ones first,
+    then by importance and name.
+    """
+    declared = list(settings)
+    groups = list(dict.fromkeys(one.group for one in declared))
+    declared.sort(key=lambda s: (groups.index(s.group), s.order, not s.is_required, _RANKS[s.importance], s.key))
+    return [
+        replace(
+            one,
+            key=prefix + one.key,
+            group=group if one.group is None else f"{group}: {one.group}",
+            order=first_order + position,
+            display_name=one.display_name or one.key,
+            dependents=tuple(prefix + key for key in one.dependents),
+        )
+        for position, one in enumerate(declared)
+    ]
 
 
 def rendered(value: object, kind: Type) -> str | None:

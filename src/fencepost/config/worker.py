@@ -114,7 +114,7 @@ class RuntimeConfig(Config):
         "plugin.path",
         default=None,
         importance=LOW,
-        doc="Without effect: plugins are Python packages with entry points.",
+        doc="Directories with plug-ins: Python files and packages. Installed packages are found by their entry points.",
     )
     plugin_discovery: str = setting(
         "plugin.discovery",

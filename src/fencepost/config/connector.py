@@ -1,0 +1,199 @@
+"""What the framework reads of a connector's config (contract A.6); the rest belongs to the connector's own class.
+
+Names, groups, orders and types are those that Kafka Connect's REST API shows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fencepost.config.check import at_least, no_control_characters, one_of, topic_name, unique
+from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
+from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
+from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
+
+_COMMON = "Common"
+TRANSFORMS_GROUP = "Transforms"
+PREDICATES_GROUP = "Predicates"
+_ERRORS = "Error Handling"
+_TOPIC_CREATION = "Topic Creation"
+_EXACTLY_ONCE = "Exactly Once Support"
+_OFFSETS_TOPIC = "offsets.topic"
+
+
+@dataclass(frozen=True)
+class PredicateSpec:
+    """A predicate as a config names it."""
+
+    alias: str
+    type: str
+    properties: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class TransformSpec:
+    """A transform as a config names it; `predicate` is None where it applies to every record."""
+
+    alias: str
+    type: str
+    properties: Mapping[str, object]
+    predicate: PredicateSpec | None
+    negate: bool
+
+
+class ConnectorConfig(Config):
+    """What all connectors have in common."""
+
+    name: str = setting(
+        "name", check=no_control_characters(), importance=HIGH, group=_COMMON, order=1, width=Width.MEDIUM,
+        display_name="Connector name", doc="The name of the connector, unique in its cluster.",
+    )  # fmt: skip
+    connector_class: str = setting(
+        "connector.class", importance=HIGH, group=_COMMON, order=2, width=Width.LONG, display_name="Connector class",
+        doc="The connector to run: its full name, its class name alone, or that without Connector at its end.",
+    )  # fmt: skip
+    tasks_max: int = setting(
+        "tasks.max", default=1, check=at_least(1), importance=HIGH, group=_COMMON, order=3, width=Width.SHORT,
+        display_name="Tasks max", doc="How many tasks the connector may have.",
+    )  # fmt: skip
+    tasks_max_enforce: bool = setting(
+        "tasks.max.enforce", default=True, importance=LOW, group=_COMMON, order=4, width=Width.SHORT,
+        display_name="Enforce tasks max", doc="(Deprecated) Whether a connector that makes more tasks fails.",
+    )  # fmt: skip
+    key_converter: str | None = setting(
+        "key.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=5, width=Width.SHORT,
+        display_name="Key converter class", doc="Converts keys; unset: the worker's converter.",
+    )  # fmt: skip
+    value_converter: str | None = setting(
+        "value.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=6, width=Width.SHORT,
+        display_name="Value converter class", doc="Converts values; unset: the worker's converter.",
+    )  # fmt: skip
+    header_converter: str | None = setting(
+        "header.converter", default=None, type=Type.CLASS, importance=LOW, group=_COMMON, order=7, width=Width.SHORT,
+        display_name="Header converter class", doc="Converts the values of headers; unset: the worker's converter.",
+    )  # fmt: skip
+    transforms: list[str] = setting(
+        "transforms", default=[], check=unique("unique transformation aliases"), importance=LOW,
+        group=TRANSFORMS_GROUP, order=8, width=Width.LONG, display_name="Transforms",
+        doc="Aliases of the transforms that records go through, in this order.",
+    )  # fmt: skip
+    predicates: list[str] = setting(
+        "predicates", default=[], check=unique("unique predicate aliases"), importance=LOW, group=PREDICATES_GROUP,
+        order=9, width=Width.LONG, display_name="Predicates", doc="Aliases of the predicates that transforms use.",
+    )  # fmt: skip
+    config_action_reload: str = setting(
+        "config.action.reload", default="restart", check=one_of("none", "restart", ignore_case=False), importance=LOW,
+        group=_COMMON, order=10, width=Width.MEDIUM, display_name="Reload Action",
+        doc="Whether the connector is restarted when a value from a config provider changes.",
+    )  # fmt: skip
+    errors_retry_timeout_ms: int = setting(
+        "errors.retry.timeout", default=0, type=Type.LONG, importance=MEDIUM, group=_ERRORS, order=1,
+        width=Width.MEDIUM, display_name="Retry Timeout for Errors",
+        doc="For how many milliseconds a failed operation is tried again; 0: not at all, -1: for ever.",
+    )  # fmt: skip
+    errors_retry_delay_max_ms: int = setting(
+        "errors.retry.delay.max.ms", default=60_000, type=Type.LONG, importance=MEDIUM, group=_ERRORS, order=2,
+        width=Width.MEDIUM, display_name="Maximum Delay Between Retries for Errors",
+        doc="The longest pause between two tries.",
+    )  # fmt: skip
+    errors_tolerance: str = setting(
+        "errors.tolerance", default="none", check=one_of("none", "all", ignore_case=False), importance=MEDIUM,
+        group=_ERRORS, order=3, width=Width.SHORT, display_name="Error Tolerance",
+        doc="none: a record that fails makes its task fail; all: it is skipped.",
+    )  # fmt: skip
+    errors_log_enable: bool = setting(
+        "errors.log.enable", default=False, importance=MEDIUM, group=_ERRORS, order=4, width=Width.SHORT,
+        display_name="Log Errors", doc="Whether each failed operation is logged, tolerated or not.",
+    )  # fmt: skip
+    errors_log_include_messages: bool = setting(
+        "errors.log.include.messages", default=False, importance=MEDIUM, group=_ERRORS, order=5, width=Width.SHORT,
+        display_name="Log Error Details", doc="Whether such a log line shows the record.",
+    )  # fmt: skip
+
+    def transform_specs(self) -> list[TransformSpec]:
+        """Return the transforms in the order in which records go through them."""
+        return [self._transform(alias) for alias in self.transforms]
+
+    def converter_properties(self, key: str) -> dict[str, object]:
+        """Return what stands under `key.converter.` and its kind; empty where the worker's converter is used."""
+        return self.with_prefix(f"{key}.") if self.originals.get(key) is not None else {}
+
+    def _transform(self, alias: str) -> TransformSpec:
+        properties = self.with_prefix(f"transforms.{alias}.")
+        predicate = properties.pop("predicate", None)
+        negate = str(properties.pop("negate", "false")).strip().lower() == "true"
+        return TransformSpec(
+            alias,
+            str(properties.pop("type", "")),
+            properties,
+            None if predicate is None else self._predicate(str(predicate).strip()),
+            negate,
+        )
+
+    def _predicate(self, alias: str) -> PredicateSpec:
+        properties = self.with_prefix(f"predicates.{alias}.")
+        return PredicateSpec(alias, str(properties.pop("type", "")), properties)
+
+
+class SourceConnectorConfig(ConnectorConfig):
+    """What source connectors have in addition."""
+
+    topic_creation_group_names: list[str] = setting(
+        "topic.creation.groups", default=[], check=unique("unique topic creation groups"), importance=LOW,
+        group=_TOPIC_CREATION, order=1, width=Width.LONG, display_name="Topic Creation Groups",
+        doc="Groups of settings for the topics that are created for this connector; `default` always exists.",
+    )  # fmt: skip
+    exactly_once_support: str = setting(
+        "exactly.once.support", default=ExactlyOnceDemand.REQUESTED.value,
+        check=one_of(*(demand.value for demand in ExactlyOnceDemand)), importance=MEDIUM, group=_EXACTLY_ONCE, order=2,
+        width=Width.SHORT, display_name="Exactly once support",
+        doc="required: the connector is refused unless worker and connector can be exactly-once; "
+        "requested: it runs in any case.",
+    )  # fmt: skip
+    transaction_boundary: str = setting(
+        "transaction.boundary", default=TransactionBoundary.POLL.value,
+        check=one_of(*(boundary.value for boundary in TransactionBoundary)), importance=MEDIUM, group=_EXACTLY_ONCE,
+        order=3, width=Width.SHORT, display_name="Transaction Boundary",
+        doc="What a transaction holds. poll: each batch that a task returns; interval: what comes in a time; "
+        "connector: what the task says, if it can.",
+    )  # fmt: skip
+    transaction_boundary_interval_ms: int | None = setting(
+        "transaction.boundary.interval.ms", default=None, type=Type.LONG, check=at_least(0), importance=LOW,
+        group=_EXACTLY_ONCE, order=4, width=Width.SHORT, display_name="Transaction boundary interval",
+        doc="That time, where the boundary is interval; unset: the worker's offset.flush.interval.ms.",
+    )  # fmt: skip
+    offsets_storage_topic: str | None = setting(
+        "offsets.storage.topic", default=None, check=topic_name(), importance=LOW, group=_OFFSETS_TOPIC, order=1,
+        width=Width.LONG, display_name="Offsets topic",
+        doc="A topic of its own for the offsets of this connector, in the cluster that its producer writes to; "
+        "created if missing. Unset: the worker's.",
+    )  # fmt: skip
+
+    @property
+    def boundary(self) -> TransactionBoundary:
+        """Where transactions begin and end."""
+        return TransactionBoundary(self.transaction_boundary.lower())
+
+    @property
+    def exactly_once_demand(self) -> ExactlyOnceDemand:
+        """Whether the connector insists on exactly-once."""
+        return ExactlyOnceDemand(self.exactly_once_support.lower())
+
+    def topic_creation(self) -> tuple[TopicCreationGroup, ...]:
+        """Return the groups in the order in which they are asked; empty: topics are left to the broker."""
+        names = [name for name in self.topic_creation_group_names if name != DEFAULT_GROUP]
+        return topic_creation_groups(self.originals, names)
+
+
+def implicit_transform_settings() -> list[Setting]:
+    """The two settings that every transform has beside its own."""
+    return [
+        Setting(
+            "predicate",
+            None,
+            doc="The alias of the predicate that decides which records the transform applies to.",
+            declared_type=Type.STRING,
+        ),
+        Setting(
+            "negate", False, doc="Whether it applies to the records that do not match.", declared_type=Type.BOOLEAN
+        ),
+    ]
