@@ -1,0 +1,15 @@
+"""The only importer of PySpark: the session, the slots, the splits, and the `fencepost` data source.
+
+Core types: `session.SparkRuntime` (one JVM and one Spark session), `slots.SlotJobs` (long-running Spark tasks that host
+task loops), `cores.CoreLedger` (slots + largest DataFrame job never exceed the cores that Spark offers),
+`datasource.FencepostDataSource` (rows of a split, or of a write by hand, into transactions), `splits.run_split`.
+
+What holds:
+
+- a Python process on an executor serves one Spark task and ends with it (`spark.python.worker.reuse` is off), so
+  that no client and no left-behind thread outlives its task; it is forked before any client exists (E8);
+- a secret reaches executors through their environment only: it is in no plan, no closure and on no command line (E11);
+- Spark's commit coordinator is never relied on: every attempt is fenced by the next one's `init_transactions`.
+
+Import from the modules: this package pulls in nothing by itself.
+"""

@@ -1,0 +1,94 @@
+"""Spark's configuration for a Fencepost worker: defaults with their reasons, and what may stand on a command line."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+NOMINAL_CORES = 64
+"""A slot waits for Kafka and the network most of the time, so local mode offers more "cores" than the machine has: they
+are places for Spark tasks. The second number of `local[64,1]` is the attempts of a task: one, as the worker itself
+starts a slot or split again and then knows why."""
+
+LOCAL_MASTER = f"local[{NOMINAL_CORES},1]"
+DAEMON_MODULE = "fencepost.spark.daemon"
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+# Spark redacts by the same idea (spark.redaction.regex), for keys and values.
+_SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
+_EVERYTHING = str(1 << 40)
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Say whether a property must stay off the JVM's command line (E11)."""
+    return bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
+
+
+def is_local(master: str) -> bool:
+    """Say whether executors live in the driver's JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Say whether executors certainly see this machine's Python environment."""
+    return is_local(master) or re.match(r"(spark://(localhost|127\.0\.0\.1|\[::1\])|local-cluster)", master) is not None
+
+
+def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties to start Spark with: the user's, over our defaults."""
+    master = given.get("spark.master", LOCAL_MASTER)
+    properties = _defaults() | (_local_defaults() if is_local(master) else {})
+    properties.update(given)
+    properties["spark.master"] = master
+    properties["spark.driver.extraJavaOptions"] = _java_options(given.get("spark.driver.extraJavaOptions", ""))
+    return properties
+
+
+def _java_options(own: str) -> str:
+    """Return the JVM's options: quiet, small and quick to start, unless the user says otherwise."""
+    options = ["-XX:-UsePerfData"]
+    if "log4j2.configurationFile" not in own:
+        options.append(f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
+    if "-XX:+Use" not in own:
+        options.append("-XX:+UseSerialGC")
+    return " ".join([*options, own]).strip()
+
+
+def _defaults() -> dict[str, str]:
+    return {
+        "spark.app.name": "fencepost",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        # A file, or any split, is one partition: its rows keep their order, and it is one transaction.
+        "spark.sql.files.maxPartitionBytes": _EVERYTHING,
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        # Every attempt of a task is fenced by the next one; a copy that runs for speed only fences the original.
+        "spark.speculation": "false",
+        # A process serves one task: threads that a slot left behind, and clients, end with it (E8).
+        "spark.python.worker.reuse": "false",
+        "spark.python.daemon.module": DAEMON_MODULE,
+        "spark.python.task.killTimeout": "500ms",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.dataFrameQueryContext.enabled": "false",
+    }
+
+
+def _local_defaults() -> dict[str, str]:
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Else Spark would cut even three rows into as many partitions as there are nominal cores.
+        "spark.default.parallelism": str(os.cpu_count() or 1),
+    }
+
+
+def python_environment(master: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what PySpark reads from the environment to choose the executors' Python."""
+    if "spark.pyspark.python" in properties:
+        return {"PYSPARK_PYTHON": properties["spark.pyspark.python"]}
+    if "PYSPARK_PYTHON" not in os.environ and is_on_this_machine(master):
+        return {"PYSPARK_PYTHON": sys.executable}
+    return {}

@@ -1,0 +1,75 @@
+"""How many slots and DataFrame jobs fit into the cores that Spark offers (pure; no Spark here)."""
+
+import threading
+from collections import Counter
+from enum import Enum
+
+
+class CoreUse(Enum):
+    """What a core is taken for."""
+
+    SLOT = "slot"
+    SPLIT = "DataFrame split"
+
+
+class NoCoreError(RuntimeError):
+    """There is no core for it now; the text says what holds them and what to set."""
+
+
+class CoreLedger:
+    """Keeps slots plus the DataFrame jobs at most at `total`, so that neither waits for the other for ever.
+
+    A slot holds its core for as long as it lives; DataFrame jobs come and go, one core each. `reserve_splits` sets how
+    many of them may run side by side (the largest `tasks.max`), and slots leave that many cores alone. `take` never
+    waits: what does not fit is refused with the reason, which becomes the reason of UNASSIGNED. Thread-safe.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._reserved = 0
+        self._taken: Counter[CoreUse] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def free(self) -> int:
+        return self.total - self._taken.total()
+
+    def taken(self, use: CoreUse) -> int:
+        return self._taken[use]
+
+    def reserve_splits(self, n: int) -> None:
+        """Set how many cores slots must leave for DataFrame jobs. Raises NoCoreError where slots already hold them."""
+        with self._lock:
+            if self._taken[CoreUse.SLOT] + n > self.total:
+                raise NoCoreError(self._refusal(f"{n} DataFrame splits at a time"))
+            self._reserved = n
+
+    def take(self, n: int, use: CoreUse) -> None:
+        """Take `n` cores. Raises NoCoreError, and takes nothing, where they are not there."""
+        with self._lock:
+            splits = (
+                max(self._taken[CoreUse.SPLIT], self._reserved) if use is CoreUse.SLOT else self._taken[CoreUse.SPLIT]
+            )
+            if self._taken[CoreUse.SLOT] + splits + n > self.total:
+                raise NoCoreError(self._refusal(f"{n} more for a {use.value}"))
+            self._taken[use] += n
+
+    def release(self, n: int, use: CoreUse) -> None:
+        """Give back what `take` took."""
+        with self._lock:
+            if n > self._taken[use]:
+                raise ValueError(f"{n} cores released that no {use.value} holds")
+            self._taken[use] -= n
+
+    def set_total(self, total: int) -> None:
+        """Follow a cluster that grew or shrank; what is taken stays taken."""
+        with self._lock:
+            self.total = total
+
+    def _refusal(self, wanted: str) -> str:
+        slots, splits = self._taken[CoreUse.SLOT], self._taken[CoreUse.SPLIT]
+        return (
+            f"Spark offers {self.total} cores ({slots} held by slots, {splits} by DataFrame splits, "
+            f"{self._reserved} kept for splits) and has none for {wanted}: "
+            "raise the number in spark.master=local[N], or add executors"
+        )

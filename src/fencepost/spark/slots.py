@@ -1,0 +1,151 @@
+"""Slots as Spark jobs: one job a slot, of one long-running task, so that one slot's death is nobody else's."""
+
+import contextlib
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyspark import TaskContext
+
+SlotEntry = Callable[[str, int], None]
+OnSlotEnd = Callable[[str, Exception | None], None]
+
+_ATTEMPTS_OF_A_STAGE = 1000
+
+
+class Runtime(Protocol):
+    """What is needed of `SparkRuntime`."""
+
+    @property
+    def context(self) -> Any: ...
+
+
+class SlotEndedError(RuntimeError):
+    """A slot's Spark job failed; the text is the reason that Spark gives, in one line."""
+
+
+@dataclass
+class _Slot:
+    group: str
+    thread: threading.Thread | None = None
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class SlotJobs:
+    """Launches slots and tells when they end.
+
+    `entry` is a function that executors can import by name; it gets the slot's spec (JSON text without secrets) and the
+    number of the attempt, which grows whenever Spark runs the slot again by itself. `on_end(slot_id, error)` is called
+    in the slot's driver thread: with None after `entry` returned or after `cancel`, else with the reason. Thread-safe.
+    """
+
+    def __init__(self, runtime: Runtime, entry: SlotEntry, on_end: OnSlotEnd) -> None:
+        self._runtime = runtime
+        self._entry = entry
+        self._on_end = on_end
+        self._slots: dict[str, _Slot] = {}
+        self._lock = threading.Lock()
+
+    def launch(self, slot_id: str, spec_json: str) -> None:
+        """Submit the slot's job and return at once. Raises ValueError where the slot still runs."""
+        with self._lock:
+            if slot_id in self._slots:
+                raise ValueError(f"slot {slot_id} is running")
+            slot = self._slots[slot_id] = _Slot(group=f"slot-{slot_id}-{uuid.uuid4().hex}")
+        slot.thread = threading.Thread(
+            target=self._run, args=(slot_id, slot, spec_json), name=f"slot-{slot_id}", daemon=True
+        )
+        slot.thread.start()
+
+    def cancel(self, slot_id: str) -> None:
+        """End the slot's job; nothing where no such slot runs.
+
+        `on_end` follows at once. The Python process is killed by Spark up to three seconds later: until then it is a
+        zombie like any other, which the fence keeps out.
+        """
+        with self._lock:
+            slot = self._slots.get(slot_id)
+        if slot is not None:
+            slot.is_cancelled.set()
+            with contextlib.suppress(Exception):  # Spark itself may be gone, and the slot with it
+                cancel_group(self._runtime.context, slot.group)
+
+    @property
+    def running(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._slots)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until no slot runs. Returns whether that is so."""
+        with self._lock:
+            threads = [slot.thread for slot in self._slots.values() if slot.thread is not None]
+        for thread in threads:
+            thread.join(timeout_s)
+        return not self.running
+
+    def _run(self, slot_id: str, slot: _Slot, spec_json: str) -> None:
+        error: Exception | None = None
+        try:
+            context = self._runtime.context
+            with job_group(context, slot.group, f"slot {slot_id}"):
+                context.parallelize([0], 1).foreachPartition(_SlotBody(self._entry, spec_json))
+        except Exception as failure:
+            error = None if slot.is_cancelled.is_set() else SlotEndedError(reason_of(failure))
+        finally:
+            with self._lock:
+                del self._slots[slot_id]
+        self._on_end(slot_id, error)
+
+
+class _SlotBody:
+    """What runs on the executor: a class, so that it is pickled by name with its two values."""
+
+    def __init__(self, entry: SlotEntry, spec_json: str) -> None:
+        self.entry = entry
+        self.spec_json = spec_json
+
+    def __call__(self, rows: Iterable[int]) -> None:
+        task = TaskContext.get()
+        # A stage that Spark runs again counts its attempts from zero.
+        stage_attempt = int(getattr(task, "stageAttemptNumber", lambda: 0)())
+        self.entry(self.spec_json, stage_attempt * _ATTEMPTS_OF_A_STAGE + task.attemptNumber())
+
+
+@contextlib.contextmanager
+def job_group(context: Any, group: str, description: str) -> Iterator[None]:
+    """Run the Spark jobs of this thread in a group of their own, which `cancel_group` ends."""
+    context.setJobGroup(group, description, interruptOnCancel=True)
+    context.addJobTag(group)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            context.removeJobTag(group)
+            context._jsc.sc().clearJobGroup()
+
+
+def cancel_group(context: Any, group: str) -> None:
+    """Cancel a group's jobs, also one that its thread is only about to submit (group names are never used twice)."""
+    context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+_STAGE_FAILURE = re.compile(
+    r"^Job aborted due to stage failure: .*?\(executor [^)]*\): (org\.apache\.spark\.SparkException: )?"
+)
+_NOT_A_REASON = ("at ", "File ", "^", "Traceback", "Driver stacktrace")
+_PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*: ")
+
+
+def reason_of(failure: BaseException) -> str:
+    """Return the line of a Spark error that says what happened, without the stacks of JVM and Python."""
+    java = getattr(failure, "java_exception", None)
+    text = str(java.getMessage()) if java is not None else str(failure)
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NOT_A_REASON)]
+    if "Traceback (most recent call last):" in text:
+        lines = [line for line in lines[1:] if _PYTHON_ERROR.match(line)] or lines
+    first = lines[0] if lines else type(failure).__name__
+    return _STAGE_FAILURE.sub("", first).partition(" Consider setting")[0]

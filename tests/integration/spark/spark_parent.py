@@ -1,0 +1,31 @@
+"""A driver to be killed: starts Spark with one slot, says who is who, and waits.
+
+usage: spark_parent.py FILE_OF_THE_SLOT
+"""
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import slot_entry
+
+from fencepost.spark.session import SparkRuntime
+from fencepost.spark.slots import SlotJobs
+from fencepost.testing import eventually
+
+
+def main(file: Path) -> None:
+    runtime = SparkRuntime({}, py_files=[slot_entry.__file__])
+    runtime.start()
+    jobs = SlotJobs(runtime, slot_entry.run, lambda slot_id, error: None)
+    jobs.launch("s", json.dumps({"file": str(file)}))
+    eventually(file.exists)
+    print(runtime.jvm_pid, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,127 @@
+"""Slots on real Spark: they start, die and end one by one; secrets stay off the command line."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import slot_entry
+
+from conftest import SECRET
+from fencepost.spark.session import SparkError, SparkRuntime
+from fencepost.spark.slots import SlotJobs
+from fencepost.testing import eventually
+
+
+class Slots:
+    """SlotJobs of `slot_entry.run`, with the ends that were reported."""
+
+    def __init__(self, runtime: SparkRuntime, directory: Path) -> None:
+        self.ends: dict[str, list[Exception | None]] = {}
+        self.directory = directory
+        self.jobs = SlotJobs(runtime, slot_entry.run, self._on_end)
+
+    def _on_end(self, slot_id: str, error: Exception | None) -> None:
+        self.ends.setdefault(slot_id, []).append(error)
+
+    def launch(self, slot_id: str, **spec: str) -> dict[str, Any]:
+        """Launch and wait until the slot has said who it is."""
+        before = len(self.said(slot_id))
+        self.jobs.launch(slot_id, json.dumps({"file": str(self.directory / slot_id), **spec}))
+        return eventually(lambda: self.said(slot_id)[before:])[0]
+
+    def said(self, slot_id: str) -> list[dict[str, Any]]:
+        file = self.directory / slot_id
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def stop(self, slot_id: str) -> None:
+        (self.directory / f"{slot_id}.stop").touch()
+
+
+@pytest.fixture
+def slots(runtime: SparkRuntime, tmp_path: Path) -> Iterator[Slots]:
+    made = Slots(runtime, tmp_path)
+    yield made
+    for slot_id in made.jobs.running:
+        made.jobs.cancel(slot_id)
+    assert made.jobs.join(10)
+
+
+def test_local_mode_offers_nominal_cores(runtime: SparkRuntime) -> None:
+    assert runtime.is_alive
+    assert runtime.cores == 64
+
+
+def test_a_second_runtime_is_refused_when_one_runs(runtime: SparkRuntime) -> None:
+    with pytest.raises(SparkError, match="already runs Spark"):
+        SparkRuntime({}).start()
+
+
+def test_secret_reaches_the_slot_and_neither_the_command_line_nor_the_conf(runtime: SparkRuntime, slots: Slots) -> None:
+    assert slots.launch("a")["secret"] == SECRET
+    jvm = psutil.Process(runtime.jvm_pid)
+    for process in [jvm, *jvm.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            assert SECRET not in " ".join(process.cmdline())
+    assert SECRET not in str(runtime.context.getConf().getAll())
+    assert SECRET not in str(runtime.context.environment)
+
+
+def test_only_the_killed_slot_ends_and_it_can_be_launched_again(slots: Slots) -> None:
+    victim, other = slots.launch("a"), slots.launch("b")
+    os.kill(victim["pid"], signal.SIGKILL)
+    error = eventually(lambda: slots.ends.get("a"))[0]
+    assert "Python worker exited unexpectedly" in str(error)
+    assert slots.jobs.running == {"b"}
+    assert slots.launch("a")["pid"] != victim["pid"]
+    assert psutil.pid_exists(other["pid"])
+
+
+def test_end_without_error_when_the_entry_returns(slots: Slots) -> None:
+    slots.launch("a")
+    slots.stop("a")
+    eventually(lambda: slots.ends.get("a") == [None])
+
+
+def test_end_names_the_error_that_the_entry_raised(slots: Slots) -> None:
+    slots.launch("a", error="no such table")
+    assert str(eventually(lambda: slots.ends.get("a"))[0]) == "ValueError: no such table"
+
+
+def test_cancel_ends_the_job_and_the_process(slots: Slots) -> None:
+    one = slots.launch("a")
+    slots.jobs.cancel("a")
+    eventually(lambda: slots.ends.get("a") == [None], within_s=5)
+    eventually(lambda: not psutil.pid_exists(one["pid"]), within_s=10)
+
+
+def test_cancel_right_after_launch_leaves_nothing_running(slots: Slots) -> None:
+    slots.jobs.launch("a", json.dumps({"file": str(slots.directory / "a")}))
+    slots.jobs.cancel("a")
+    eventually(lambda: slots.ends.get("a") == [None], within_s=10)
+
+
+def test_launching_a_running_slot_is_refused(slots: Slots) -> None:
+    slots.launch("a")
+    with pytest.raises(ValueError, match="is running"):
+        slots.jobs.launch("a", "{}")
+
+
+def test_jvm_and_slots_die_with_a_killed_driver(tmp_path: Path) -> None:
+    file = tmp_path / "s"
+    script = Path(__file__).with_name("spark_parent.py")
+    driver = subprocess.Popen([sys.executable, str(script), str(file)], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    with driver:
+        jvm = psutil.Process(int(driver.stdout.readline()))
+        slot = psutil.Process(json.loads(file.read_text())["pid"])
+        driver.kill()
+    eventually(lambda: not jvm.is_running(), within_s=5)
+    eventually(lambda: not slot.is_running(), within_s=5)

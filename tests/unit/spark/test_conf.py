@@ -1,0 +1,43 @@
+"""What goes to Spark, and what may stand on a command line."""
+
+import pytest
+
+from fencepost.spark.conf import is_on_this_machine, is_secret, spark_properties
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "x"),
+        ("spark.ssl.keyPassword", "x"),
+        ("spark.hadoop.url", "jdbc:x?password=y"),
+        ("spark.executorEnv.ANYTHING", "x"),
+    ],
+)
+def test_secrets_stay_off_the_command_line(key: str, value: str) -> None:
+    assert is_secret(key, value)
+
+
+def test_ordinary_properties_are_no_secrets() -> None:
+    assert not [k for k, v in spark_properties({}).items() if is_secret(k, v)]
+
+
+def test_the_users_properties_win() -> None:
+    given = {
+        "spark.master": "spark://there:7077",
+        "spark.driver.memory": "4g",
+        "spark.driver.extraJavaOptions": "-XX:+UseG1GC",
+    }
+    properties = spark_properties(given)
+    assert properties["spark.master"] == "spark://there:7077"
+    assert properties["spark.driver.memory"] == "4g"
+    assert "UseSerialGC" not in properties["spark.driver.extraJavaOptions"]
+    assert "spark.driver.host" not in properties
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [("local[4]", True), ("spark://127.0.0.1:7077", True), ("spark://elsewhere:7077", False), ("yarn", False)],
+)
+def test_own_python_is_used_only_where_executors_see_it(master: str, expected: bool) -> None:
+    assert is_on_this_machine(master) is expected
