@@ -12,33 +12,31 @@ from fencepost.worker.validation import plugin_definitions, require_valid, valid
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 GOOD = {"name": "c", "connector.class": FILE_SOURCE, "topic": "t", "file": "/f"}
 # The names that Kafka's own system test (connect_rest_test.py) expects.
-FILE_SOURCE_KEYS = set(
-    [
-        "name",
-        "connector.class",
-        "tasks.max",
-        "tasks.max.enforce",
-        "key.converter",
-        "value.converter",
-        "header.converter",
-        "transforms",
-        "predicates",
-        "config.action.reload",
-        "errors.retry.timeout",
-        "errors.retry.delay.max.ms",
-        "errors.tolerance",
-        "errors.log.enable",
-        "errors.log.include.messages",
-        "topic.creation.groups",
-        "exactly.once.support",
-        "transaction.boundary",
-        "transaction.boundary.interval.ms",
-        "offsets.storage.topic",
-        "file",
-        "topic",
-        "batch.size",
-    ]
-)
+FILE_SOURCE_KEYS = {
+    "name",
+    "connector.class",
+    "tasks.max",
+    "tasks.max.enforce",
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "transforms",
+    "predicates",
+    "config.action.reload",
+    "errors.retry.timeout",
+    "errors.retry.delay.max.ms",
+    "errors.tolerance",
+    "errors.log.enable",
+    "errors.log.include.messages",
+    "topic.creation.groups",
+    "exactly.once.support",
+    "transaction.boundary",
+    "transaction.boundary.interval.ms",
+    "offsets.storage.topic",
+    "file",
+    "topic",
+    "batch.size",
+}
 
 
 class Undecided(SourceConnector):
