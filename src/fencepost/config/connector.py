@@ -4,7 +4,7 @@ Names, groups, orders and types are those that Kafka Connect's REST API shows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencepost.config.check import at_least, no_control_characters, one_of, topic_name, unique
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
@@ -26,7 +26,7 @@ class PredicateSpec:
 
     alias: str
     type: str
-    properties: Mapping[str, object]
+    properties: Mapping[str, object] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TransformSpec:
 
     alias: str
     type: str
-    properties: Mapping[str, object]
+    properties: Mapping[str, object] = field(repr=False)
     predicate: PredicateSpec | None
     negate: bool
 

@@ -6,8 +6,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from fencepost.config import ConfigError, Secret
-from fencepost.kafka import settings
+from fencepost.kafka.setting_table import GUARDED, NO_COUNTERPART, RULES
 from fencepost.kafka.settings import (
+    Conf,
     Kind,
     SettingsError,
     admin_conf,
@@ -47,7 +48,7 @@ TEXTS = {
 UNTRIED = ("ssl.", "sasl.oauthbearer", "sasl.kerberos", "group.remote.assignor")
 
 
-def open_client(kind: Kind, conf: settings.Conf) -> None:
+def open_client(kind: Kind, conf: Conf) -> None:
     """Construct a client of the real library: it refuses settings that it does not know."""
     quiet = {"log_level": "0"}
     if kind is Kind.PRODUCER:
@@ -62,7 +63,7 @@ def open_client(kind: Kind, conf: settings.Conf) -> None:
 def test_every_target_of_the_table_is_known_to_the_library(kind):
     tried = {
         name: TEXTS.get(name, "12000")
-        for name, rules in settings._RULES.items()
+        for name, rules in RULES.items()
         if any(kind in rule.kinds for rule in rules) and not name.startswith(UNTRIED)
     }
     for name, value in tried.items():
@@ -71,7 +72,7 @@ def test_every_target_of_the_table_is_known_to_the_library(kind):
         open_client(kind, translated.conf)
 
 
-@pytest.mark.parametrize("name", [n for n in settings._RULES if n.startswith("ssl.")])
+@pytest.mark.parametrize("name", [n for n in RULES if n.startswith("ssl.")])
 def test_passed_through_tls_names_are_known_to_the_library(name):
     with pytest.raises(Exception) as caught:
         Producer(BROKER | {"security.protocol": "ssl", name: "/nonexistent"})
@@ -156,6 +157,10 @@ def test_jaas_of_plain_and_scram_becomes_user_name_and_password():
     scram = translate(Kind.PRODUCER, {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}).conf
     assert scram["sasl.mechanism"] == "SCRAM-SHA-512"
     open_client(Kind.ADMIN, plain)
+
+
+def test_what_is_translated_is_not_printed():
+    assert "s3cret" not in repr(translate(Kind.ADMIN, {"sasl.jaas.config": PLAIN}))
 
 
 @pytest.mark.parametrize(
@@ -248,8 +253,8 @@ def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_t
 
 
 def test_no_key_of_the_table_is_guarded_or_without_counterpart():
-    assert not set(settings._RULES) & set(settings._GUARDED)
-    assert not (set(settings._RULES) | set(settings._GUARDED)) & settings._NO_COUNTERPART
+    assert not set(RULES) & set(GUARDED)
+    assert not (set(RULES) | set(GUARDED)) & NO_COUNTERPART
 
 
 def test_settings_error_is_a_config_error():
