@@ -1,0 +1,323 @@
+"""A TCP proxy between clients and one broker that knows Kafka's frames, for faults of the network at chosen requests.
+
+Clients are given `KafkaProxy.bootstrap_servers`. The answers by which they would learn the broker's own address (to
+Metadata, FindCoordinator and DescribeCluster) are changed to name the proxy, so that any running broker will do, as
+long as it is the only one and its clients speak plain text.
+"""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum, auto
+from typing import Any
+
+from fencepost.testing.waiting import eventually
+
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class ApiKey(IntEnum):
+    """Those of Kafka's requests that tests name."""
+
+    PRODUCE = 0
+    FETCH = 1
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CLUSTER = 60
+
+
+_NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
+
+
+class Action(Enum):
+    """What happens to a request that a rule is about, and to the connection it came on."""
+
+    HOLD = auto()  # kept for `release`, and whatever follows on the connection waits behind it
+    HOLD_AND_RESET = auto()  # kept for `release`; the client sees a connection reset
+    RESET = auto()  # lost; the client sees a connection reset
+    DROP = auto()  # lost; the client waits for the answer
+    ANSWER_LOST = auto()  # the broker does it; the client sees a connection reset instead of the answer
+
+
+@dataclass(eq=False)
+class Rule:
+    """The next `count` requests of `api_key` meet `action`. `met` counts those that did."""
+
+    api_key: int
+    action: Action
+    count: int
+    met: int = 0
+    _held: "list[tuple[_Link, bytes]]" = field(default_factory=list)
+
+    def await_met(self, times: int = 1, within_s: float = 15.0) -> None:
+        """Wait until the rule was met that often. Raises AssertionError."""
+        eventually(lambda: self.met >= times, within_s=within_s, every_s=0.005)
+
+    def release(self) -> int:
+        """Deliver what was held, in order, and wait for the broker's answers. Returns how many there were."""
+        held, self._held = self._held, []
+        for link, frame in held:
+            link.deliver_late(frame)
+        return len(held)
+
+
+class KafkaProxy:
+    """Listens on a port of its own on the loopback interface, from `start` to `stop`; a context manager.
+
+    Safe to use from several threads. Rules that are met by a request are tried in the order in which they were added.
+    """
+
+    def __init__(self, broker: str) -> None:
+        """`broker` is `host:port`."""
+        host, _, port = broker.rpartition(":")
+        self._broker = (host, int(port))
+        self._lock = threading.Lock()
+        self._rules: list[Rule] = []
+        self._links: list[_Link] = []
+        self._flows = threading.Event()
+        self._flows.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._accept, name="kafka-proxy", daemon=True)
+
+    def __enter__(self) -> "KafkaProxy":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def on(self, api_key: int, action: Action, count: int = 1) -> Rule:
+        """Add a rule."""
+        rule = Rule(api_key, action, count)
+        with self._lock:
+            self._rules.append(rule)
+        return rule
+
+    def clear(self) -> None:
+        """Forget all rules; what they hold can still be released."""
+        with self._lock:
+            self._rules.clear()
+
+    def pause(self) -> None:
+        """Let nothing through in either direction; connections stay, new ones are accepted and wait."""
+        self._flows.clear()
+
+    def resume(self) -> None:
+        """Let everything through again that waits."""
+        self._flows.set()
+
+    def reset_all(self) -> None:
+        """Reset every connection that is open now; clients may connect again."""
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.reset()
+
+    def stop(self) -> None:
+        """Close everything."""
+        _shut(self._listener)
+        self._flows.set()
+        with self._lock:
+            links = list(self._links)
+        for link in links:
+            link.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                broker = socket.create_connection(self._broker, _CONNECT_TIMEOUT_S)
+            except OSError:
+                _reset(client)
+                continue
+            broker.settimeout(None)
+            link = _Link(client, broker, self._rule_for, self._flows, self._renamed)
+            with self._lock:
+                self._links = [known for known in self._links if not known.is_over]
+                self._links.append(link)
+            link.start()
+
+    def _rule_for(self, api_key: int) -> Rule | None:
+        with self._lock:
+            for rule in self._rules:
+                if rule.api_key == api_key and rule.met < rule.count:
+                    rule.met += 1
+                    return rule
+        return None
+
+    def _renamed(self, frame: bytes) -> bytes:
+        """A broker's address is its host and then four bytes of port, in every version of every answer."""
+        host, port = self._broker
+        old, new = host.encode() + struct.pack(">i", port), host.encode() + struct.pack(">i", self.port)
+        return frame.replace(old, new)
+
+
+class _Link:
+    """One client's connection and its counterpart at the broker. The latter stays open while a request is held."""
+
+    def __init__(
+        self,
+        client: socket.socket,
+        broker: socket.socket,
+        rule_for: Callable[[int], Rule | None],
+        flows: threading.Event,
+        renamed: Callable[[bytes], bytes],
+    ) -> None:
+        self._client, self._broker = client, broker
+        self._rule_for, self._flows, self._renamed = rule_for, flows, renamed
+        self._asked: dict[int, int] = {}
+        self._loses_answer_to: int | None = None
+        self._keeps_broker = False
+        self._may_go_on = threading.Event()
+        self._late: dict[int, threading.Event] = {}
+        self._send_lock = threading.Lock()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._upward, self._downward)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def reset(self) -> None:
+        _reset(self._client)
+
+    def close(self) -> None:
+        self._may_go_on.set()
+        _shut(self._client)
+        _shut(self._broker)
+
+    def deliver_late(self, frame: bytes) -> None:
+        correlation_id = _header(frame)[1]
+        answered = self._late[correlation_id] = threading.Event()
+        self._send(frame)
+        if not answered.wait(10.0):
+            raise AssertionError("the broker did not answer a request that was delivered late")
+        self._may_go_on.set()
+
+    def _upward(self) -> None:
+        """Requests: client to broker."""
+        try:
+            while (frame := _read_frame(self._client)) is not None:
+                self._flows.wait()
+                api_key, correlation_id = _header(frame)
+                self._asked[correlation_id] = api_key
+                rule = self._rule_for(api_key)
+                if rule is None:
+                    self._send(frame)
+                elif not self._suffers(rule, frame, correlation_id):
+                    break
+        except OSError:
+            pass
+        if not self._keeps_broker:
+            _shut(self._broker)
+
+    def _suffers(self, rule: Rule, frame: bytes, correlation_id: int) -> bool:
+        """Whether the connection lives on."""
+        if rule.action in (Action.HOLD, Action.HOLD_AND_RESET):
+            self._keeps_broker = True
+            rule._held.append((self, frame))
+        if rule.action is Action.HOLD:
+            self._may_go_on.clear()
+            self._may_go_on.wait()
+        elif rule.action is Action.ANSWER_LOST:
+            self._loses_answer_to = correlation_id
+            self._send(frame)
+        elif rule.action is not Action.DROP:
+            self.reset()
+            return False
+        return True
+
+    def _downward(self) -> None:
+        """Answers: broker to client."""
+        try:
+            while (frame := _read_frame(self._broker)) is not None:
+                self._flows.wait()
+                self._answer(frame)
+        except OSError:
+            pass
+        _shut(self._client)
+        _shut(self._broker)
+
+    def _answer(self, frame: bytes) -> None:
+        correlation_id: int = struct.unpack_from(">i", frame, 4)[0]
+        if correlation_id == self._loses_answer_to:
+            self.reset()
+            return
+        if self._asked.pop(correlation_id, None) in _NAMES_BROKERS:
+            frame = self._renamed(frame)
+        try:
+            self._client.sendall(frame)
+        except OSError:
+            if not self._keeps_broker:
+                raise
+        if (late := self._late.pop(correlation_id, None)) is not None:
+            late.set()
+
+    def _send(self, frame: bytes) -> None:
+        with self._send_lock:
+            self._broker.sendall(frame)
+
+
+def _header(frame: bytes) -> tuple[int, int]:
+    """The api key and correlation id of a request."""
+    _, api_key, _, correlation_id = struct.unpack_from(">ihhi", frame)
+    return api_key, correlation_id
+
+
+def _read_frame(connection: socket.socket) -> bytes | None:
+    """The next frame with its size in front, None at the end of the stream."""
+    size = _read(connection, 4)
+    if size is None:
+        return None
+    body = _read(connection, struct.unpack(">i", size)[0])
+    return None if body is None else size + body
+
+
+def _read(connection: socket.socket, count: int) -> bytes | None:
+    parts = []
+    while count:
+        part = connection.recv(min(count, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _shut(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads it
+    except OSError:
+        pass
+    connection.close()
+
+
+def _reset(connection: socket.socket) -> None:
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.shutdown(socket.SHUT_RD)  # wakes up whoever reads it, and tells the peer nothing yet
+    except OSError:
+        pass
+    connection.close()

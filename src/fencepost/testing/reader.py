@@ -1,0 +1,106 @@
+"""A `read_committed` reader that watches topics while faults happen, and one that reads them afterwards."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.testing.verdict import Observation
+from fencepost.testing.waiting import eventually
+
+_POLL_S = 0.2
+_RETRY_S = 0.2
+
+
+class CommittedReader:
+    """Reads topics as an application would, from their beginning, in a thread for each; commits nothing.
+
+    A context manager. Topics that do not exist yet are waited for, an unreachable broker too; any other error ends
+    the thread and is raised by `seen` and `catch_up`: a test must not pass because its reader died.
+    """
+
+    def __init__(self, bootstrap: str, topics: Sequence[str], conf: Mapping[str, Any] | None = None) -> None:
+        self._conf = {"reconnect.backoff.max.ms": 1000, **(conf or {}), "bootstrap.servers": bootstrap}
+        self._watches = [_Watch(self._conf, topic) for topic in topics]
+
+    def __enter__(self) -> "CommittedReader":
+        for watch in self._watches:
+            watch.thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for watch in self._watches:
+            watch.stop.set()
+        for watch in self._watches:
+            watch.thread.join()
+
+    def seen(self) -> list[Observation]:
+        """Everything that has become visible so far, in the order of each topic partition."""
+        return [observation for watch in self._watches for observation in watch.so_far()]
+
+    def catch_up(self, within_s: float = 30.0) -> list[Observation]:
+        """`seen`, when all that is in the log at the call has been passed: open transactions are waited for."""
+        for watch in self._watches:
+            watch.catch_up(within_s)
+        return self.seen()
+
+    def read_all(self, within_s: float = 60.0) -> list[Observation]:
+        """Everything visible, read anew from the beginning to the end at the call, by consumers of their own."""
+        return [o for watch in self._watches for o in _read_all(self._conf, watch.topic, within_s)]
+
+
+class _Watch:
+    """One topic and the thread that reads it."""
+
+    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        self.topic = topic
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"reader-{topic}", daemon=True)
+        self._conf = conf
+        self._reader = LogReader(conf, topic, fetch_wait_ms=50)
+        self._seen: list[Observation] = []
+        self._is_reading = False
+        self._error: Exception | None = None
+
+    def so_far(self) -> list[Observation]:
+        if self._error is not None:
+            raise self._error
+        return list(self._seen)
+
+    def catch_up(self, within_s: float) -> None:
+        eventually(lambda: self._is_reading or self._error, within_s=within_s)
+        ends = eventually(lambda: self._reader.ends(5.0), within_s=within_s)
+        eventually(lambda: self._error or not self._reader.behind(ends), within_s=within_s)
+
+    def _run(self) -> None:
+        try:
+            self._start()
+            while not self.stop.is_set():
+                self._reader.poll(self._take, _POLL_S)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._reader.close()
+
+    def _start(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self._reader.start(5.0)
+                self._is_reading = True
+                return
+            except (KafkaUnavailableError, KafkaRequestError):
+                self.stop.wait(_RETRY_S)
+
+    def _take(self, record: LogRecord) -> None:
+        self._seen.append(Observation(self.topic, record.partition, record.key, record.value))
+
+
+def _read_all(conf: Mapping[str, Any], topic: str, within_s: float) -> list[Observation]:
+    found: list[Observation] = []
+    reader = LogReader(conf, topic)
+    try:
+        reader.read_to_end(within_s, lambda r: found.append(Observation(topic, r.partition, r.key, r.value)))
+    finally:
+        reader.close()
+    return found
