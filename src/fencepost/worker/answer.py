@@ -1,0 +1,87 @@
+"""The answers to a validation: what each key was given, what is wrong with it, how REST shows both."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fencepost.api import SourceConnector
+from fencepost.cluster.operations import KeyDefinition, KeyReport, KeyValue
+from fencepost.config import Config, Setting, SettingValue
+from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.setting import rendered
+
+
+def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
+    """Return what a plug-in can be told: its own keys, then the framework's that it does not declare itself."""
+    own = plugin.settings()
+    shared = SourceConnectorConfig.settings() if issubclass(plugin, SourceConnector) else {}
+    return [definition_of(one) for one in (*own.values(), *(s for k, s in shared.items() if k not in own))]
+
+
+def definition_of(setting: Setting) -> KeyDefinition:
+    """Return a setting as REST answers show it."""
+    return KeyDefinition(
+        name=setting.key,
+        type=setting.kind.value,
+        required=setting.is_required,
+        default_value=None if setting.is_required else rendered(setting.default, setting.kind),
+        importance=setting.importance.value,
+        documentation=setting.doc,
+        group=setting.group,
+        order_in_group=setting.order,
+        width=setting.width.value,
+        display_name=setting.display_name or setting.key,
+        dependents=setting.dependents,
+    )
+
+
+@dataclass
+class Answers:
+    """The answers so far by key, in the order of their first mention; errors of undeclared keys beside them."""
+
+    by_key: dict[str, SettingValue] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, values: Iterable[SettingValue]) -> None:
+        """A key that the connector declares as well is shown as the connector declares it."""
+        for value in values:
+            self.by_key[value.setting.key] = value
+            self.errors[value.setting.key] = list(value.errors)
+
+    def fault(self, key: str, text: str) -> None:
+        self.errors.setdefault(key, []).append(text)
+
+    def is_valid(self, key: str) -> bool:
+        return not self.errors.get(key)
+
+    def reports(self) -> list[KeyReport]:
+        """Undeclared keys with errors come first, as in Kafka Connect."""
+        undeclared = [
+            KeyReport(None, KeyValue(key, None, errors=tuple(errors)))
+            for key, errors in self.errors.items()
+            if errors and key not in self.by_key
+        ]
+        return undeclared + [
+            report(answer, self.errors[key], definition_of(answer.setting)) for key, answer in self.by_key.items()
+        ]
+
+
+def report(answer: SettingValue, errors: Iterable[str], definition: KeyDefinition) -> KeyReport:
+    check = answer.setting.check
+    recommended = check.recommended if check else ()
+    return KeyReport(
+        definition, KeyValue(definition.name, answer.value, recommended_values=recommended, errors=tuple(errors))
+    )
+
+
+def invalid(key: str, value: object, reason: str) -> str:
+    return f"Invalid value {value} for configuration {key}: {reason}"
+
+
+def aliases(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def below(prefix: str, given: Mapping[str, str], *, without: Iterable[str] = ()) -> dict[str, str]:
+    left_out = set(without)
+    below = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+    return {key: value for key, value in below.items() if key not in left_out}
