@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupState,
@@ -18,7 +18,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.transactions import Transaction, TransactionAdmin
+
+if TYPE_CHECKING:
+    from fencepost.kafka.transactions import Transaction, TransactionAdmin
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -137,11 +139,11 @@ class Admin:
         """The members of a consumer group as its coordinator knows them; 1-6 ms."""
         return self._patiently(lambda: self._describe_group(group_id))
 
-    def transactions(self, states: Sequence[str] = ()) -> list[Transaction]:
+    def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
         """Every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
         return self._ask_transactions(lambda admin: admin.list(states))
 
-    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
         """The given transactional ids in detail; unknown ones are left out."""
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
 
@@ -156,7 +158,9 @@ class Admin:
             raise
         return Group(group_id, described.state.name, tuple(_member(m) for m in described.members))
 
-    def _ask_transactions(self, ask: Callable[[TransactionAdmin], T]) -> T:
+    def _ask_transactions(self, ask: "Callable[[TransactionAdmin], T]") -> T:
+        from fencepost.kafka.transactions import TransactionAdmin  # kafka-python: a fifth of a second, rarely needed.
+
         self._guard.check("The admin client")
         admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
         try:

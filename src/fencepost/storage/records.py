@@ -79,7 +79,7 @@ def logger_level(namespace: str, level: str) -> Encoded:
 
 def assignment(value: Assignment) -> Encoded:
     workers = [
-        {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": w.tasks}
+        {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": [[*t] for t in w.tasks]}
         for w in value.workers
     ]
     return _record(ASSIGNMENT, {"generation": value.generation, "workers": workers})

@@ -23,6 +23,10 @@ from fencepost.storage.ids import TargetState, TaskId
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
+def _empty() -> Any:
+    return _EMPTY
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
     """The config topic up to, not including, `offset`. Its mappings never change.
@@ -33,22 +37,24 @@ class ClusterSnapshot:
         generations: counts the task generations that this reader saw; compaction makes readers' counts differ.
         commit_offsets: where the newest commit record of each connector stands: names its task generation
             with the same number on every worker, whatever compaction removed.
+        applied_configs: the connector's config as it stood when its task generation was committed.
         task_count_records: how many producers of earlier generations may need fencing.
         pending_fencing: connectors whose commit record is newer than their task-count record.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
     """
 
     offset: int = 0
-    connectors: Mapping[str, Properties] = _EMPTY
-    target_states: Mapping[str, TargetState] = _EMPTY
-    task_configs: Mapping[TaskId, Properties] = field(default=_EMPTY, repr=False)
-    task_counts: Mapping[str, int] = _EMPTY
-    generations: Mapping[str, int] = _EMPTY
-    commit_offsets: Mapping[str, int] = _EMPTY
-    task_count_records: Mapping[str, int] = _EMPTY
+    connectors: Mapping[str, Properties] = field(default_factory=_empty)
+    target_states: Mapping[str, TargetState] = field(default_factory=_empty)
+    task_configs: Mapping[TaskId, Properties] = field(default_factory=_empty, repr=False)
+    task_counts: Mapping[str, int] = field(default_factory=_empty)
+    generations: Mapping[str, int] = field(default_factory=_empty)
+    commit_offsets: Mapping[str, int] = field(default_factory=_empty)
+    applied_configs: Mapping[str, Properties] = field(default_factory=_empty, repr=False)
+    task_count_records: Mapping[str, int] = field(default_factory=_empty)
     pending_fencing: frozenset[str] = frozenset()
     inconsistent: frozenset[str] = frozenset()
-    logger_levels: Mapping[str, str] = _EMPTY
+    logger_levels: Mapping[str, str] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
 
@@ -91,6 +97,7 @@ class SnapshotBuilder:
         self._task_counts: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._commit_offsets: dict[str, int] = {}
+        self._applied_configs: dict[str, Properties] = {}
         self._task_count_records: dict[str, int] = {}
         self._pending_fencing: set[str] = set()
         self._inconsistent: set[str] = set()
@@ -152,8 +159,9 @@ class SnapshotBuilder:
         if deferred is not None:
             deferred.clear()
         self._commit_offsets[connector] = offset
+        self._applied_configs[connector] = self._connectors[connector]
         self._pending_fencing.add(connector)
-        self._touch("inconsistent", "task_counts", "commit_offsets", "pending_fencing")
+        self._touch("inconsistent", "task_counts", "commit_offsets", "applied_configs", "pending_fencing")
         return TaskConfigsUpdated(connector)
 
     def record_task_count(self, connector: str, count: int) -> None:
@@ -174,6 +182,7 @@ class SnapshotBuilder:
             task_counts=self._mapping("task_counts", self._task_counts),
             generations=self._mapping("generations", self._generations),
             commit_offsets=self._mapping("commit_offsets", self._commit_offsets),
+            applied_configs=self._mapping("applied_configs", self._applied_configs),
             task_count_records=self._mapping("task_count_records", self._task_count_records),
             pending_fencing=self._set("pending_fencing", self._pending_fencing),
             inconsistent=self._set("inconsistent", self._inconsistent),

@@ -1,0 +1,86 @@
+"""The oracle: a real Kafka Connect 4.3.1 worker, fetched by coordinates and run as a child process."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from fencepost.embedded import KAFKA_VERSION, ivy
+from fencepost.embedded.home import default_cache, ensure_home
+from fencepost.embedded.java import find_java
+from fencepost.testing import eventually
+
+MODULES = ("connect-runtime", "connect-file", "connect-json", "connect-transforms", "connect-test-plugins")
+_EXPECTED_JARS = 60
+
+_LOGGING = """\
+status=error
+appender.file.type=File
+appender.file.name=file
+appender.file.fileName=connect.log
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d %p %c{1} - %m%n
+rootLogger.level=INFO
+rootLogger.appenderRef.file.ref=file
+"""
+
+
+def classpath() -> str:
+    """Kafka Connect's jars, fetched once per user, with the log4j that the broker is run with."""
+    java = find_java()
+    home = ensure_home(java)
+    directory = default_cache() / f"connect-{KAFKA_VERSION}"
+    for module in MODULES:
+        if not (directory / f"{module}-{KAFKA_VERSION}.jar").exists():
+            ivy.retrieve(java, ("org.apache.kafka", module, KAFKA_VERSION), directory, expected_jars=_EXPECTED_JARS)
+    connect = sorted(jar for jar in directory.glob("*.jar") if not jar.name.startswith("slf4j"))
+    broker = {jar.name: jar for jar in home.jars if jar.name.startswith("log4j")}
+    return os.pathsep.join(str(jar) for jar in (*home.logging_jars, *broker.values(), *connect))
+
+
+class KafkaConnect:
+    """One distributed worker in `directory`, which is also where its relative paths start."""
+
+    def __init__(self, bootstrap_servers: str, directory: Path, port: int, properties: dict[str, str]) -> None:
+        self._directory = directory
+        self._properties = {
+            "bootstrap.servers": bootstrap_servers,
+            "listeners": f"http://127.0.0.1:{port}",
+            "plugin.discovery": "service_load",
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            **properties,
+        }
+        self.url = f"http://127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        worker, logging = self._directory / "worker.properties", self._directory / "log4j2.properties"
+        worker.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
+        logging.write_text(_LOGGING)
+        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}", "-cp", classpath()]
+        self._process = subprocess.Popen(
+            [*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(worker)], cwd=self._directory
+        )
+        eventually(lambda: httpx.get(f"{self.url}/health").status_code == 200, within_s=60)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Gracefully, so that the last states are written."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()

@@ -1,0 +1,82 @@
+import math
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.log import LogRecord
+from fencepost.storage.offset_topic import OffsetFormatError, OffsetTable, StoredOffset, encode, merge
+
+
+def record(key: bytes, value: bytes | None, *, partition: int = 0, offset: int = 0, timestamp_ms: int = 0) -> LogRecord:
+    return LogRecord(partition, offset, timestamp_ms, key, value)
+
+
+def test_key_bytes_do_not_depend_on_the_order_of_names():
+    assert encode("c", {"b": 1, "a": "ü"}, {"n": 1}) == ('["c",{"a":"ü","b":1}]'.encode(), b'{"n":1}')
+    assert encode("c", {"a": "ü", "b": 1}, {"n": 1}) == encode("c", {"b": 1, "a": "ü"}, {"n": 1})
+
+
+def test_none_is_a_tombstone():
+    assert encode("c", {"a": 1}, None) == (b'["c",{"a":1}]', None)
+
+
+@pytest.mark.parametrize("value", [None, "", "ü", 0, -(1 << 63), (1 << 63) - 1, 1.5, True])
+def test_primitives_are_stored(value: Any):
+    encode("c", {"p": value}, {"o": value})
+
+
+@pytest.mark.parametrize("value", [1 << 63, math.nan, math.inf, b"x", [1], {"a": 1}, object()])
+def test_anything_else_is_refused_by_name(value: Any):
+    with pytest.raises(OffsetFormatError, match=r"source partition .* 'p' holds"):
+        encode("c", {"p": value}, {"o": 1})
+    with pytest.raises(OffsetFormatError, match=r"source offset .* 'o' holds"):
+        encode("c", {"p": 1}, {"o": value})
+
+
+def test_names_must_be_strings():
+    with pytest.raises(OffsetFormatError, match="only use strings as names, but has 1"):
+        encode("c", {1: 2}, {"o": 1})  # type: ignore[dict-item]
+    with pytest.raises(OffsetFormatError, match="must be a mapping, not str"):
+        encode("c", "p", {"o": 1})  # type: ignore[arg-type]
+
+
+def test_bytes_by_which_the_topic_knows_a_partition_are_used_again():
+    table = OffsetTable()
+    theirs = b'["c",{"b":1,"a":"x"}]'
+    table.apply(record(theirs, b'{"n":1}'))
+    assert table.key("c", {"a": "x", "b": 1}) == theirs
+    assert table.key("c", {"a": "x", "b": 1.0}) != theirs
+    assert table.key("d", {"a": "x", "b": 1}) == b'["d",{"a":"x","b":1}]'
+
+
+def test_one_partition_in_two_spellings_has_the_later_offset():
+    table = OffsetTable()
+    table.apply(record(b'["c",{"b":1,"a":2}]', b'{"n":2}', partition=3, timestamp_ms=20))
+    table.apply(record(b'["c",{"a":2,"b":1}]', b'{"n":1}', partition=1, timestamp_ms=10))
+    assert table.offsets("c") == [StoredOffset({"b": 1, "a": 2}, {"n": 2})]
+
+
+def test_forgotten_partitions_are_left_out():
+    table = OffsetTable()
+    table.apply(record(b'["c",{"a":1}]', b'{"n":1}'))
+    table.apply(record(b'["c",{"a":2}]', b'{"n":1}'))
+    table.apply(record(b'["c",{"a":1}]', None))
+    assert table.offsets("c") == [StoredOffset({"a": 2}, {"n": 1})]
+    assert table.offsets("d") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"", b"{}"), (b"x", b"{}"), (b'["c"]', b"{}"), (b'[1,{"a":1}]', b"{}"), (b'["c",{"a":[1]}]', b"{}"),
+     (b'{"c":1,"d":2}', b"{}"), (b'["c",{"a":1}]', b"[1]"), (b'["c",{"a":1}]', b"{half"), (b"null", b"{}")],
+)  # fmt: skip
+def test_foreign_record_is_skipped(key: bytes, value: bytes):
+    table = OffsetTable()
+    table.apply(record(key, value))
+    assert table.offsets("c") == []
+
+
+def test_merge_prefers_the_own_topic_per_partition():
+    own = [StoredOffset({"p": 1}, {"n": 10})]
+    fallback = [StoredOffset({"p": 1}, {"n": 5}), StoredOffset({"p": 2}, {"n": 7})]
+    assert merge(own, fallback) == [StoredOffset({"p": 1}, {"n": 10}), StoredOffset({"p": 2}, {"n": 7})]

@@ -1,0 +1,75 @@
+import pytest
+
+from fencepost.storage.ids import TaskId
+from fencepost.storage.status_topic import State, Status, StatusTable, apply
+
+TASK = TaskId("c-d", 1)
+
+
+def running(generation: int) -> Status:
+    return Status(State.RUNNING, "new:1", generation)
+
+
+def unassigned(generation: int) -> Status:
+    return Status(State.UNASSIGNED, "old:1", generation)
+
+
+@pytest.mark.parametrize("late", [3, 4])
+def test_late_unassigned_does_not_hide_a_running_task(late: int):
+    table = StatusTable()
+    table.set(TASK, running(4))
+    table.set(TASK, unassigned(late))
+    assert table.status(TASK) == running(4)
+
+
+def test_later_unassigned_counts():
+    table = StatusTable()
+    table.set(TASK, running(4))
+    table.set(TASK, unassigned(5))
+    assert table.status(TASK) == unassigned(5)
+
+
+def test_unassigned_connector_counts_always():
+    table = StatusTable()
+    table.set("c", running(4))
+    table.set("c", unassigned(3))
+    assert table.status("c") == unassigned(3)
+
+
+def test_destroyed_is_a_tombstone():
+    assert Status(State.DESTROYED, "w:1", 1).encode() is None
+
+
+def test_tables_by_connector():
+    table = StatusTable()
+    apply(table, b"status-connector-c-d", running(1).encode())
+    for number in (10, 2, 1):
+        apply(table, f"status-task-c-d-{number}".encode(), running(number).encode())
+    assert list(table.tasks("c-d")) == [1, 2, 10]
+    assert set(table.subjects()) == {"c-d", *(TaskId("c-d", n) for n in (1, 2, 10))}
+    apply(table, b"status-task-c-d-2", None)
+    apply(table, b"status-connector-c-d", None)
+    assert list(table.tasks("c-d")) == [1, 10]
+    assert table.connectors() == {}
+
+
+def test_topics_of_a_connector():
+    table = StatusTable()
+    value = b'{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
+    apply(table, b"status-topic-t:connector-c", value)
+    assert table.topics("c") == ("t",)
+    apply(table, b"status-topic-t:connector-c", None)
+    assert table.topics("c") == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"x", b"{}"), (b"status-connector-c", b"{}"), (b"status-connector-c", b'{"state":"FLYING"}'),
+     (b"status-task-c", running(1).encode()), (b"status-topic-t", b"{}"), (b"status-connector-c", b"[]"),
+     (b"status-connector-c", b"{half"), (b"status-topic-t:connector-c", b'{"topic":{}}')],
+)  # fmt: skip
+def test_foreign_record_raises_and_changes_nothing(key: bytes, value: bytes):
+    table = StatusTable()
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        apply(table, key, value)
+    assert table.subjects() == []
