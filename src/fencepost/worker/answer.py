@@ -42,10 +42,11 @@ class Answers:
     errors: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, values: Iterable[SettingValue]) -> None:
-        """A key that the connector declares as well is shown as the connector declares it."""
+        """A key of the framework that the connector declares as well is shown as the connector declares it."""
         for value in values:
-            self.by_key[value.setting.key] = value
-            self.errors[value.setting.key] = list(value.errors)
+            key = value.setting.key
+            self.by_key[key] = value
+            self.errors[key] = list(dict.fromkeys((*self.errors.get(key, ()), *value.errors)))
 
     def fault(self, key: str, text: str) -> None:
         self.errors.setdefault(key, []).append(text)

@@ -33,7 +33,8 @@ def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) ->
 def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     """Overrides are read together with what the worker says, as the client will; only their own faults count."""
     try:
-        translate(kind, {**worker.client_properties(f"{kind.value}."), **overrides})
+        shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
+        translate(kind, {**shared, **overrides})
     except SettingsError as error:
         prefix = f"{kind.value}.override."
         return {

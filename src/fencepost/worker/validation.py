@@ -46,7 +46,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     answers = Answers()
     answers.add(SourceConnectorConfig.validate_values(given))  # 1
     answers.add(transform_answers(given, find_plugin))
-    answers.add(connector.validate(given))  # 2
+    _add_own(answers, connector, given)  # 2
     check_converters(answers, given, find_plugin)
     _check_topic_creation(answers, given)
     _check_nulls(answers, config)
@@ -86,6 +86,15 @@ def _connector_class(name: str, find_plugin: FindPlugin) -> type[SourceConnector
     except ConfigError as error:
         raise BadRequestError(str(error)) from error
     return found
+
+
+def _add_own(answers: Answers, connector: type[SourceConnector], given: Mapping[str, str]) -> None:
+    try:
+        answers.add(connector.validate(given))
+    except ConfigError as error:
+        answers.add(connector.validate_values(given))
+        for text in error.messages:
+            answers.fault(_key_in(text, connector), text)
 
 
 def _check_topic_creation(answers: Answers, given: Mapping[str, str]) -> None:

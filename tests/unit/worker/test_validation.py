@@ -347,6 +347,26 @@ def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not
     }
 
 
+def test_overrides_are_read_together_with_what_the_worker_says():
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required username=a password=b;"
+    config = {**GOOD, "producer.override.sasl.jaas.config": scram}
+    assert errors(validate(config, worker(sasl_mechanism="SCRAM-SHA-512"))) == {}
+    assert errors(validate(config, worker(producer_sasl_mechanism="SCRAM-SHA-256"))) == {}
+
+
+def test_errors_that_an_author_raises_are_shown_at_their_key():
+    class Strict(Undecided):
+        @classmethod
+        def validate(cls, properties):
+            raise ConfigError(["Invalid value for configuration high: no", "nothing is right"])
+
+    OWN["Strict"] = Strict
+    assert errors(validate({"name": "c", "connector.class": "Strict"})) == {
+        "high": ("Invalid value for configuration high: no",),
+        "connector.class": ("nothing is right",),
+    }
+
+
 def test_topic_creation_groups_are_checked():
     config = {**GOOD, "topic.creation.groups": "logs", "topic.creation.logs.include": "(", "topic.creation.x": "1"}
     found = errors(validate(config))
