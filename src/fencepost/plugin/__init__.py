@@ -2,9 +2,11 @@
 
 `PluginRegistry` knows the built-ins (imported only when asked for), what other packages offer as entry points, and what
 lies in the directories of `plugin.path`. A config can only name what is registered: no name is ever imported as such.
+`find` asks the process's own registry, which `use_plugin_path` replaces; every process that runs tasks has one.
 """
 
 from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.process import find, registry, use_plugin_path
 from fencepost.plugin.registry import PluginDescription, PluginRegistry
 
-__all__ = ["PluginDescription", "PluginKind", "PluginRegistry"]
+__all__ = ["PluginDescription", "PluginKind", "PluginRegistry", "find", "registry", "use_plugin_path"]

@@ -1,19 +1,24 @@
 """What plug-ins there are, and how the REST API calls them."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, Predicate, SourceConnector, Transform
 
 
-class PluginKind(Enum):
-    """A kind of plug-in; the value is the suffix that its aliases leave out."""
+class PluginKind(StrEnum):
+    """A kind of plug-in. A member equals its value, so that layers below can name kinds by plain text."""
 
-    CONNECTOR = "Connector"
-    TRANSFORM = "Transformation"
-    PREDICATE = "Predicate"
-    CONVERTER = "Converter"
-    HEADER_CONVERTER = "HeaderConverter"
+    CONNECTOR = "connector"
+    TRANSFORM = "transform"
+    PREDICATE = "predicate"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+
+    @property
+    def suffix(self) -> str:
+        """What the aliases of its classes leave out at the end."""
+        return _SUFFIXES[self]
 
     @property
     def type_name(self) -> str:
@@ -29,6 +34,13 @@ class PluginKind(Enum):
         return _GROUPS[self]
 
 
+_SUFFIXES = {
+    PluginKind.CONNECTOR: "Connector",
+    PluginKind.TRANSFORM: "Transformation",
+    PluginKind.PREDICATE: "Predicate",
+    PluginKind.CONVERTER: "Converter",
+    PluginKind.HEADER_CONVERTER: "HeaderConverter",
+}
 _TYPES = {
     PluginKind.CONNECTOR: "source",
     PluginKind.TRANSFORM: "transformation",

@@ -37,8 +37,9 @@ class PluginRegistry:
         self._found: Mapping[PluginKind, Mapping[str, type[Any]]] | None = None
         self._failures: list[str] = []
 
-    def find(self, kind: PluginKind, name: str) -> type[Any]:
+    def find(self, kind: PluginKind | str, name: str) -> type[Any]:
         """Return the class of that name. Raises ConfigError, which lists what there is."""
+        kind = PluginKind(kind)
         target = _built_in(kind, name)
         if target is not None:
             return _loaded(target)
@@ -99,7 +100,8 @@ class PluginRegistry:
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[type[Any]]) -> str:
         return (
-            f"More than one {kind.value.lower()} matches alias {name}. Please use full package and class name instead. "
+            f"More than one {kind.suffix.lower()} matches alias {name}. "
+            "Please use full package and class name instead. "
             f"Classes found: {', '.join(_full_name(cls) for cls in matches)}"
         )
 
@@ -113,7 +115,7 @@ def _built_in(kind: PluginKind, name: str) -> str | None:
 
 def _answers_to(kind: PluginKind, full: str, name: str) -> bool:
     short = full.rpartition(".")[2]
-    return name in (full, short, short.removesuffix(kind.value))
+    return name in (full, short, short.removesuffix(kind.suffix))
 
 
 def _loaded(target: str) -> type[Any]:

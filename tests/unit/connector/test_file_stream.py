@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from task_context import Context
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
 from fencepost.connector import line
@@ -16,32 +17,10 @@ from fencepost.record import Utf8Column
 from fencepost.record.schema import STRING
 
 
-class Context:
-    """A task context whose wait returns at once and remembers what was asked."""
-
-    def __init__(self, offset: dict[str, Any] | None = None) -> None:
-        self.committed = offset or {}
-        self.waits: list[float] = []
-        self.configs: dict[str, str] = {}
-        self.transaction = None
-        self.is_stopping = False
-
-    def offset(self, partition: Any) -> dict[str, Any]:
-        self.partition = partition
-        return self.committed
-
-    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        return []
-
-    def wait(self, timeout_s: float) -> bool:
-        self.waits.append(timeout_s)
-        return False
-
-
 def started(path: Path, offset: dict[str, Any] | None = None, *, batch_size: int = 2000) -> FileStreamSourceTask:
     connector = FileStreamSourceConnector({"file": str(path), "topic": "lines", "batch.size": batch_size})
     task = FileStreamSourceTask()
-    task.initialize(Context(offset), connector)
+    task.initialize(Context([({"filename": str(path)}, offset)] if offset else []), connector)
     task.start()
     return task
 
@@ -152,7 +131,6 @@ def test_a_restart_goes_on_behind_the_committed_position(tmp_path: Path) -> None
     file.write_bytes(b"a\nb\nc\n")
     task = started(file, {"position": 4})
     assert polled(task) == [("c", 6)]
-    assert task.context.partition == {"filename": str(file)}  # type: ignore[attr-defined]
 
 
 def test_a_file_that_shrinks_fails_the_task_and_says_what_to_do(tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""The registry of this process: one on the worker, one in each slot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.registry import PluginRegistry
+
+_registry = PluginRegistry()
+
+
+def use_plugin_path(directories: Sequence[str]) -> PluginRegistry:
+    """Make `find` look into these directories too; called once, before anything is looked up."""
+    global _registry
+    _registry = PluginRegistry(directories)
+    return _registry
+
+
+def registry() -> PluginRegistry:
+    """Return the registry that `find` asks."""
+    return _registry
+
+
+def find(kind: PluginKind | str, name: str) -> type[Any]:
+    """Return the plug-in's class. Raises ConfigError, which lists what there is."""
+    return _registry.find(kind, name)

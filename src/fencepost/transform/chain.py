@@ -1,0 +1,149 @@
+"""The transforms of a connector, in order, each with the predicate that it is tied to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fencepost.api import Config, ConfigError, Predicate, SourceRecord, Transform
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.setting import embedded, validate_settings
+
+Find = Callable[[str, str], type[Any]]
+"""Returns a plug-in's class by kind (`transform` or `predicate`) and name; raises ConfigError when there is none."""
+
+Plugin = TypeVar("Plugin", bound=Config)
+
+_OWN_KEYS = frozenset({"type", "predicate", "negate"})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A transform, and which records it is for."""
+
+    alias: str
+    transform: Transform
+    predicate: Predicate | None = None
+    is_negated: bool = False
+
+    def applies_to(self, record: SourceRecord) -> bool:
+        return self.predicate is None or self.predicate.test(record) is not self.is_negated
+
+
+class Chain:
+    """Stages that records go through one after the other. One instance a task, used by one thread."""
+
+    def __init__(self, stages: Sequence[Stage] = ()) -> None:
+        self.stages = tuple(stages)
+
+    @classmethod
+    def from_config(cls, properties: Mapping[str, object], find: Find) -> "Chain":
+        """Build what `transforms` and `predicates` ask for. Raises ConfigError: every fault, each with its full key."""
+        return _Building(properties, find).chain()
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        """Return the record as it goes on, or None when a transform filtered it. Raises what a transform raises."""
+        changed: SourceRecord | None = record
+        for stage in self.stages:
+            if stage.applies_to(record):
+                changed = stage.transform.apply(record)
+                if changed is None:
+                    return None
+                record = changed
+        return changed
+
+    def apply_topics_only(self, topics: Sequence[str]) -> Sequence[str] | None:
+        """Return the batch's new topics if no stage looks at anything else, else None."""
+        changed: Sequence[str] | None = topics
+        for stage in self.stages:
+            if stage.predicate is not None or changed is None:
+                return None
+            changed = stage.transform.apply_topics(changed)
+        return changed
+
+    def close(self) -> None:
+        """Close the transforms."""
+        for stage in self.stages:
+            stage.transform.close()
+
+
+class _Building:
+    """Builds a chain and collects the faults on the way."""
+
+    def __init__(self, properties: Mapping[str, object], find: Find) -> None:
+        self._properties = properties
+        self._find = find
+        self._faults: list[str] = []
+
+    def chain(self) -> Chain:
+        stages = [self._stage(alias) for alias in self._aliases("transforms")]
+        if self._faults:
+            raise ConfigError(self._faults)
+        return Chain([stage for stage in stages if stage is not None])
+
+    def _stage(self, alias: str) -> Stage | None:
+        prefix = f"{ConnectorConfig.key_of('transforms')}.{alias}."
+        transform: Transform | None = self._built("transform", prefix)
+        predicate: Predicate | None = None
+        wanted = self._text(f"{prefix}predicate")
+        if wanted is not None:
+            predicate = self._predicate(wanted, f"{prefix}predicate")
+        is_negated = self._is_negated(prefix, has_predicate=wanted is not None)
+        return None if transform is None else Stage(alias, transform, predicate, is_negated)
+
+    def _predicate(self, alias: str, key: str) -> Predicate | None:
+        if alias not in self._aliases("predicates"):
+            self._fault(key, alias, f"there is no such alias in '{ConnectorConfig.key_of('predicates')}'")
+            return None
+        predicate: Predicate | None = self._built("predicate", f"{ConnectorConfig.key_of('predicates')}.{alias}.")
+        return predicate
+
+    def _is_negated(self, prefix: str, *, has_predicate: bool) -> bool:
+        text = self._text(f"{prefix}negate")
+        if text is None:
+            return False
+        if not has_predicate:
+            self._faults.append(
+                f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate' "
+                "defining a predicate to be negated."
+            )
+        if text.lower() not in ("true", "false"):
+            self._fault(f"{prefix}negate", text, "Expected value to be either true or false")
+        return text.lower() == "true"
+
+    def _built(self, kind: str, prefix: str) -> Any:
+        """Return the plug-in below `prefix`, or None with its faults noted."""
+        name = self._text(f"{prefix}type")
+        if name is None:
+            self._faults.append(f'Missing required configuration "{prefix}type" which has no default value.')
+            return None
+        try:
+            plugin = self._find(kind, name)
+        except ConfigError as error:
+            self._fault(f"{prefix}type", name, str(error))
+            return None
+        return self._constructed(plugin, prefix)
+
+    def _constructed(self, plugin: type[Plugin], prefix: str) -> Plugin | None:
+        settings = embedded(plugin.settings().values(), prefix, prefix)
+        faults = [fault for answer in validate_settings(settings, self._properties) for fault in answer.errors]
+        self._faults += faults
+        if faults:
+            return None
+        below = {key.removeprefix(prefix): value for key, value in self._properties.items() if key.startswith(prefix)}
+        try:
+            return plugin({key: value for key, value in below.items() if key not in _OWN_KEYS})
+        except ConfigError as error:
+            self._faults += [f"{prefix.removesuffix('.')}: {message}" for message in error.messages]
+            return None
+
+    def _aliases(self, attribute: str) -> list[str]:
+        [answer] = validate_settings([getattr(ConnectorConfig, attribute)], self._properties)
+        self._faults += [fault for fault in answer.errors if fault not in self._faults]
+        return [] if answer.errors else [part.strip() for part in (answer.value or "").split(",") if part.strip()]
+
+    def _text(self, key: str) -> str | None:
+        value = self._properties.get(key)
+        return None if value is None else str(value).strip()
+
+    def _fault(self, key: str, value: str, reason: str) -> None:
+        self._faults.append(f"Invalid value {value} for configuration {key}: {reason}")

@@ -1,0 +1,117 @@
+"""InsertField: facts about a record, or a fixed text, as fields of its key or value."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from fencepost.api import RecordError, Schema, SourceRecord, setting
+from fencepost.record import Field, SchemaType
+from fencepost.record.schema import INT32, INT64, STRING
+from fencepost.transform.side import KEY, VALUE, FieldTransform, with_defaults
+
+OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
+
+
+class _Insertion(NamedTuple):
+    """A field to insert."""
+
+    name: str
+    schema: Schema
+
+
+def _insertion(spec: str | None, schema: Schema) -> _Insertion | None:
+    if not spec:
+        return None
+    name = spec[:-1] if spec[-1] in "!?" else spec
+    return _Insertion(name, schema if spec.endswith("!") else schema.optional())
+
+
+class InsertField(FieldTransform):
+    """Inserts topic, partition, timestamp or a fixed text; what a record does not have is left out."""
+
+    purpose = "field insertion"
+
+    topic_field: str | None = setting("topic.field", default=None, doc=f"Field name for Kafka topic. {OPTIONALITY}")
+    partition_field: str | None = setting(
+        "partition.field", default=None, doc=f"Field name for Kafka partition. {OPTIONALITY}"
+    )
+    offset_field: str | None = setting(
+        "offset.field",
+        default=None,
+        doc=f"Field name for Kafka offset - only applicable to sink connectors. {OPTIONALITY}",
+    )
+    timestamp_field: str | None = setting(
+        "timestamp.field", default=None, doc=f"Field name for record timestamp. {OPTIONALITY}"
+    )
+    static_field: str | None = setting(
+        "static.field", default=None, doc=f"Field name for static data field. {OPTIONALITY}"
+    )
+    static_value: str | None = setting(
+        "static.value", default=None, doc="Static field value, if field name configured."
+    )
+    replace_null_with_default: bool = setting(
+        "replace.null.with.default",
+        default=True,
+        doc="Whether to replace fields that have a default value and that are null to the default value.",
+    )
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._topic = _insertion(self.topic_field, STRING)
+        self._partition = _insertion(self.partition_field, INT32)
+        self._offset = _insertion(self.offset_field, INT64)
+        self._timestamp = _insertion(self.timestamp_field, TIMESTAMP)
+        self._static = _insertion(self.static_field, STRING)
+
+    def check_together(self) -> list[str]:
+        names = (self.topic_field, self.partition_field, self.offset_field, self.timestamp_field, self.static_field)
+        if not any(names):
+            return [
+                "No field insertion configured: set one of topic.field, partition.field, timestamp.field, static.field"
+            ]
+        if self.static_field and self.static_value is None:
+            return [
+                f"Invalid value null for configuration static.value: No value specified for static field: "
+                f"{self.static_field}"
+            ]
+        return []
+
+    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+        found = with_defaults(schema, fields) if self.replace_null_with_default else dict(fields)
+        if self._topic is not None:
+            found[self._topic.name] = record.topic
+        if self._partition is not None and record.kafka_partition is not None:
+            found[self._partition.name] = record.kafka_partition
+        if self._offset is not None:
+            raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
+        if self._timestamp is not None and record.timestamp is not None:
+            found[self._timestamp.name] = _moment(record.timestamp) if schema is not None else record.timestamp
+        if self._static is not None:
+            found[self._static.name] = self.static_value
+        return found
+
+    def changed_schema(self, schema: Schema) -> Schema:
+        wanted = (self._topic, self._partition, self._offset, self._timestamp, self._static)
+        added = {insertion.name: insertion.schema for insertion in wanted if insertion is not None}
+        kept = tuple(field for field in schema.fields if field.name not in added)
+        return replace(schema, fields=kept + tuple(Field(name, member) for name, member in added.items()))
+
+
+class InsertFieldKey(InsertField):
+    """Inserts fields into record keys."""
+
+    side = KEY
+
+
+class InsertFieldValue(InsertField):
+    """Inserts fields into record values."""
+
+    side = VALUE
+
+
+def _moment(timestamp_ms: int) -> dt.datetime:
+    return EPOCH + dt.timedelta(milliseconds=timestamp_ms)

@@ -1,0 +1,47 @@
+"""RegexRouter: topics renamed by a regular expression."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from fencepost.api import HIGH, SourceRecord, Transform, setting
+from fencepost.record import Repeated
+from fencepost.transform.java_regex import compiled, java_regex, replacer
+
+REMEMBERED_TOPICS = 1024
+
+
+class RegexRouter(Transform):
+    """Gives a record another topic if the whole of its topic's name matches.
+
+    As Java's `replaceFirst` does, the replacement then stands in place of the first match.
+    """
+
+    regex: str = setting("regex", check=java_regex(), importance=HIGH, doc="Regular expression to use for matching.")
+    replacement: str = setting("replacement", importance=HIGH, doc="Replacement string.")
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._pattern = compiled(self.regex)
+        self._replaced = replacer(self._pattern, self.replacement)
+        self._routed = lru_cache(REMEMBERED_TOPICS)(self._route)
+
+    def check_together(self) -> list[str]:
+        try:
+            replacer(compiled(self.regex), self.replacement)
+        except ValueError as error:
+            return [f"Invalid value {self.replacement} for configuration replacement: {error}"]
+        return []
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        topic = self._routed(record.topic)
+        return record if topic == record.topic else record.replace(topic=topic)
+
+    def apply_topics(self, topics: Sequence[str]) -> Sequence[str] | None:
+        if isinstance(topics, Repeated):
+            return Repeated(self._routed(topics.value), len(topics))
+        return [self._routed(topic) for topic in topics]
+
+    def _route(self, topic: str) -> str:
+        if self._pattern.fullmatch(topic) is None:
+            return topic
+        return self._pattern.sub(self._replaced, topic, count=1)

@@ -1,0 +1,218 @@
+"""JsonConverter: Kafka's envelopes, byte for byte, and back."""
+
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.api import ConfigError, RecordError, Schema, SchemaType
+from fencepost.converter.json import JsonConverter
+from fencepost.converter.logical import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, decimal_schema
+from fencepost.record import Utf8Column
+from fencepost.record.schema import BOOLEAN, BYTES, FLOAT64, INT32, INT64, STRING
+
+ENVELOPES = JsonConverter({"converter.type": "value"})
+PLAIN = JsonConverter({"schemas.enable": "false"})
+
+NAMED = Schema(
+    SchemaType.STRUCT,
+    name="shop.Order",
+    version=2,
+    doc="An order.",
+    fields=Schema.struct({"id": INT64, "note": STRING.optional(), "count": replace(INT32, default=1)}).fields,
+)
+LIST = Schema(SchemaType.ARRAY, value_schema=INT32)
+BY_NAME = Schema(SchemaType.MAP, key_schema=STRING, value_schema=INT32)
+BY_NUMBER = Schema(SchemaType.MAP, key_schema=INT32, value_schema=STRING)
+
+# What Kafka's converter writes, member by member.
+ENVELOPED: list[tuple[Schema | None, Any, str]] = [
+    (None, {"a": 1}, '{"schema":null,"payload":{"a":1}}'),
+    (STRING, "zwölf", '{"schema":{"type":"string","optional":false},"payload":"zwölf"}'),
+    (STRING.optional(), None, '{"schema":{"type":"string","optional":true},"payload":null}'),
+    (INT64, 7, '{"schema":{"type":"int64","optional":false},"payload":7}'),
+    (FLOAT64, 1.5, '{"schema":{"type":"double","optional":false},"payload":1.5}'),
+    (BOOLEAN, True, '{"schema":{"type":"boolean","optional":false},"payload":true}'),
+    (BYTES, b"\x00\xff", '{"schema":{"type":"bytes","optional":false},"payload":"AP8="}'),
+    (
+        LIST,
+        [1, 2],
+        '{"schema":{"type":"array","items":{"type":"int32","optional":false},"optional":false},"payload":[1,2]}',
+    ),
+    (
+        BY_NAME,
+        {"a": 1},
+        '{"schema":{"type":"map","keys":{"type":"string","optional":false},'
+        '"values":{"type":"int32","optional":false},"optional":false},"payload":{"a":1}}',
+    ),
+    (
+        BY_NUMBER,
+        {1: "a"},
+        '{"schema":{"type":"map","keys":{"type":"int32","optional":false},'
+        '"values":{"type":"string","optional":false},"optional":false},"payload":[[1,"a"]]}',
+    ),
+    (
+        NAMED,
+        {"id": 5, "note": None, "count": 3},
+        '{"schema":{"type":"struct","fields":[{"type":"int64","optional":false,"field":"id"},'
+        '{"type":"string","optional":true,"field":"note"},'
+        '{"type":"int32","optional":false,"default":1,"field":"count"}],'
+        '"optional":false,"name":"shop.Order","version":2,"doc":"An order."},'
+        '"payload":{"id":5,"note":null,"count":3}}',
+    ),
+    (
+        decimal_schema(2),
+        Decimal("1.56"),
+        '{"schema":{"type":"bytes","optional":false,"name":"org.apache.kafka.connect.data.Decimal","version":1,'
+        '"parameters":{"scale":"2"}},"payload":"AJw="}',
+    ),
+    (
+        DATE_SCHEMA,
+        dt.date(1970, 4, 11),
+        '{"schema":{"type":"int32","optional":false,"name":"org.apache.kafka.connect.data.Date","version":1},'
+        '"payload":100}',
+    ),
+    (
+        TIME_SCHEMA,
+        dt.time(0, 1, 2, 3000),
+        '{"schema":{"type":"int32","optional":false,"name":"org.apache.kafka.connect.data.Time","version":1},'
+        '"payload":62003}',
+    ),
+    (
+        TIMESTAMP_SCHEMA,
+        dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC),
+        '{"schema":{"type":"int64","optional":false,"name":"org.apache.kafka.connect.data.Timestamp","version":1},'
+        '"payload":1709208000000}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
+def test_envelopes_are_written_as_kafka_writes_them(schema: Schema | None, value: Any, written: str) -> None:
+    assert ENVELOPES.from_connect_data("t", schema, value) == written.encode()
+    assert ENVELOPES.from_column(schema, [value]) == [written.encode()]
+
+
+@pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
+def test_envelopes_are_read_back(schema: Schema | None, value: Any, written: str) -> None:
+    assert ENVELOPES.to_connect_data("t", written.encode()) == (schema, value)
+
+
+@pytest.mark.parametrize(("schema", "value", "written"), ENVELOPED)
+def test_without_envelopes_the_payload_stands_alone(schema: Schema | None, value: Any, written: str) -> None:
+    payload = written.split('"payload":', 1)[1][:-1].encode()
+    assert PLAIN.from_connect_data("t", schema, value) == payload
+    assert PLAIN.from_column(schema, [value]) == [payload]
+
+
+def test_a_record_without_value_and_schema_stays_without() -> None:
+    for converter in (ENVELOPES, PLAIN):
+        assert converter.from_connect_data("t", None, None) is None
+        assert converter.from_column(None, [None, 1])[0] is None  # type: ignore[index]
+        assert converter.to_connect_data("t", None) == (None, None)
+
+
+def test_schemaless_values_of_all_kinds() -> None:
+    value = {"b": b"\xff", "m": {1: "x"}, "l": [1, None, {"d": Decimal("1.10")}]}
+    assert PLAIN.from_connect_data("t", None, value) == b'{"b":"/w==","m":[[1,"x"]],"l":[1,null,{"d":1.10}]}'
+
+
+def test_columns_of_text_are_decoded_only_here() -> None:
+    column = Utf8Column([b'say "hi"\n', "ö".encode(), b"\xff"])
+    assert PLAIN.from_column(STRING, column) == [b'"say \\"hi\\"\\n"', '"ö"'.encode(), '"\ufffd"'.encode()]
+    written = ENVELOPES.from_column(STRING, column)
+    assert written == [ENVELOPES.from_connect_data("t", STRING, text) for text in column]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        (INT32, 1 << 31, "INT32"),
+        (INT64, "1", "INT64"),
+        (INT64, True, "INT64"),
+        (STRING, 1, "STRING"),
+        (STRING, None, "null value for field that is required"),
+        (BOOLEAN, 1, "BOOLEAN"),
+        (BYTES, "x", "bytes"),
+        (NAMED, {"id": 1, "other": 2}, "other is not a valid field name"),
+        (NAMED, {"note": "x"}, "id: Conversion error: null value"),
+        (NAMED, [1], "STRUCT"),
+        (decimal_schema(1), Decimal("1.55"), "mismatching scale"),
+        (DATE_SCHEMA, dt.datetime(2024, 1, 1), "expected date"),
+        (None, object(), "Converting to JSON failed"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_a_record_error(schema: Schema | None, value: Any, text: str) -> None:
+    with pytest.raises(RecordError, match=text):
+        ENVELOPES.from_connect_data("t", schema, value)
+    assert ENVELOPES.from_column(schema, [value]) is None
+
+
+def test_null_becomes_the_default_unless_told_otherwise() -> None:
+    schema = replace(INT32, default=9, is_optional=True)
+    keeps = JsonConverter({"schemas.enable": "false", "replace.null.with.default": "false"})
+    assert PLAIN.from_connect_data("t", schema, None) == b"9"
+    assert keeps.from_connect_data("t", schema, None) == b"null"
+    read = b'{"schema":{"type":"int32","optional":true,"default":9},"payload":null}'
+    assert ENVELOPES.to_connect_data("t", read) == (schema, 9)
+    assert JsonConverter({"replace.null.with.default": "false"}).to_connect_data("t", read) == (schema, None)
+
+
+def test_a_default_that_cannot_be_hashed() -> None:
+    schema = replace(LIST, default=[1])
+    written = ENVELOPES.from_connect_data("t", schema, None)
+    assert written is not None
+    assert written.endswith(b'"default":[1]},"payload":[1]}')
+
+
+def test_numeric_decimals_keep_all_their_digits() -> None:
+    converter = JsonConverter({"decimal.format": "numeric"})
+    value = Decimal("12345678901234567890123456789012.50")
+    written = converter.from_connect_data("t", decimal_schema(2), value)
+    assert written is not None
+    assert written.endswith(b'"payload":12345678901234567890123456789012.50}')
+    assert ENVELOPES.to_connect_data("t", written) == (decimal_schema(2), value)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=3))
+def test_decimals_survive_the_way_there_and_back(value: Decimal) -> None:
+    schema = decimal_schema(3)
+    assert ENVELOPES.to_connect_data("t", ENVELOPES.from_connect_data("t", schema, value)) == (schema, value)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), 0.1])
+def test_numbers_that_json_lacks_survive_with_a_schema(number: float) -> None:
+    written = ENVELOPES.from_connect_data("t", FLOAT64, number)
+    assert ENVELOPES.to_connect_data("t", written) == (FLOAT64, number)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"17",
+        b'{"schema":null}',
+        b'{"schema":{},"payload":1}',
+        b'{"schema":{"type":"int33"},"payload":1}',
+        b'{"schema":{"type":"array"},"payload":[]}',
+        b'{"schema":{"type":"struct","fields":[{"type":"int32"}]},"payload":{}}',
+        b'{"schema":{"type":"int32"},"payload":null}',
+        b'{"schema":{"type":"int32"},"payload":1.5}',
+        b'{"schema":{"type":"bytes"},"payload":"%"}',
+        b'{"schema":{"type":"struct","fields":[]},"payload":[]}',
+    ],
+)
+def test_bytes_that_are_no_envelope_are_a_record_error(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        ENVELOPES.to_connect_data("t", data)
+
+
+def test_wrong_settings_are_named_all_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        JsonConverter({"schemas.enable": "perhaps", "decimal.format": "HEX", "schemas.cache.size": "0"})
+    assert len(caught.value.messages) == 3

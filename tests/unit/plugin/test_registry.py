@@ -1,0 +1,147 @@
+"""The registry: by which names a plug-in is found, and what is said when it is not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.api import ConfigError, Converter, HeaderConverter, Predicate, SourceConnector, Transform
+from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.plugin.builtin import BUILT_IN
+
+PRICES = """
+from fencepost.api import SourceConnector, SourceTask, SourceRecord, Transform
+
+class PriceTask(SourceTask):
+    def poll(self):
+        return None
+
+class PriceConnector(SourceConnector):
+    task = PriceTask
+    version = "7.1"
+
+class Upper(Transform):
+    def apply(self, record: SourceRecord):
+        return record
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+        "fencepost.connector.file_stream.FileStreamSourceConnector",
+    ],
+)
+def test_a_built_in_answers_to_its_names(name: str) -> None:
+    assert PluginRegistry().find(PluginKind.CONNECTOR, name).__name__ == "FileStreamSourceConnector"
+
+
+@pytest.mark.parametrize("kind", list(PluginKind))
+def test_every_built_in_is_there(kind: PluginKind) -> None:
+    bases = {
+        PluginKind.CONNECTOR: SourceConnector,
+        PluginKind.TRANSFORM: Transform,
+        PluginKind.PREDICATE: Predicate,
+        PluginKind.CONVERTER: Converter,
+        PluginKind.HEADER_CONVERTER: HeaderConverter,
+    }
+    registry = PluginRegistry()
+    for name in BUILT_IN[kind]:
+        cls = registry.find(kind, name)
+        assert issubclass(cls, bases[kind])
+        assert registry.name_of(kind, cls) == name
+
+
+def test_inner_classes_answer_to_javas_spelling() -> None:
+    registry = PluginRegistry()
+    by_full_name = registry.find("transform", "org.apache.kafka.connect.transforms.InsertField$Key")
+    assert registry.find("transform", "InsertField$Key") is by_full_name
+
+
+def test_an_unknown_connector_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError) as caught:
+        PluginRegistry().find(PluginKind.CONNECTOR, "com.example.Nothing")
+    assert str(caught.value).startswith(
+        "Failed to find any class that implements Connector and which name matches com.example.Nothing, "
+        "available connectors are: "
+    )
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("io.debezium.connector.postgresql.PostgresConnector", "SourceConnector of your own"),
+        ("io.confluent.connect.jdbc.JdbcSourceConnector", "DataFrameConnector"),
+        ("io.confluent.connect.s3.S3SinkConnector", "S3"),
+        ("com.github.jcustenborder.kafka.connect.spooldir.SpoolDirCsvSourceConnector", "SpoolDirectory"),
+        ("io.confluent.kafka.connect.datagen.DatagenConnector", "the connector Datagen"),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "sources only"),
+    ],
+)
+def test_a_well_known_java_plug_in_is_answered_with_an_offer(name: str, instead: str) -> None:
+    with pytest.raises(ConfigError, match=instead):
+        PluginRegistry().find(PluginKind.CONNECTOR, name)
+
+
+def test_names_from_a_config_are_never_imported() -> None:
+    with pytest.raises(ConfigError):
+        PluginRegistry().find(PluginKind.CONNECTOR, "antigravity.Anything")
+    assert "antigravity" not in sys.modules
+
+
+def test_files_on_the_plugin_path_are_found_by_class_name(tmp_path: Path) -> None:
+    (tmp_path / "fp_prices.py").write_text(PRICES)
+    package = tmp_path / "fp_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from fp_package.inner import Inner")
+    (package / "inner.py").write_text("from fencepost.api import Predicate\nclass Inner(Predicate): ...")
+    registry = PluginRegistry([str(tmp_path)])
+    connector = registry.find(PluginKind.CONNECTOR, "Price")
+    assert connector is registry.find(PluginKind.CONNECTOR, "fp_prices.PriceConnector")
+    assert connector.__module__ == "fp_prices"
+    assert registry.find(PluginKind.TRANSFORM, "Upper").__name__ == "Upper"
+    assert registry.find(PluginKind.PREDICATE, "Inner").__name__ == "Inner"
+    described = {d.class_name: d for d in registry.all_plugins()}["fp_prices.PriceConnector"]
+    assert (described.type, described.version) == ("source", "7.1")
+    assert PluginRegistry([str(tmp_path)]).find(PluginKind.CONNECTOR, "Price") is connector
+
+
+def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path: Path) -> None:
+    (tmp_path / "fp_broken.py").write_text("import no_such_module")
+    (tmp_path / "json.py").write_text("")
+    (tmp_path / "fp_good.py").write_text(PRICES)
+    registry = PluginRegistry([str(tmp_path), str(tmp_path / "missing")])
+    assert registry.find(PluginKind.CONNECTOR, "PriceConnector").__module__ == "fp_good"
+    with pytest.raises(ConfigError, match=r"fp_broken\.py could not be loaded: ModuleNotFoundError"):
+        registry.find(PluginKind.CONNECTOR, "Other")
+    assert any("json.py" in text for text in registry.failures())
+    assert any("missing is not a directory" in text for text in registry.failures())
+
+
+def test_one_name_for_two_classes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fp_one.py").write_text(PRICES)
+    (tmp_path / "fp_two.py").write_text(PRICES)
+    registry = PluginRegistry([str(tmp_path)])
+    with pytest.raises(ConfigError, match=r"More than one connector matches alias Price\..*fp_one.*fp_two"):
+        registry.find(PluginKind.CONNECTOR, "Price")
+    assert registry.find(PluginKind.CONNECTOR, "fp_two.PriceConnector").__module__ == "fp_two"
+
+
+def test_plugins_are_listed_by_kind_in_kafkas_order() -> None:
+    types = [d.type for d in PluginRegistry().all_plugins()]
+    assert list(dict.fromkeys(types)) == ["source", "transformation", "predicate", "converter", "header_converter"]
+
+
+def test_looking_up_one_built_in_imports_no_other() -> None:
+    code = (
+        "import sys; from fencepost.plugin import find; find('converter', 'StringConverter');"
+        "heavy = {'fencepost.converter.json', 'fencepost.connector.datagen', 'pyspark', 'confluent_kafka', 'pyarrow'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

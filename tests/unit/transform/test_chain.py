@@ -1,0 +1,119 @@
+"""Chain: transforms in order, with predicates, from a connector's config."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.api import ConfigError, SourceRecord
+from fencepost.plugin import find
+from fencepost.record import Repeated
+from fencepost.transform.chain import Chain
+
+ROUTE = {
+    "transforms": "route",
+    "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.route.regex": "(.*)",
+    "transforms.route.replacement": "x-$1",
+}
+TOMBSTONES = {"predicates": "gone", "predicates.gone.type": "RecordIsTombstone"}
+
+
+def chain(**properties: str) -> Chain:
+    return Chain.from_config(properties, find)
+
+
+def record(value: Any = None, topic: str = "t") -> SourceRecord:
+    return SourceRecord({}, {}, topic, value)
+
+
+def test_no_transforms_change_nothing() -> None:
+    one = record(1)
+    topics = Repeated("t", 3)
+    assert chain(name="c").apply(one) is one
+    assert chain().apply_topics_only(topics) is topics
+
+
+def test_transforms_apply_in_order() -> None:
+    made = chain(
+        **ROUTE
+        | {
+            "transforms": "route, mark",
+            "transforms.mark.type": "InsertField$Value",
+            "transforms.mark.topic.field": "topic",
+        }
+    )
+    changed = made.apply(record({"a": 1}))
+    assert changed is not None
+    assert changed.value == {"a": 1, "topic": "x-t"}
+    assert [stage.alias for stage in made.stages] == ["route", "mark"]
+
+
+def test_topics_alone_are_changed_column_wise() -> None:
+    twice = chain(
+        **ROUTE
+        | {
+            "transforms": "route,more",
+            "transforms.more.type": "RegexRouter",
+            "transforms.more.regex": "x-(.*)",
+            "transforms.more.replacement": "y-$1",
+        }
+    )
+    routed = twice.apply_topics_only(Repeated("t", 2))
+    assert routed is not None
+    assert list(routed) == ["y-t", "y-t"]
+
+
+def test_records_are_looked_at_when_a_stage_needs_them() -> None:
+    assert chain(**ROUTE | TOMBSTONES | {"transforms.route.predicate": "gone"}).apply_topics_only(["t"]) is None
+    assert chain(transforms="f", **{"transforms.f.type": "Filter"}).apply_topics_only(["t"]) is None
+
+
+@pytest.mark.parametrize(("negate", "kept"), [(None, "value"), ("false", "value"), ("TRUE", "tombstone")])
+def test_predicates_choose_and_can_be_negated(negate: str | None, kept: str) -> None:
+    properties = {"transforms": "drop", "transforms.drop.type": "Filter", "transforms.drop.predicate": "gone"}
+    if negate is not None:
+        properties["transforms.drop.negate"] = negate
+    made = chain(**properties | TOMBSTONES)
+    assert (made.apply(record(1)) is not None) == (kept == "value")
+    assert (made.apply(record(None)) is not None) == (kept == "tombstone")
+
+
+def test_every_fault_is_told_with_its_full_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        chain(
+            transforms="a,b,c,d,e",
+            predicates="p",
+            **{
+                "transforms.a.type": "RegexRouter",
+                "transforms.a.regex": "(",
+                "transforms.b.type": "Nothing",
+                "transforms.d.type": "Filter",
+                "transforms.d.predicate": "unknown",
+                "transforms.e.type": "Filter",
+                "transforms.e.predicate": "p",
+                "predicates.p.type": "TopicNameMatches",
+                "transforms.c.negate": "true",
+            },
+        )
+    text = "\n".join(caught.value.messages)
+    for expected in (
+        "Invalid value ( for configuration transforms.a.regex: Invalid regex",
+        'Missing required configuration "transforms.a.replacement"',
+        "Invalid value Nothing for configuration transforms.b.type: Class Nothing could not be found",
+        'Missing required configuration "transforms.c.type"',
+        "Config 'transforms.c.negate' was provided but there is no config 'transforms.c.predicate'",
+        "Invalid value unknown for configuration transforms.d.predicate: there is no such alias in 'predicates'",
+        'Missing required configuration "predicates.p.pattern"',
+    ):
+        assert expected in text
+    assert len(caught.value.messages) == 7
+
+
+def test_faults_across_settings_name_the_transform() -> None:
+    with pytest.raises(ConfigError, match=r"transforms\.m: No field insertion configured"):
+        chain(transforms="m", **{"transforms.m.type": "InsertField$Key"})
+
+
+def test_an_alias_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="transforms"):
+        chain(**ROUTE | {"transforms": "route,route"})
