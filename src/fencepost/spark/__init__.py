@@ -6,8 +6,9 @@ task loops), `cores.CoreLedger` (slots + largest DataFrame job never exceed the 
 
 What holds:
 
-- a Python process on an executor serves one Spark task and ends with it (`spark.python.worker.reuse` is off), so
-  that no client and no left-behind thread outlives its task; it is forked before any client exists (E8);
+- the Python processes of executors are forked before any client exists (E8); a slot's process ends with its slot, so
+  that no thread that was left behind outlives it; one that served a split is used again, its clients are closed;
+- a split is committed as done only when Spark has sent all of its rows (`stream_end`);
 - a secret reaches executors through their environment only: it is in no plan, no closure and on no command line (E11);
 - Spark's commit coordinator is never relied on: every attempt is fenced by the next one's `init_transactions`.
 

@@ -15,6 +15,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from fencepost.spark.conf import is_local, is_secret, python_environment, spark_properties
+from fencepost.spark.datasource import FencepostDataSource
 
 OnExit = Callable[[str], None]
 
@@ -126,6 +127,7 @@ class SparkRuntime:
         for name in self._secrets:
             self._context.environment.pop(name, None)
         self._session = SparkSession(self._context)  # 3
+        self._session.dataSource.register(FencepostDataSource)
 
     def _whole_conf(self) -> Any:
         conf = _conf(self.properties)

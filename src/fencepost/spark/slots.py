@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark import TaskContext
+from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
 
 SlotEntry = Callable[[str, int], None]
 OnSlotEnd = Callable[[str, Exception | None], None]
-
-_ATTEMPTS_OF_A_STAGE = 1000
 
 
 class Runtime(Protocol):
@@ -108,10 +107,21 @@ class _SlotBody:
         self.spec_json = spec_json
 
     def __call__(self, rows: Iterable[int]) -> None:
-        task = TaskContext.get()
-        # A stage that Spark runs again counts its attempts from zero.
-        stage_attempt = int(getattr(task, "stageAttemptNumber", lambda: 0)())
-        self.entry(self.spec_json, stage_attempt * _ATTEMPTS_OF_A_STAGE + task.attemptNumber())
+        _retire_process()
+        self.entry(self.spec_json, TaskContext.get().attemptNumber())
+
+
+def _retire_process() -> None:
+    """Let this Python process end with its task instead of serving another: a slot may leave threads behind.
+
+    PySpark ends a process, and the JVM does not keep it, where the last word of the JVM is not understood; the task's
+    result is safe by then.
+    """
+    SparkSocketMessageReceiver.get_finish_signal_from_stream = _refuse
+
+
+def _refuse(receiver: Any) -> None:
+    raise RuntimeError("this process ends with its slot")
 
 
 @contextlib.contextmanager

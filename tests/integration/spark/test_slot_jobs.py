@@ -84,10 +84,11 @@ def test_only_the_killed_slot_ends_and_it_can_be_launched_again(slots: Slots) ->
     assert psutil.pid_exists(other["pid"])
 
 
-def test_end_without_error_when_the_entry_returns(slots: Slots) -> None:
-    slots.launch("a")
+def test_process_ends_without_error_when_the_entry_returns(slots: Slots) -> None:
+    one = slots.launch("a")
     slots.stop("a")
     eventually(lambda: slots.ends.get("a") == [None])
+    eventually(lambda: not psutil.pid_exists(one["pid"]), within_s=5)
 
 
 def test_end_names_the_error_that_the_entry_raised(slots: Slots) -> None:

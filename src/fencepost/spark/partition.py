@@ -1,0 +1,178 @@
+"""Writing the rows of one Spark partition exactly once.
+
+Order (DESIGN 2): 1 `init_transactions` ▸ 2 admission ▸ 3 position, which comes with it ▸ 4 produce ▸ 5 all rows were
+there, and the source is unchanged ▸ 6 position into the same transaction ▸ 7 commit. A writer that was struck is
+replaced by way of 1-3, and what was committed must then be what is found.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fencepost.api import FatalError, FencedError
+from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
+from fencepost.task.outgoing import Outgoing
+from fencepost.transaction import TransactionalWriter
+
+log = logging.getLogger(__name__)
+
+_FLUSH_S = 60.0
+_COMMIT_TRIES = 5
+
+Position = Mapping[str, Any]
+OffsetRecords = Sequence[tuple[bytes, bytes | None]]
+
+
+class SourceChangedError(FatalError):
+    """The source is no longer what was planned; nothing more of it is committed."""
+
+
+class PartitionRun(Protocol):
+    """One attempt at one partition: where it goes, and what is known of it. `transactional_id` None: at least once."""
+
+    @property
+    def producer_conf(self) -> Mapping[str, Any]: ...
+    @property
+    def transactional_id(self) -> str | None: ...
+    @property
+    def offsets_topic(self) -> str: ...
+    @property
+    def rows_per_commit(self) -> int: ...
+
+    def admit(self) -> Position | None:
+        """Return the committed position. Called after every `init_transactions`. Raises FencedError."""
+
+    def is_unchanged(self) -> bool:
+        """Say whether the source is still what was planned."""
+
+    def offset_records(self, position: Position) -> OffsetRecords:
+        """Return what to write for a position: `{"rows": n}`, with `"done": true` after the last row."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """`rows` of the partition, all attempts together; `skipped`: an earlier attempt had written them all."""
+
+    rows: int
+    skipped: bool
+
+
+def write_partition(
+    run: PartitionRun, batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], ensure_complete: Callable[[], None]
+) -> Written:
+    """Write the rows of Arrow `batches` and the position that covers them.
+
+    Raises:
+        FencedError: a newer attempt has the id.
+        CommitUnknownError: what a commit did has to be read; run the partition again.
+        Exception: nothing of the open transaction is committed.
+    """
+    writing = _Writing(run)
+    try:
+        position = writing.start() or {}
+        if position.get("done"):
+            return Written(int(position.get("rows", 0)), skipped=True)
+        rows = writing.rows = int(position.get("rows", 0))
+        for piece in _pieces(batches, rows, run.rows_per_commit):
+            if piece is None:
+                writing.commit({"rows": writing.rows})
+            else:
+                writing.send(outgoing(piece))
+        ensure_complete()  # 5
+        writing.commit({"done": True, "rows": writing.rows})
+        return Written(writing.rows, skipped=False)
+    except BaseException:
+        writing.abort()
+        raise
+    finally:
+        writing.close()
+
+
+def _pieces(batches: Iterable[Any], skip: int, rows_per_commit: int) -> Iterable[Any]:
+    """Yield the rows after the first `skip`, and None wherever a transaction is full."""
+    in_transaction = 0
+    for batch in batches:
+        start = min(skip, batch.num_rows)
+        skip -= start
+        while start < batch.num_rows:
+            room = rows_per_commit - in_transaction if rows_per_commit else batch.num_rows
+            piece = batch.slice(start, min(room, batch.num_rows - start))
+            yield piece
+            start += piece.num_rows
+            in_transaction += piece.num_rows
+            if in_transaction == rows_per_commit:
+                yield None
+                in_transaction = 0
+
+
+class _Writing:
+    """The writer of one attempt, replaced where it was struck."""
+
+    def __init__(self, run: PartitionRun) -> None:
+        self._run = run
+        self._delivery: Delivery | None = None
+        self._committed: Position | None = None
+        self.rows = 0
+
+    def start(self) -> Position | None:
+        """Steps 1 to 3, for the first time."""
+        self._committed = self._open()
+        return self._committed
+
+    def _open(self) -> Position | None:
+        run = self._run
+        if run.transactional_id is None:
+            self._delivery = PlainDelivery(dict(run.producer_conf), run.offsets_topic, _FLUSH_S)
+        else:
+            writer = TransactionalWriter(run.producer_conf, run.transactional_id)
+            self._delivery = TransactionalDelivery(writer, run.offsets_topic)
+            writer.open()  # 1
+        return run.admit()  # 2, 3
+
+    def send(self, records: Outgoing) -> None:
+        """Step 4."""
+        if self._opened.must_be_replaced:
+            self._replace()
+        self._opened.send(records)
+        self.rows += len(records)
+
+    def commit(self, position: dict[str, Any]) -> None:
+        """Steps 5 to 7."""
+        if self._opened.must_be_replaced:
+            self._replace()
+        if not self._run.is_unchanged():  # 5
+            raise SourceChangedError("the source changed while it was read; it is planned again as what it is now")
+        records = self._run.offset_records(position)
+        for _ in range(_COMMIT_TRIES):
+            if self._opened.commit(records):  # 6, 7 (E1)
+                self._committed = position
+                return
+        raise FatalError(f"the position was not acknowledged within {_COMMIT_TRIES * _FLUSH_S:g} s")
+
+    def abort(self) -> None:
+        if self._delivery is not None:
+            with contextlib.suppress(Exception):  # the next holder of the id ends what is left open
+                self._delivery.abort()
+
+    def close(self) -> None:
+        if self._delivery is not None:
+            self._delivery.close()
+            self._delivery = None
+
+    @property
+    def _opened(self) -> Delivery:
+        assert self._delivery is not None
+        return self._delivery
+
+    def _replace(self) -> None:
+        """Take a new producer (E5); nothing is in flight between transactions."""
+        self.close()
+        found = self._open()
+        if _progress(found) != _progress(self._committed):
+            raise FencedError(f"the position is {found} where this attempt left {self._committed}: a newer one writes")
+
+
+def _progress(position: Position | None) -> tuple[int, bool]:
+    return (0, False) if position is None else (int(position.get("rows", 0)), bool(position.get("done")))

@@ -1,0 +1,116 @@
+"""`df.write.format("fencepost")` by hand, on real Spark and a real broker."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader
+from fencepost.spark.session import SparkRuntime
+
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def read(kafka: EmbeddedKafka) -> Callable[[str], list[tuple[bytes | None, bytes | None]]]:
+    """Return (key, value) of all committed records of a topic."""
+
+    def read_topic(topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        records: list[tuple[bytes | None, bytes | None]] = []
+        reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, topic)
+        reader.read_to_end(30, lambda record: records.append((record.key, record.value)))
+        reader.close()
+        return records
+
+    return read_topic
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=2, replication=1)
+    return topic_name
+
+
+@pytest.fixture
+def write(kafka: EmbeddedKafka, topic: str) -> Write:
+    def write_frame(frame: Any, **options: str) -> None:
+        named = {k.replace("_", "."): v for k, v in options.items()}
+        writer = (
+            frame.write.format("fencepost").mode("append").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        )
+        writer.options(**({"topic": topic} | named)).save()
+
+    return write_frame
+
+
+def test_rerun_writes_nothing_more_when_the_write_has_an_id(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    frame = runtime.session.range(0, 25_000, 1, 2).selectExpr(
+        "cast(id as string) as key", "cast(id as string) as value"
+    )
+    for _ in range(2):
+        write(frame, write_id=topic, write_partitions="2")
+    values = [int(value) for _, value in read(topic)]
+    assert len(values) == 25_000
+    assert set(values) == set(range(25_000))
+
+
+def test_rerun_is_refused_when_the_frame_has_other_partitions(runtime: SparkRuntime, write: Write, topic: str) -> None:
+    frame = runtime.session.range(0, 10, 1, 2).selectExpr("cast(id as string) as value")
+    write(frame, write_id=topic, write_partitions="2")
+    with pytest.raises(Exception, match=r"was begun with write.partitions=2, and now it is 1"):
+        write(frame.coalesce(1), write_id=topic, write_partitions="1")
+    with pytest.raises(Exception, match=r"option write.partitions is missing"):
+        write(frame, write_id=topic)
+
+
+def test_rows_are_json_objects_when_there_is_no_value_column(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    frame = runtime.session.sql("select 1 as a, 'x' as b, cast(2.50 as decimal(5,2)) as c, null as d")
+    write(frame)
+    assert [orjson.loads(value) for _, value in read(topic)] == [{"a": 1, "b": "x", "c": 2.5, "d": None}]
+
+
+def test_nothing_is_committed_when_spark_fails_in_the_middle(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
+) -> None:
+    """PyArrow takes the broken pipe for the end of the rows: half a file must not be committed as done."""
+    file = tmp_path / "broken.csv"
+    file.write_text("".join(f"{n}\n" if n != 45_000 else "oops\n" for n in range(60_000)))
+    frame = runtime.session.read.schema("a int").option("mode", "FAILFAST").csv(str(file)).coalesce(1)
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        write(frame, write_id=topic, write_partitions="1")
+    assert read(topic) == []
+    file.write_text(file.read_text().replace("oops", "45000"))
+    write(runtime.session.read.schema("a int").csv(str(file)).coalesce(1), write_id=topic, write_partitions="1")
+    assert len(read(topic)) == 60_000
+
+
+def test_rows_are_committed_in_parts_when_asked(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    frame = runtime.session.range(0, 1000, 1, 1).selectExpr("cast(id as string) as value")
+    write(frame, write_id=topic, write_partitions="1", rows_per_commit="300")
+    assert sorted(int(value) for _, value in read(topic)) == list(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "message"),
+    [
+        ({"topic": "t", "nonsense": "1"}, "'x' as value", "option nonsense is unknown"),
+        ({"topic": "t"}, "1 as value", "column value is int: it must be string or binary"),
+        ({"topic": "t"}, "'x' as value, 1 as other", "column other has no place beside value"),
+        ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "option rows.per.commit is x"),
+    ],
+)
+def test_bad_options_are_refused_with_their_name(
+    runtime: SparkRuntime, write: Write, options: dict[str, str], columns: str, message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        write(runtime.session.sql(f"select {columns}"), **options)
