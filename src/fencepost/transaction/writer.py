@@ -45,12 +45,11 @@ class TransactionalWriter:
         self._timeouts = timeouts or WriterTimeouts()
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
         self._client = ProducerClient(self._conf)
-        self._strikes_at_open = 0
 
     @property
     def is_struck(self) -> bool:
         """True when the writer must be replaced before the next transaction (E5); ask at every boundary."""
-        if self.state is WriterState.OPEN and self._client.strikes > self._strikes_at_open:
+        if self.state is WriterState.OPEN and self._client.strikes > 0:
             self._move(WriterState.STRUCK)
         return self.state is WriterState.STRUCK
 
@@ -70,16 +69,22 @@ class TransactionalWriter:
             WriterFencedError: somebody newer took the id at the same moment.
             WriterOpenError: the broker cannot be reached in time, or refuses.
         """
-        for attempt in range(_OPEN_ATTEMPTS):
+        self._ensure_state("be opened", WriterState.NEW)
+        for _ in range(_OPEN_ATTEMPTS):
             self._initialise(timeout_s if timeout_s is not None else self._timeouts.open_s)
+            if self._client.strikes == 0:
+                self._move(WriterState.OPEN)
+                return
             # A strike up to here cannot tear a transaction (nothing was begun), but librdkafka suppresses repeated
-            # log lines, so that a handle which has told of one is not trusted to tell of the next.
-            self._strikes_at_open = self._client.strikes
-            if self._strikes_at_open == 0 or attempt == _OPEN_ATTEMPTS - 1:
-                break
+            # log lines, so that a handle which has told of one is not trusted to tell of the next (E5).
+            last_strike = self._client.last_strike
             self._client.drop()
             self._client = ProducerClient(self._conf)
-        self._move(WriterState.OPEN)
+        raise WriterOpenError(
+            f"cannot initialise transactional id {self.transactional_id} without losing a connection, "
+            f"{_OPEN_ATTEMPTS} times: {last_strike}",
+            is_passing=True,
+        )
 
     def _initialise(self, timeout_s: float) -> None:
         try:
@@ -115,6 +120,7 @@ class TransactionalWriter:
 
     def flush(self) -> None:
         """Wait until all records sent so far are in the log. Raises ProduceError or WriterFencedError."""
+        self._ensure_state("flush", WriterState.OPEN, WriterState.IN_TRANSACTION)
         try:
             self._client.flush(self._timeouts.flush_s)
         except ProducerError as error:
@@ -140,7 +146,9 @@ class TransactionalWriter:
         self._ensure_begun()
         try:
             for key, value in offset_records:
-                self._client.produce(str(offsets_topic), value, key=key)  # E1: same producer, same transaction
+                if offsets_topic is None:
+                    raise ValueError("offset records need an offsets_topic")
+                self._client.produce(offsets_topic, value, key=key)  # E1: same producer, same transaction
             self._client.flush(self._timeouts.flush_s)
             if group_metadata is not None:
                 self._client.send_offsets(group_offsets, group_metadata, self._timeouts.commit_s)
@@ -178,16 +186,19 @@ class TransactionalWriter:
     def _ensure_begun(self) -> None:
         if self.state is WriterState.IN_TRANSACTION:
             return
-        if self.state is not WriterState.OPEN:
-            raise IllegalMoveError(f"a transactional writer that is '{self.state.value}' cannot begin a transaction")
+        self._ensure_state("begin a transaction", WriterState.OPEN)
         try:
             self._client.begin()
         except ProducerError as error:
             raise self._produce_error(error) from None
         self._move(WriterState.IN_TRANSACTION)
 
+    def _ensure_state(self, what: str, *allowed: WriterState) -> None:
+        if self.state not in allowed:
+            raise IllegalMoveError(f"a transactional writer that is '{self.state.value}' cannot {what}")
+
     def _end(self) -> None:
-        struck = self._client.strikes > self._strikes_at_open  # E5
+        struck = self._client.strikes > 0  # E5
         if struck:
             log.info("transactional id %s is struck: %s", self.transactional_id, self._client.last_strike)
         self._move(WriterState.STRUCK if struck else WriterState.OPEN)
@@ -200,6 +211,8 @@ class TransactionalWriter:
         if error.failure is Failure.MEMBERSHIP:
             self.abort()
             return StaleMemberError(f"transactional id {self.transactional_id}: {error}")
+        if self.state is WriterState.IN_TRANSACTION and self._client.failed_delivery is None:
+            self._client.failed_delivery = error  # a later commit must not succeed without this record (E1)
         return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
 
     def _move(self, target: WriterState) -> None:
