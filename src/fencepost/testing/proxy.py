@@ -40,6 +40,7 @@ _NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUS
 class Action(Enum):
     """What happens to a request that a rule is about, and to the connection it came on."""
 
+    PASS = auto()  # nothing: to leave out some requests before a later rule
     HOLD = auto()  # kept for `release`, and whatever follows on the connection waits behind it
     HOLD_AND_RESET = auto()  # kept for `release`; the client sees a connection reset
     RESET = auto()  # lost; the client sees a connection reset
@@ -235,6 +236,8 @@ class _Link:
 
     def _suffers(self, rule: Rule, frame: bytes, correlation_id: int) -> bool:
         """Whether the connection lives on."""
+        if rule.action is Action.PASS:
+            self._send(frame)
         if rule.action in (Action.HOLD, Action.HOLD_AND_RESET):
             self._keeps_broker = True
             rule._held.append((self, frame))
@@ -244,7 +247,7 @@ class _Link:
         elif rule.action is Action.ANSWER_LOST:
             self._loses_answer_to = correlation_id
             self._send(frame)
-        elif rule.action is not Action.DROP:
+        elif rule.action not in (Action.PASS, Action.DROP):
             self.reset()
             return False
         return True

@@ -1,0 +1,66 @@
+"""What the transaction suite shares: writers that are closed, topics, and eyes that see only what is committed."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.settings import transactional_conf
+from fencepost.testing.proxy import KafkaProxy
+from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import TransactionalWriter, WriterTimeouts
+from fencepost.transaction.state import WriterState
+
+MakeWriter = Callable[..., TransactionalWriter]
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
+    """A topic with two partitions."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=2, replication=1)
+    return topic_name
+
+
+@pytest.fixture
+def make_writer(kafka: EmbeddedKafka) -> Iterator[MakeWriter]:
+    """Makes writers as Fencepost does; each is closed in the end."""
+    writers: list[TransactionalWriter] = []
+
+    def make(
+        transactional_id: str | None = None,
+        *,
+        bootstrap: str | None = None,
+        timeouts: WriterTimeouts | None = None,
+        conf: dict[str, Any] | None = None,
+    ) -> TransactionalWriter:
+        wanted = transactional_id or f"id-{uuid.uuid4().hex[:8]}"
+        usual = transactional_conf({"bootstrap.servers": bootstrap or kafka.bootstrap_servers}, wanted).conf
+        writer = TransactionalWriter({**usual, **(conf or {})}, wanted, timeouts)
+        writers.append(writer)
+        return writer
+
+    yield make
+    for writer in writers:
+        if writer.state is not WriterState.CLOSED:
+            writer.close()
+
+
+@pytest.fixture
+def committed(kafka: EmbeddedKafka) -> Callable[..., list[bytes]]:
+    """Returns the values that are committed in topics, to the end; open transactions are waited for."""
+
+    def read(*topics: str, within_s: float = 15.0) -> list[Any]:
+        found = CommittedReader(kafka.bootstrap_servers, topics).read_all(within_s)
+        return [observation.value for observation in found]
+
+    return read
+
+
+@pytest.fixture
+def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
+    with KafkaProxy(kafka.bootstrap_servers) as running:
+        yield running

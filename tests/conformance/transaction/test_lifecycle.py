@@ -1,0 +1,151 @@
+"""How a writer opens, aborts and closes; and which calls its state forbids."""
+
+import gc
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey
+from fencepost.transaction import CommitUnknownError, WriterTimeouts
+from fencepost.transaction.state import IllegalMoveError, WriterState
+
+
+def test_an_abort_right_after_the_first_produce_never_fails(make_writer, topic, committed):
+    """librdkafka's issue 4849: the abort may overtake the first produce, which the broker then refuses."""
+    transactional_id = f"early-{topic}"
+    writer = make_writer(transactional_id)
+    writer.open()
+    replaced = 0
+    for n in range(200):
+        writer.send(topic, b"%d" % n)
+        writer.abort()
+        if writer.state is not WriterState.OPEN:
+            assert writer.state is WriterState.STRUCK
+            replaced += 1
+            writer.close()
+            writer = make_writer(transactional_id)
+            writer.open()
+    writer.send(topic, b"last")
+    writer.commit()
+    assert committed(topic) == [b"last"]
+    assert replaced < 100
+
+
+@pytest.mark.parametrize("is_reachable", [True, False], ids=["broker there", "broker gone"])
+def test_close_returns_at_once_with_records_queued(make_writer, proxy, topic, committed, is_reachable):
+    writer = make_writer(bootstrap=proxy.bootstrap_servers)
+    writer.open()
+    writer.send(topic, b"0")
+    writer.flush()
+    if not is_reachable:
+        proxy.pause()
+    writer.send_column(topic, [b"x" * 100] * 100_000)
+    started = time.monotonic()
+    writer.close()
+    took_s = time.monotonic() - started
+    proxy.resume()
+    assert took_s < 0.1
+    assert writer.state is WriterState.CLOSED
+    successor = make_writer(writer.transactional_id)
+    successor.open()
+    assert committed(topic) == []
+
+
+def _client_threads() -> int:
+    names = [Path(f"/proc/self/task/{task.name}/comm") for task in Path("/proc/self/task").iterdir()]
+    return sum(name.read_text().startswith("rdk:") for name in names if name.exists())
+
+
+def test_close_ends_the_client_while_its_error_is_still_being_handled(make_writer, proxy, topic):
+    """The error's traceback must not keep the client alive: it would go on sending its EndTxn (E6)."""
+    gc.collect()
+    before = eventually(lambda: _client_threads() or 1)
+    writer = make_writer(bootstrap=proxy.bootstrap_servers, timeouts=WriterTimeouts(commit_s=0.5))
+    writer.open()
+    proxy.on(ApiKey.END_TXN, Action.DROP, count=100)
+    writer.send(topic, b"record")
+    try:
+        writer.commit()
+    except CommitUnknownError:
+        assert _client_threads() > before
+        writer.close()
+        eventually(lambda: _client_threads() <= before, within_s=5)
+    else:
+        pytest.fail("the commit succeeded without an answer")
+
+
+def test_close_twice_and_close_of_a_new_writer_do_nothing(make_writer):
+    writer = make_writer()
+    writer.close()
+    writer.close()
+    assert writer.state is WriterState.CLOSED
+
+
+def _calls(writer, topic):
+    return {
+        "open": writer.open,
+        "send": lambda: writer.send(topic, b"x"),
+        "send_column": lambda: writer.send_column(topic, [b"x"]),
+        "flush": writer.flush,
+        "commit": writer.commit,
+    }
+
+
+@pytest.mark.parametrize("name", ["send", "send_column", "flush", "commit"])
+def test_a_new_writer_refuses_everything_but_open(make_writer, topic, name):
+    with pytest.raises(IllegalMoveError):
+        _calls(make_writer(), topic)[name]()
+
+
+@pytest.mark.parametrize("name", ["open", "send", "send_column", "flush", "commit"])
+def test_a_closed_writer_refuses_everything(make_writer, topic, name):
+    writer = make_writer()
+    writer.open()
+    writer.close()
+    with pytest.raises(IllegalMoveError):
+        _calls(writer, topic)[name]()
+
+
+def test_an_open_writer_is_not_opened_again(make_writer, topic, committed):
+    writer = make_writer()
+    writer.open()
+    with pytest.raises(IllegalMoveError):
+        writer.open()
+    writer.send(topic, b"x")
+    with pytest.raises(IllegalMoveError):
+        writer.open()
+    writer.commit()
+    assert committed(topic) == [b"x"]
+
+
+def test_an_abort_without_a_transaction_does_nothing(make_writer):
+    writer = make_writer()
+    writer.abort()
+    writer.open()
+    writer.abort()
+    assert writer.state is WriterState.OPEN
+
+
+def test_two_writers_that_open_the_same_id_at_once_leave_exactly_one_in_possession(make_writer, topic, committed):
+    writers = [make_writer(f"contested-{topic}") for _ in range(4)]
+    done: list[bytes] = []
+
+    def contend(writer, name):
+        try:
+            writer.open()
+            writer.send(topic, name)
+            writer.commit()
+            done.append(name)
+        except Exception:
+            pass
+
+    threads = [threading.Thread(target=contend, args=(w, b"%d" % n)) for n, w in enumerate(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert done
+    assert set(done) <= set(committed(topic))

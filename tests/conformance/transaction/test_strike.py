@@ -1,0 +1,238 @@
+"""E5 and E6 under faults of the network, put at chosen requests by a proxy before the real broker."""
+
+import pytest
+
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.settings import transactional_conf
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey
+from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts
+from fencepost.transaction.state import IllegalMoveError, WriterState
+
+OFFSET = b'["connector",{"file":"f"}]'
+
+
+@pytest.fixture
+def open_writer(make_writer, proxy):
+    """Opens a writer that reaches the broker through the proxy."""
+
+    def open_writer(transactional_id=None, **how):
+        writer = make_writer(transactional_id, bootstrap=proxy.bootstrap_servers, **how)
+        writer.open()
+        return writer
+
+    return open_writer
+
+
+def test_a_writer_is_not_struck_when_nothing_happens(open_writer, topic, committed):
+    writer = open_writer()
+    for n in range(20):
+        writer.send(topic, b"%d" % n)
+        writer.commit()
+        assert not writer.is_struck
+    assert len(committed(topic)) == 20
+
+
+@pytest.mark.parametrize("action", [Action.RESET, Action.ANSWER_LOST], ids=["request lost", "answer lost"])
+@pytest.mark.parametrize("api_key", [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN])
+def test_e5_a_strike_retires_the_writer_after_its_commit(open_writer, proxy, topic, committed, api_key, action):
+    writer = open_writer()
+    writer.send(topic, b"first")
+    writer.commit()
+    rule = proxy.on(api_key, action)
+    writer.send(topic, b"struck", partition=0)
+    writer.commit([(OFFSET, b"position")], offsets_topic=topic)
+    assert rule.met == 1
+    assert writer.is_struck, "a resent request was not noticed"
+    assert writer.last_strike
+    with pytest.raises(IllegalMoveError):
+        writer.send(topic, b"never")
+    with pytest.raises(IllegalMoveError):
+        writer.commit()
+    writer.close()
+    successor = open_writer(writer.transactional_id)
+    assert not successor.is_struck
+    successor.send(topic, b"successor")
+    successor.commit()
+    assert sorted(committed(topic)) == [b"first", b"position", b"struck", b"successor"]
+
+
+def test_e5_a_strike_before_an_abort_retires_the_writer(open_writer, proxy, topic, committed):
+    writer = open_writer()
+    proxy.on(ApiKey.END_TXN, Action.RESET)
+    writer.send(topic, b"aborted")
+    writer.flush()
+    writer.abort()
+    assert writer.is_struck
+    assert committed(topic) == []
+
+
+def test_e5_a_request_that_timed_out_is_a_strike(open_writer, proxy, topic, committed):
+    writer = open_writer(conf={"socket.timeout.ms": 1000})
+    rule = proxy.on(ApiKey.END_TXN, Action.DROP)
+    writer.send(topic, b"record")
+    writer.commit()
+    assert rule.met == 1
+    assert writer.is_struck
+    assert committed(topic) == [b"record"]
+
+
+def test_e5_a_connection_lost_between_transactions_is_a_strike(open_writer, proxy, topic):
+    writer = open_writer()
+    writer.send(topic, b"record")
+    writer.commit()
+    assert not writer.is_struck
+    proxy.reset_all()
+    writer.send(topic, b"next")
+    writer.commit()
+    assert writer.is_struck
+
+
+def test_e5_a_strike_is_noticed_when_the_log_has_told_of_the_same_failure_before(make_writer, proxy, topic, committed):
+    """librdkafka suppresses what it has said twice, whatever state the connection was in when it said so."""
+    # The first two are on the connections to the bootstrap server and to the broker, the third to the coordinator.
+    proxy.on(ApiKey.API_VERSIONS, Action.PASS, count=2)
+    resets = proxy.on(ApiKey.API_VERSIONS, Action.RESET, count=4)
+    writer = make_writer(bootstrap=proxy.bootstrap_servers)
+    writer.open()
+    assert resets.met == 4
+    rule = proxy.on(ApiKey.END_TXN, Action.RESET)
+    writer.send(topic, b"record")
+    writer.commit()
+    assert rule.met == 1
+    assert writer.is_struck, "an EndTxn was sent twice, and nobody noticed"
+    assert committed(topic) == [b"record"]
+
+
+def test_open_fails_for_now_when_every_attempt_loses_a_connection(make_writer, proxy):
+    rule = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.RESET)
+    again = [proxy.on(ApiKey.INIT_PRODUCER_ID, action) for action in (Action.PASS, Action.RESET) * 2]
+    writer = make_writer(bootstrap=proxy.bootstrap_servers)
+    with pytest.raises(WriterOpenError) as failed:
+        writer.open()
+    assert failed.value.is_passing
+    assert rule.met == 1
+    assert [each.met for each in again] == [1, 1, 1, 1]
+    writer.open()
+    assert writer.state is WriterState.OPEN
+
+
+def test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted(open_writer, proxy, topic, committed):
+    writer = open_writer(timeouts=WriterTimeouts(commit_s=1.0))
+    lost = proxy.on(ApiKey.END_TXN, Action.ANSWER_LOST, count=1)
+    proxy.on(ApiKey.END_TXN, Action.DROP, count=100)
+    writer.send(topic, b"record")
+    with pytest.raises(CommitUnknownError):
+        writer.commit()
+    assert writer.state is WriterState.UNKNOWN
+    for call in (writer.commit, lambda: writer.send(topic, b"more"), writer.flush):
+        with pytest.raises(IllegalMoveError):
+            call()
+    writer.abort()
+    assert writer.state is WriterState.UNKNOWN
+    writer.close()
+    proxy.clear()
+    assert lost.met == 1
+    open_writer(writer.transactional_id)
+    assert committed(topic) == [b"record"], "this one had happened; only reading tells"
+
+
+def test_e6_an_unknown_commit_that_did_not_happen_stays_undone_when_the_successor_has_opened(
+    open_writer, proxy, topic, committed
+):
+    writer = open_writer(timeouts=WriterTimeouts(commit_s=1.0))
+    held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET, count=100)
+    writer.send(topic, b"record")
+    try:
+        writer.commit()
+        pytest.fail("the commit cannot have succeeded")
+    except CommitUnknownError:
+        writer.close()
+    proxy.clear()
+    successor = open_writer(writer.transactional_id)
+    successor.send(topic, b"successor", partition=1)
+    successor.flush()
+    assert held.release() >= 1
+    assert successor.state is WriterState.IN_TRANSACTION
+    successor.abort()
+    assert committed(topic) == []
+
+
+def test_open_says_that_the_failure_is_passing_when_the_broker_cannot_be_reached(make_writer, proxy):
+    proxy.pause()
+    writer = make_writer(bootstrap=proxy.bootstrap_servers)
+    with pytest.raises(WriterOpenError) as failed:
+        writer.open(timeout_s=0.5)
+    assert failed.value.is_passing
+    proxy.resume()
+    writer.open(timeout_s=20)
+    assert writer.state is WriterState.OPEN
+
+
+@pytest.mark.parametrize("partition", [0, 1], ids=["same partition", "another partition"])
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_e5_a_late_end_tears_no_transaction_when_the_struck_writer_is_replaced(
+    open_writer, proxy, topic, committed, partition, ending
+):
+    held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET)
+    writer = open_writer()
+    writer.send(topic, b"a1", partition=0)
+    writer.commit()
+    assert held.met == 1
+    if writer.is_struck:
+        writer.close()
+        writer = open_writer(writer.transactional_id)
+    writer.send(topic, b"b1", partition=partition)
+    writer.flush()
+    assert held.release() == 1
+    writer.send(topic, b"b2", partition=0)
+    getattr(writer, ending)()
+    assert sorted(committed(topic)) == ([b"a1", b"b1", b"b2"] if ending == "commit" else [b"a1"])
+
+
+def test_the_proxy_tears_a_transaction_of_a_producer_that_does_not_keep_e5(kafka, proxy, topic):
+    """The test of the test above: without a replacement the same fault makes half a transaction visible."""
+    client = ProducerClient(transactional_conf({"bootstrap.servers": proxy.bootstrap_servers}, f"torn-{topic}").conf)
+    held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET)
+    client.init_transactions(20)
+    client.begin()
+    client.produce(topic, b"a1", partition=0)
+    client.flush(20)
+    client.commit(20)
+    client.begin()
+    client.produce(topic, b"b1", partition=0)
+    client.flush(20)
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+        assert held.release() == 1
+        # Nobody has asked for a commit of this transaction.
+        eventually(lambda: [o.value for o in reader.seen()] == [b"a1", b"b1"])
+    client.drop()
+
+
+def test_e5_a_late_produce_joins_no_transaction_when_the_struck_writer_is_replaced(
+    open_writer, proxy, topic, committed
+):
+    held = proxy.on(ApiKey.PRODUCE, Action.HOLD_AND_RESET)
+    writer = open_writer()
+    writer.send(topic, b"a1", partition=0)
+    writer.commit()
+    assert writer.is_struck
+    writer.close()
+    writer = open_writer(writer.transactional_id)
+    writer.send(topic, b"b1", partition=0)
+    writer.flush()
+    held.release()
+    writer.commit()
+    assert committed(topic) == [b"a1", b"b1"], "the late copy of a1 was taken into the next transaction"
+
+
+def test_a_broker_that_is_gone_for_good_fails_the_commit_in_a_finite_time(open_writer, proxy, topic):
+    writer = open_writer(timeouts=WriterTimeouts(flush_s=0.5, commit_s=0.5, abort_s=0.5))
+    writer.send(topic, b"record")
+    proxy.pause()
+    with pytest.raises((ProduceError, CommitUnknownError)):
+        writer.commit()
+    writer.abort()
+    writer.close()
+    proxy.resume()

@@ -1,0 +1,111 @@
+"""E1: records and the offsets that cover them become visible together, or not at all."""
+
+import pytest
+
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import judge
+from fencepost.transaction import ProduceError
+from fencepost.transaction.state import WriterState
+
+OFFSET = b'["connector",{"file":"f"}]'
+
+
+def test_e1_records_and_offsets_become_visible_together(kafka, make_writer, topic, committed):
+    writer = make_writer()
+    writer.open()
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+        for turn in range(3):
+            writer.send(topic, b"r%d" % turn, partition=0)
+            writer.flush()
+            assert len(reader.seen()) == 2 * turn
+            writer.commit([(OFFSET, b"o%d" % turn)], offsets_topic=topic)
+            assert len(reader.catch_up()) == 2 * turn + 2
+    assert sorted(committed(topic)) == [b"o0", b"o1", b"o2", b"r0", b"r1", b"r2"]
+
+
+def test_e1_neither_records_nor_offsets_are_left_when_the_transaction_is_aborted(make_writer, topic, committed):
+    writer = make_writer()
+    writer.open()
+    writer.send(topic, b"record")
+    writer.flush()
+    writer.abort()
+    assert writer.state is WriterState.OPEN
+    writer.send(topic, b"after")
+    writer.commit()
+    assert committed(topic) == [b"after"]
+
+
+def test_e1_a_hundred_transactions_arrive_once_and_in_order(make_writer, topic, committed):
+    writer = make_writer()
+    writer.open()
+    for turn in range(100):
+        for n in range(10):
+            writer.send(topic, b"%d" % (turn * 10 + n), partition=0)
+        if turn % 3 == 2:
+            writer.abort()
+        else:
+            writer.commit()
+    expected = [t * 10 + n for t in range(100) if t % 3 != 2 for n in range(10)]
+    verdict = judge({"all": expected}, (("all", int(value)) for value in committed(topic)))
+    assert verdict.is_clean, verdict
+
+
+def test_e1_a_column_arrives_in_order_when_the_queue_is_smaller_than_it(make_writer, kafka, topic_name, committed):
+    writer = make_writer(conf={"queue.buffering.max.messages": 1000})
+    writer.open()
+    values = [b"%06d" % n + b"x" * 100 for n in range(20_000)]
+    writer.send_column(topic_name, values)
+    writer.commit()
+    verdict = judge({"column": values}, (("column", value) for value in committed(topic_name)))
+    assert verdict.is_clean, verdict
+
+
+def test_e1_a_refused_record_cannot_be_left_out_by_a_later_commit(make_writer, topic, committed):
+    writer = make_writer()
+    writer.open()
+    writer.send(topic, b"before")
+    with pytest.raises(ProduceError):
+        writer.send(topic, b"x" * 2_000_000)
+    with pytest.raises(ProduceError):
+        writer.commit([(OFFSET, b"covers both")], offsets_topic=topic)
+    writer.abort()
+    assert committed(topic) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("topic with spaces!", 1), (None, 2_000_000)], ids=["bad topic", "too large"]
+)
+def test_a_refused_record_says_so_and_the_writer_is_usable_after_an_abort(make_writer, topic, committed, name, size):
+    writer = make_writer()
+    writer.open()
+    writer.send(topic, b"good")
+
+    def write() -> None:
+        writer.send(name or topic, b"x" * size)
+        writer.flush()
+
+    with pytest.raises(ProduceError) as refused:
+        write()
+    assert refused.value.is_refused
+    writer.abort()
+    assert writer.state is WriterState.OPEN
+    writer.send(topic, b"next")
+    writer.commit()
+    assert committed(topic) == [b"next"]
+
+
+def test_a_record_that_only_the_broker_refuses_says_so(make_writer, kafka, topic_name, committed):
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=1, replication=1, configs={"max.message.bytes": "1000"})
+    writer = make_writer()
+    writer.open()
+    writer.send(topic_name, b"x" * 5_000)
+    with pytest.raises(ProduceError) as refused:
+        writer.commit()
+    assert refused.value.is_refused
+    writer.abort()
+    eventually(lambda: writer.state in (WriterState.OPEN, WriterState.STRUCK))
+    writer.close()
+    assert committed(topic_name) == []
