@@ -70,7 +70,7 @@ class StopConnector:
 
 @dataclass(frozen=True)
 class PutTaskConfigs:
-    """Store the configs that a connector gave its tasks, unless they are what is stored."""
+    """Store the configs that a connector gave its tasks, unless they, and the connector's own, are what tasks run."""
 
     connector: str
     configs: Sequence[Properties]
@@ -81,8 +81,9 @@ class PutTaskConfigs:
         if snapshot.target_state(self.connector) is TargetState.STOPPED:
             return []
         stored = [snapshot.task_config(task) for task in snapshot.tasks(self.connector)]
-        is_known = self.connector in snapshot.commit_offsets and self.connector not in snapshot.inconsistent
-        if is_known and [dict(c or {}) for c in stored] == [dict(c) for c in self.configs]:
+        is_applied = snapshot.applied_configs.get(self.connector) == snapshot.connectors[self.connector]
+        is_same = [dict(c or {}) for c in stored] == [dict(c) for c in self.configs]
+        if is_applied and is_same and self.connector not in snapshot.inconsistent:
             return []
         tasks = [records.task_config(TaskId(self.connector, n), c) for n, c in enumerate(self.configs)]
         return [*tasks, records.tasks_commit(self.connector, len(self.configs))]

@@ -1,11 +1,12 @@
 """Builds a task and its processing from a spec, by the names in its configs."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceConnector, SourceTask
 from fencepost.config.connector import SourceConnectorConfig
-from fencepost.plugin import find
+from fencepost.plugin import find, use_plugin_path
 from fencepost.task.control import Control
 from fencepost.task.processing import Processor
 from fencepost.task.spec import TaskSpec
@@ -15,8 +16,15 @@ from fencepost.transform.chain import Chain
 
 def connector_of(spec: TaskSpec) -> tuple[SourceConnector, SourceTask]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
+    _use_plugin_path(spec.plugin_path)
     cls: type[SourceConnector] = find("connector", str(spec.connector_config["connector.class"]))
     return cls(dict(spec.task_config)), cls.task()
+
+
+@lru_cache(maxsize=1)
+def _use_plugin_path(directories: tuple[str, ...]) -> None:
+    if directories:
+        use_plugin_path(directories)
 
 
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
@@ -25,7 +33,7 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
     config = SourceConnectorConfig(properties)
     tolerance = Tolerance(
         tolerates_all=config.errors_tolerance.lower() == "all",
-        retry_timeout_ms=config.errors_retry_timeout,
+        retry_timeout_ms=config.errors_retry_timeout_ms,
         retry_delay_max_ms=config.errors_retry_delay_max_ms,
         logs=config.errors_log_enable,
         logs_messages=config.errors_log_include_messages,

@@ -1,0 +1,1 @@
+"""The command line: `fencepost worker`, `fencepost dev`, `fencepost kafka start`."""

@@ -1,0 +1,300 @@
+"""What the REST API can ask of this worker: answers from the snapshot and the status table, changes by the leader."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+from fencepost import __version__
+from fencepost.cluster import operations as op
+from fencepost.cluster.command import (
+    Command,
+    PutConnector,
+    PutTaskConfigs,
+    RemoveConnector,
+    RequestRestart,
+    StopConnector,
+)
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.session_key import verify_body_signature
+from fencepost.config import ConfigError
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.plugin import PluginKind, registry
+from fencepost.storage import records
+from fencepost.storage.change import RestartRequested
+from fencepost.storage.config_topic import ConfigTopic, TopicWriter
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.worker.progress import Stages
+from fencepost.worker.restart import plan_restart
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.validation import plugin_definitions, require_valid, validate_connector
+
+_REQUEST_S = 90.0
+_READ_S = 30.0
+_HEALTHY = "Worker has completed startup and is ready to handle requests."
+_STARTING = "Worker is still starting up."
+_UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
+
+
+class WorkerOperations:
+    """The `ConnectOperations` of a worker."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        config_topic: ConfigTopic,
+        status_topic: StatusTopic,
+        writer: TopicWriter,
+        leader: Leader,
+        *,
+        stages: Stages,
+        cluster_id: Callable[[], str],
+        fence: Callable[[str], "Future[None]"],
+        restart_connector: Callable[[str], threading.Event],
+        restart_task: Callable[[TaskId], None],
+        metrics: Callable[[], bytes],
+    ) -> None:
+        self._settings = settings
+        self._topic = config_topic
+        self._statuses = status_topic
+        self._writer = writer
+        self._leader = leader
+        self._stages = stages
+        self._cluster_id = cluster_id
+        self._fence = fence
+        self._restart_connector = restart_connector
+        self._restart_task = restart_task
+        self.metrics = metrics
+
+    # root and health
+
+    def server_info(self) -> op.ServerInfo:
+        return op.ServerInfo(__version__, "unknown", self._cluster_id())
+
+    def health(self) -> op.Health:
+        if not self._stages.is_started:
+            return op.Health(op.HealthStatus.STARTING, f"{_STARTING} {self._stages.described()}")
+        try:
+            self._topic.read_to_end(10.0)
+        except Exception:
+            return op.Health(op.HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
+        return op.Health(op.HealthStatus.HEALTHY, _HEALTHY)
+
+    # connectors, read
+
+    @property
+    def _snapshot(self) -> ClusterSnapshot:
+        return self._topic.snapshot
+
+    def connector_names(self) -> Sequence[str]:
+        return sorted(self._snapshot.connectors)
+
+    def connector_infos(self) -> Mapping[str, op.ConnectorInfo]:
+        snapshot = self._snapshot
+        return {name: _info(snapshot, name) for name in sorted(snapshot.connectors)}
+
+    def connector_statuses(self) -> Mapping[str, op.ConnectorStatus]:
+        table = self._statuses.table
+        found = {}
+        for name in sorted(self._snapshot.connectors):
+            if table.status(name) is not None:
+                found[name] = self.connector_status(name)
+        return found
+
+    def connector_info(self, name: str) -> op.ConnectorInfo:
+        return _info(self._known(name), name)
+
+    def connector_config(self, name: str) -> op.RawConfig:
+        return self._known(name).connectors[name]
+
+    def task_configs(self, name: str) -> Sequence[op.TaskInfo]:
+        snapshot = self._known(name)
+        return [op.TaskInfo(op.TaskId(name, t.task), snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
+
+    def connector_status(self, name: str) -> op.ConnectorStatus:
+        status = self._statuses.table.status(name)
+        if status is None:
+            raise op.NotFoundError(f"No status found for connector {name}")
+        tasks = [_task_state(number, s) for number, s in self._statuses.table.tasks(name).items()]
+        state = op.ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
+        return op.ConnectorStatus(name, state, tasks, _type(self._snapshot, name))
+
+    def task_status(self, name: str, task: int) -> op.TaskState:
+        status = self._statuses.table.status(TaskId(name, task))
+        if status is None:
+            raise op.NotFoundError(f"No status found for task {name}-{task}")
+        return _task_state(task, status)
+
+    def _known(self, name: str) -> ClusterSnapshot:
+        snapshot = self._snapshot
+        if name not in snapshot.connectors:
+            raise op.NotFoundError(f"Connector {name} not found")
+        return snapshot
+
+    # connectors, changed
+
+    def create_connector(
+        self, name: str, config: op.RawConfig, initial_state: op.InitialState | None
+    ) -> op.ConnectorInfo:
+        if name in self._snapshot.connectors:
+            raise op.AlreadyExistsError(f"Connector {name} already exists")
+        self._check(config)
+        target = None if initial_state is None else _TARGETS[initial_state]
+        command = PutConnector(name, config, is_create=True, target_state=target)
+        return _info(self._lead(command, f"writing a config for connector {name} to the config topic"), name)
+
+    def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
+        self._check(config)
+        before = self._snapshot
+        snapshot = self._lead(PutConnector(name, config), f"writing a config for connector {name} to the config topic")
+        tasks = _info(before, name).tasks if name in before.connectors else ()
+        info = _info(snapshot, name)
+        return op.StoredConnector(
+            name not in before.connectors, op.ConnectorInfo(info.name, info.config, tasks, info.type)
+        )
+
+    def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
+        snapshot = self._topic.read_to_end(_READ_S)
+        if name not in snapshot.connectors:
+            raise op.NotFoundError(f"Connector {name} not found")
+        merged = {k: v for k, v in {**snapshot.connectors[name], **patch}.items() if not (k in patch and v is None)}
+        return self.put_connector_config(name, merged).info
+
+    def delete_connector(self, name: str) -> None:
+        self._lead(RemoveConnector(name), f"removing the config for connector {name} from the config topic")
+
+    def pause_connector(self, name: str) -> None:
+        self._target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._target(name, TargetState.STARTED)
+
+    def stop_connector(self, name: str) -> None:
+        self._lead(StopConnector(name), f"stopping connector {name}")
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> op.ConnectorStatus | None:
+        if not include_tasks and not only_failed:
+            if name not in self._snapshot.connectors:
+                raise op.NotFoundError(f"Unknown connector: {name}")
+            self._restart_connector(name).wait(_REQUEST_S)
+            return None
+        status = self._statuses.table.status(name)
+        if status is None:
+            raise op.NotFoundError(f"Status for connector {name} not found")
+        request = RestartRequested(name, include_tasks, only_failed)
+        plan = plan_restart(request, status, self._statuses.table.tasks(name))
+        self._lead(RequestRestart(request), f"writing a restart request for connector {name}")
+        return _with_restarting(self.connector_status(name), plan.is_connector_restarted, plan.tasks)
+
+    def restart_task(self, name: str, task: int) -> None:
+        snapshot = self._snapshot
+        if name not in snapshot.connectors:
+            raise op.NotFoundError(f"Unknown connector: {name}")
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            raise op.ConflictError(
+                "Cannot complete request momentarily due to stale configuration "
+                "(typically caused by a concurrent config change)"
+            )
+        if TaskId(name, task) not in snapshot.tasks(name):
+            raise op.NotFoundError(f"Unknown task: {name}-{task}")
+        self._restart_task(TaskId(name, task))
+
+    def _check(self, config: op.RawConfig) -> None:
+        require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
+
+    def _target(self, name: str, state: TargetState) -> None:
+        if name not in self._snapshot.connectors:
+            raise op.NotFoundError(f"Unknown connector {name}")
+        with self._stages.doing(f"writing target state {state.value} for connector {name}"):
+            self._writer.write([records.target_state(name, state)], _READ_S)
+            self._topic.read_to_end(_READ_S)
+
+    def _lead(self, command: Command, stage: str) -> ClusterSnapshot:
+        with self._stages.doing(stage):
+            try:
+                return self._leader.submit(command).result(_REQUEST_S)
+            except FutureTimeoutError:
+                raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
+            except KafkaUnavailableError as error:
+                raise op.RequestTimeoutError(str(error)) from error
+
+    # topics, plugins, the inside
+
+    def active_topics(self, name: str) -> Sequence[str]:
+        if not self._settings.config.topic_tracking_enable:
+            raise op.ForbiddenError("Topic tracking is disabled.")
+        return self._statuses.table.topics(name)
+
+    def reset_active_topics(self, name: str) -> None:
+        if not self._settings.config.topic_tracking_enable:
+            raise op.ForbiddenError("Topic tracking is disabled.")
+        if not self._settings.config.topic_tracking_allow_reset:
+            raise op.ForbiddenError("Topic tracking reset is disabled.")
+        for topic in self._statuses.table.topics(name):
+            self._statuses.remove_topic(name, topic)
+        self._statuses.flush(_READ_S)
+
+    def plugins(self, *, connectors_only: bool) -> Sequence[op.PluginInfo]:
+        found = registry().all_plugins()
+        shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
+        return [op.PluginInfo(p.class_name, p.type, p.version) for p in shown]
+
+    def plugin_config(self, plugin: str) -> Sequence[op.KeyDefinition]:
+        for kind in PluginKind:
+            try:
+                return plugin_definitions(registry().find(kind, plugin))
+            except ConfigError:
+                continue
+        raise op.NotFoundError(f"Unknown plugin {plugin}.")
+
+    def validate(self, plugin: str, config: op.RawConfig) -> op.ValidationReport:
+        try:
+            registry().find(PluginKind.CONNECTOR, plugin)
+        except ConfigError as error:
+            raise op.BadRequestError(str(error)) from None
+        return validate_connector(config, find_plugin=registry().find, worker=self._settings.config)
+
+    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        algorithms = tuple(self._settings.config.verification_algorithms)
+        verify_body_signature(self._snapshot.session_key, body, headers, algorithms)
+
+    def put_task_configs(self, name: str, configs: Sequence[op.RawConfig]) -> None:
+        self._lead(PutTaskConfigs(name, configs), f"writing task configs for connector {name} to the config topic")
+
+    def fence(self, name: str) -> None:
+        self._fence(name).result(_REQUEST_S)
+
+
+_TARGETS = {
+    op.InitialState.RUNNING: TargetState.STARTED,
+    op.InitialState.PAUSED: TargetState.PAUSED,
+    op.InitialState.STOPPED: TargetState.STOPPED,
+}
+
+
+def _type(snapshot: ClusterSnapshot, name: str) -> op.ConnectorType:
+    return op.ConnectorType.SOURCE if name in snapshot.connectors else op.ConnectorType.UNKNOWN
+
+
+def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:
+    if name not in snapshot.connectors:
+        raise op.NotFoundError(f"Connector {name} not found")
+    tasks = [op.TaskId(name, t.task) for t in snapshot.tasks(name)]
+    return op.ConnectorInfo(name, snapshot.connectors[name], tasks, _type(snapshot, name))
+
+
+def _task_state(number: int, status: Status) -> op.TaskState:
+    return op.TaskState(number, status.state.value, status.worker_id, status.trace, status.version)
+
+
+def _with_restarting(status: op.ConnectorStatus, connector: bool, tasks: Sequence[int]) -> op.ConnectorStatus:
+    """Return the status in which whatever is going to be restarted already reads RESTARTING (KIP-745)."""
+    own = status.connector
+    state = op.ConnectorState(State.RESTARTING.value, own.worker_id, None, own.version) if connector else own
+    shown = [
+        op.TaskState(t.id, State.RESTARTING.value, t.worker_id, None, t.version) if t.id in tasks else t
+        for t in status.tasks
+    ]
+    return op.ConnectorStatus(status.name, state, shown, status.type)

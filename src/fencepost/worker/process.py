@@ -1,0 +1,388 @@
+"""Everything of a worker in one process, and the order in which it comes up.
+
+1. REST answers (health says "starting"). 2. Kafka is reached; internal topics are there and right. 3. Config and status
+topics are read to their ends. 4. The group is joined; somebody leads. 5. Ids that this worker's predecessor held are
+fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; tasks wait for it, REST does not.
+"""
+
+import logging
+from functools import partial
+import os
+import secrets
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencepost import __version__
+from fencepost.cluster.assignment import Member
+from fencepost.cluster.command import PutTaskConfigs
+from fencepost.cluster.fencing import ConfOf, fence, known_transactional_ids
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.rounds import FencingRounds
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.member import GroupMembership
+from fencepost.plugin import registry, use_plugin_path
+from fencepost.spark.cores import CoreLedger
+from fencepost.spark.session import SparkError, SparkRuntime
+from fencepost.spark.slots import SlotJobs
+from fencepost.storage.change import Change, RestartRequested
+from fencepost.storage.config_topic import ConfigTopic, TopicWriter
+from fencepost.storage.ids import TaskId
+from fencepost.storage.internal_topics import ensure_internal_topics
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import StatusTopic
+from fencepost.task.channel import CA_VARIABLE
+from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.task.slot import run_slot
+from fencepost.worker.admission import Admissions
+from fencepost.worker.channel import ChannelServer
+from fencepost.worker.connector_host import ConnectorHost
+from fencepost.worker.dataframe_host import DataFrameHost
+from fencepost.worker.host import TaskHost
+from fencepost.worker.housekeeping import Housekeeping
+from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
+from fencepost.worker.operations import WorkerOperations
+from fencepost.worker.preparation import Preparation
+from fencepost.worker.progress import Stages
+from fencepost.worker.restart import plan_restart
+from fencepost.worker.settings import WorkerSettings, parse_client_id
+from fencepost.worker.slot_pool import SlotPool
+from fencepost.worker.status import StatusBoard
+from fencepost.worker.supervisor import TaskSupervisor
+from fencepost.worker.task_metrics import TaskTotals
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_READ_S = 60.0
+_FENCE_S = 60.0
+_RESTART_SPARK_S = 2.0
+
+
+class WorkerProcess:
+    """A worker. `start` returns at once where REST can be served; the rest comes up behind it."""
+
+    def __init__(self, config: WorkerConfig, url: str) -> None:
+        """`url` is the advertised address of REST."""
+        use_plugin_path(config.plugin_path or ())
+        self.settings = WorkerSettings(config, url, uuid.uuid4().hex)
+        self.stages = Stages()
+        self._stopping = threading.Event()
+        self._is_ready = threading.Event()
+        self._error: Exception | None = None
+        self._cluster_id = ""
+        self._fenced_at_start = False
+        self._build_storage()
+        self._build_cluster()
+        self._build_tasks()
+        self._build_spark()
+        self.operations = self._build_operations()
+
+    # life
+
+    def start(self) -> None:
+        """Begin to come up, in threads."""
+        threading.Thread(target=self._come_up, name="start-up", daemon=True).start()
+        threading.Thread(target=self._run_spark, name="spark", daemon=True).start()
+
+    def wait_until_ready(self, timeout_s: float) -> None:
+        """Wait for step 6. Raises what made the start fail."""
+        self._is_ready.wait(timeout_s)
+        if self._error is not None:
+            raise self._error
+        if not self._is_ready.is_set():
+            raise TimeoutError(f"the worker was not ready within {timeout_s:g} s: {self.stages.described()}")
+
+    @property
+    def error(self) -> Exception | None:
+        """What made the start fail for good: wrong settings, wrong topics."""
+        return self._error
+
+    def stop(self) -> None:
+        """Stop gracefully: tasks end by their boundary's rule, statuses say so, the group is left."""
+        self._stopping.set()
+        if self._is_ready.is_set():
+            grace_s = self.settings.config.task_shutdown_graceful_timeout_ms / 1000
+            self._supervisor.shut_down(grace_s)
+            self._connectors.stop()
+            self._slots.release_all()
+        self._housekeeping.stop()
+        self._leader.stop()
+        self._rounds.stop()
+        self._membership.stop()
+        self._status_topic.stop()
+        self._config_topic.stop()
+        self._writer.close()
+        self._channel.stop()
+        if self._spark is not None:
+            self._spark.stop()
+
+    # building
+
+    def _build_storage(self) -> None:
+        settings, config = self.settings, self.settings.config
+        self._admin = Admin(settings.admin_conf(), timeout_s=15.0)
+        self._config_topic = ConfigTopic(settings.reader_conf(), config.config_storage_topic, self._changed)
+        self._status_topic = StatusTopic(settings.reader_conf(), settings.producer_conf(), config.status_storage_topic)
+        self._writer = TopicWriter(settings.producer_conf(), config.config_storage_topic)
+
+    def _build_cluster(self) -> None:
+        settings, config = self.settings, self.settings.config
+        self._leader = Leader(
+            settings.group_id,
+            self._config_topic,
+            settings.leader_conf(),
+            self._members,
+            key_algorithm=config.key_generation_algorithm,
+            key_ttl_ms=config.key_ttl_ms,
+        )
+        self._membership = GroupMembership(settings.member_conf(), config.config_storage_topic, self._leader.on_term)
+        self._rounds = FencingRounds(
+            settings.group_id, self._leader, lambda: self._config_topic.read_to_end(_READ_S), self._fencing_conf
+        )
+
+    def _build_tasks(self) -> None:
+        settings, config = self.settings, self.settings.config
+        self._totals = TaskTotals()
+        self._board = StatusBoard(
+            self._status_topic,
+            settings.worker_id,
+            self._assignment_generation,
+            tracks_topics=config.topic_tracking_enable,
+            version=__version__,
+        )
+        self._admissions = Admissions(
+            settings, self._config_topic.read_to_end, lambda task: self._supervisor.handle(task)
+        )
+        preparation = Preparation(
+            settings, self._rounds.fence, self._config_topic.read_to_end, self._admin, self._stopping
+        )
+        self._supervisor = TaskSupervisor(settings, preparation, self._host_of, self._board, self._totals)
+        self._connectors = ConnectorHost(
+            settings,
+            lambda name: registry().find("connector", name),
+            self._publish_tasks,
+            self._board,
+            self._committed_offsets,
+        )
+        self._housekeeping = Housekeeping(self._keep_house)
+
+    def _build_spark(self) -> None:
+        config = self.settings.config
+        self._spark: SparkRuntime | None = None
+        self._ledger = CoreLedger(0)
+        self._secret = secrets.token_hex(32)
+        self._slots = SlotPool(
+            self._supervisor,
+            self._ledger,
+            lambda: self._channel.url,
+            lease_s=config.slot_lease_ms / 1000,
+            max_slots=config.slots_max or max(2, os.cpu_count() or 2),
+            log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+        )
+        self._frames = DataFrameHost(
+            self._supervisor, self._ledger, self._admissions, self._connector_of, lambda: self._channel.url
+        )
+        self._channel = ChannelServer(
+            self._secret.encode(),
+            {
+                "/slot/register": self._slots.register,
+                "/slot/directives": self._slots.directives,
+                "/slot/report": self._slots.report,
+                "/task/admit": self._admissions.admit,
+                **self._frames.handlers(),
+            },
+        )
+
+    def _build_operations(self) -> WorkerOperations:
+        figures = WorkerFigures(
+            is_leader=lambda: self._leader.is_leading,
+            connectors=self._connectors.count,
+            tasks=self._supervisor.count,
+            connector_startups=lambda: self._connectors.startups,
+        )
+        metrics = WorkerMetrics(lambda: self._config_topic.snapshot, self._status_topic.table, self._totals, figures)
+        return WorkerOperations(
+            self.settings,
+            self._config_topic,
+            self._status_topic,
+            self._writer,
+            self._leader,
+            stages=self.stages,
+            cluster_id=lambda: self._cluster_id,
+            fence=self._rounds.fence,
+            restart_connector=self._connectors.restart,
+            restart_task=self._supervisor.restart,
+            metrics=metrics.text,
+        )
+
+    # coming up
+
+    def _come_up(self) -> None:
+        try:
+            self._patiently("connecting to Kafka", self._connect)  # 2
+            self._patiently("reading to the end of internal topics", self._read_topics)  # 3
+            self._leader.start()
+            self._supervisor.start()
+            self._connectors.start()
+            with self.stages.doing("joining the group"):
+                self._membership.start()  # 4
+            self._patiently("fencing what this worker's predecessor held", self._fence_predecessor)  # 5
+            self._channel.start()
+            self._housekeeping.start()
+            self.stages.is_started = True
+            self._take_work(self._config_topic.snapshot)  # 6
+            self._is_ready.set()
+            log.info("worker %s is ready", self.settings.worker_id)
+        except Exception as error:
+            if not self._stopping.is_set():
+                log.error("the worker cannot start: %s", error)
+                self._error = error
+                self._is_ready.set()
+
+    def _patiently(self, stage: str, act: Callable[[], None]) -> None:
+        """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
+        with self.stages.doing(stage):
+            while not self._stopping.is_set():
+                try:
+                    act()
+                    return
+                except KafkaUnavailableError as error:
+                    log.warning("%s: %s; trying again", stage, error)
+                    self._stopping.wait(_RETRY_S)
+
+    def _connect(self) -> None:
+        self._cluster_id = self._admin.cluster_id()
+        ensure_internal_topics(self._admin, self.settings.config)
+
+    def _read_topics(self) -> None:
+        self._config_topic.start(_READ_S)
+        self._status_topic.start(_READ_S)
+
+    def _fence_predecessor(self) -> None:
+        """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it."""
+        snapshot = self._config_topic.snapshot
+        if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED or snapshot.assignment is None:
+            return
+        held = {
+            task
+            for worker in snapshot.assignment.workers
+            if worker.url == self.settings.url and worker.incarnation != self.settings.incarnation
+            for task in worker.tasks
+        }
+        connectors = sorted({task.connector for task in held} & set(snapshot.connectors))
+        for connector in connectors:
+            ids = known_transactional_ids(snapshot, self.settings.group_id, [connector])
+            fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
+
+    def _run_spark(self) -> None:
+        """Start Spark, and again whenever it goes."""
+        while not self._stopping.is_set():
+            gone = threading.Event()
+            runtime = SparkRuntime(
+                self.settings.config.spark,
+                secrets={SECRET_VARIABLE: self._secret, CA_VARIABLE: ""},
+                on_line=lambda line: log.info("spark: %s", line),
+            )
+            runtime.on_exit(partial(_gone, gone))
+            try:
+                runtime.start()
+            except SparkError as error:
+                log.error("%s", error)
+                self._stopping.wait(_RESTART_SPARK_S)
+                continue
+            self._spark = runtime
+            self._ledger.set_total(runtime.cores)
+            self._frames.attach(runtime)
+            self._slots.attach(SlotJobs(runtime, run_slot, self._slots.job_ended))
+            self._is_ready.wait()
+            self._slots.prepare()
+            while not gone.wait(1.0) and not self._stopping.is_set():
+                pass
+            self._slots.attach(None)
+            self._frames.attach(None)
+            if not self._stopping.is_set():
+                runtime.stop()
+                self._stopping.wait(_RESTART_SPARK_S)
+
+    # glue
+
+    def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+        if not self.stages.is_started:
+            return
+        self._take_work(new)
+        for change in changes:
+            if isinstance(change, RestartRequested):
+                self._restart(change)
+
+    def _take_work(self, snapshot: ClusterSnapshot) -> None:
+        self._supervisor.changed(snapshot)
+        self._connectors.changed(snapshot)
+        self._leader.wake()
+
+    def _restart(self, request: RestartRequested) -> None:
+        snapshot = self._config_topic.snapshot
+        mine = snapshot.assignment.of(self.settings.incarnation) if snapshot.assignment else None
+        if mine is None:
+            return
+        table = self._status_topic.table
+        plan = plan_restart(request, table.status(request.connector), table.tasks(request.connector))
+        if plan.is_connector_restarted and request.connector in mine.connectors:
+            self._connectors.restart(request.connector)
+        for number in plan.tasks:
+            if TaskId(request.connector, number) in mine.tasks:
+                self._supervisor.restart(TaskId(request.connector, number))
+
+    def _members(self) -> list[Member]:
+        """The roster: what the group describes."""
+        found = [parse_client_id(m.client_id) for m in self._admin.group(self.settings.group_id).members]
+        return [Member(*each) for each in found if each is not None]
+
+    def _assignment_generation(self) -> int:
+        assignment = self._config_topic.snapshot.assignment
+        return assignment.generation if assignment else 0
+
+    def _publish_tasks(self, connector: str, configs: Sequence[Any]) -> None:
+        self._leader.submit(PutTaskConfigs(connector, configs)).result(_READ_S)
+
+    def _fencing_conf(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:
+        conf = self.settings.task_producer_conf(snapshot.connectors.get(connector, {}))
+        return lambda transactional_id: conf
+
+    def _host_of(self, connector_class: str) -> TaskHost:
+        return self._frames if getattr(self._connector_of(connector_class), "is_dataframe", False) else self._slots
+
+    def _connector_of(self, connector_class: str) -> type[Any]:
+        return registry().find("connector", connector_class)
+
+    def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        stored = self._admissions.offsets(self._config_topic.read_to_end(_READ_S), connector)
+        return [(dict(partition or {}), dict(offset)) for partition, offset in stored]
+
+    def _keep_house(self) -> None:
+        """Every second: leases of slots, room for tasks, statuses of what is no more."""
+        self._slots.check_leases()
+        if self._spark is not None and self._spark.is_alive:
+            self._ledger.set_total(self._spark.cores)
+        if self._leader.is_leading:
+            self._forget_vanished()
+
+    def _forget_vanished(self) -> None:
+        """The leader tombstones statuses of connectors and tasks that are gone (contract A.8)."""
+        snapshot = self._config_topic.snapshot
+        for subject in self._status_topic.table.subjects():
+            if isinstance(subject, TaskId):
+                is_known = subject in snapshot.tasks(subject.connector)
+            else:
+                is_known = subject in snapshot.connectors
+            if not is_known:
+                self._status_topic.remove(subject)
+        self._totals.keep_only({t for c in snapshot.connectors for t in snapshot.tasks(c)})
+
+
+def _gone(gone: threading.Event, reason: str) -> None:
+    log.error("%s", reason)
+    gone.set()

@@ -1,0 +1,143 @@
+"""The client settings that everything on a worker is made with, derived once from its file."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
+from fencepost.storage.ids import TargetState
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.spec import TaskSpec
+
+log = logging.getLogger(__name__)
+
+_OVERRIDE = "producer.override."
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What the worker's file says, as the parts need it. `url` is the advertised address of REST."""
+
+    config: WorkerConfig
+    url: str
+    incarnation: str
+
+    @property
+    def group_id(self) -> str:
+        return self.config.group_id
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether sources on this worker run exactly-once."""
+        return self.config.exactly_once is ExactlyOnceSource.ENABLED
+
+    @property
+    def worker_id(self) -> str:
+        """`host:port`, as statuses name this worker."""
+        return self.url.split("//", 1)[-1].rstrip("/")
+
+    def reader_conf(self) -> dict[str, Any]:
+        return _logged(reader_conf(self.config.internal_client_properties))
+
+    def admin_conf(self) -> dict[str, Any]:
+        return _logged(admin_conf(self.config.internal_client_properties))
+
+    def producer_conf(self) -> dict[str, Any]:
+        return _logged(producer_conf(self.config.internal_client_properties))
+
+    def leader_conf(self) -> dict[str, Any]:
+        conf = _logged(transactional_conf(self.config.internal_client_properties, ""))
+        del conf["transactional.id"]
+        return {**conf, "delivery.report.only.error": True}
+
+    def member_conf(self) -> dict[str, Any]:
+        conf = _logged(member_conf(self.config.internal_client_properties, self.group_id))
+        return {
+            **conf,
+            "session.timeout.ms": self.config.session_timeout_ms,
+            "heartbeat.interval.ms": self.config.heartbeat_interval_ms,
+            "group.instance.id": self.worker_id,
+            "client.id": client_id(self.url, self.incarnation),
+            "auto.offset.reset": "latest",
+        }
+
+    def task_producer_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
+        own = {k[len(_OVERRIDE) :]: v for k, v in connector_config.items() if k.startswith(_OVERRIDE)}
+        properties = {
+            **self.config.internal_client_properties,
+            **self.config.client_properties("producer."),
+            **own,
+        }
+        if not self.is_exactly_once:
+            return _logged(producer_conf(properties))
+        conf = _logged(transactional_conf(properties, ""))
+        del conf["transactional.id"]
+        return conf
+
+    def effective_config(self, connector_config: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return the connector's config with the worker's converters where it names none of its own."""
+        effective = dict(connector_config)
+        for key in ("key.converter", "value.converter", "header.converter"):
+            if effective.get(key) is None:
+                settings = type(self.config).settings()
+                effective[key] = str(self.config.originals.get(key) or settings[key].default)
+                inherited = self.config.with_prefix(f"{key}.")
+                effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
+        return effective
+
+    def offsets_topic(self, connector_config: Mapping[str, str | None]) -> str:
+        """Return the topic that the connector's offsets are written to."""
+        return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
+
+    def task_spec(
+        self, snapshot: ClusterSnapshot, connector: str, task_config: Mapping[str, str | None], **identity: Any
+    ) -> TaskSpec:
+        """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
+        raw = snapshot.connectors[connector]
+        source = SourceConnectorConfig({k: v for k, v in raw.items() if v is not None})
+        return TaskSpec(
+            connector=connector,
+            connector_config=self.effective_config(raw),
+            task_config=dict(task_config),
+            producer_conf=self.task_producer_conf(raw),
+            offsets_topic=self.offsets_topic(raw),
+            group_id=self.group_id,
+            target_state=snapshot.target_state(connector).value,
+            boundary=source.transaction_boundary.lower(),
+            boundary_interval_ms=source.transaction_boundary_interval_ms or self.config.offset_flush_interval_ms,
+            offset_flush_interval_ms=self.config.offset_flush_interval_ms,
+            offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,
+            plugin_path=tuple(self.config.plugin_path or ()),
+            topic_creation_enabled=self.config.topic_creation_enable,
+            **identity,
+        )
+
+
+def client_id(url: str, incarnation: str) -> str:
+    """Return what the group's roster shows of a worker."""
+    return f"{url} {incarnation}"
+
+
+def parse_client_id(text: str) -> tuple[str, str] | None:
+    """Return (url, incarnation), None for a client that is no worker of ours."""
+    url, _, incarnation = text.partition(" ")
+    return (url, incarnation) if incarnation else None
+
+
+def is_paused(target: str) -> bool:
+    return target == TargetState.PAUSED.value
+
+
+_told: set[str] = set()
+
+
+def _logged(translated: Translated) -> dict[str, Any]:
+    for warning in translated.warnings:
+        if warning not in _told:
+            _told.add(warning)
+            log.warning("%s", warning)
+    return dict(translated.conf)

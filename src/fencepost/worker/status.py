@@ -1,0 +1,38 @@
+"""What this worker says in the status topic."""
+
+import time
+from collections.abc import Callable
+
+from fencepost.storage.ids import TaskId
+from fencepost.storage.status_topic import State, Status, StatusTopic
+
+
+class StatusBoard:
+    """Writes states as this worker's, in its group generation. Never waits. Any thread."""
+
+    def __init__(
+        self, topic: StatusTopic, worker_id: str, generation: Callable[[], int], *, tracks_topics: bool, version: str
+    ) -> None:
+        self._topic = topic
+        self._worker_id = worker_id
+        self._generation = generation
+        self._tracks_topics = tracks_topics
+        self._version = version
+
+    def task(self, task: TaskId, state: State, trace: str | None = None) -> None:
+        self._put(task, state, trace)
+
+    def connector(self, name: str, state: State, trace: str | None = None) -> None:
+        self._put(name, state, trace)
+
+    def topic(self, connector: str, topic: str, task: int) -> None:
+        """Note, once, that a connector uses a topic."""
+        if self._tracks_topics and topic not in self._topic.table.topics(connector):
+            self._topic.put_topic(connector, topic, task, int(time.time() * 1000))
+
+    def _put(self, subject: str | TaskId, state: State, trace: str | None) -> None:
+        status = Status(state, self._worker_id, self._generation(), trace, self._version)
+        if state in (State.UNASSIGNED, State.FAILED):
+            self._topic.put_safe(subject, status)
+        else:
+            self._topic.put(subject, status)

@@ -1,0 +1,49 @@
+"""Totals of the tasks on this worker, for the metrics (contract A.11)."""
+
+import threading
+from collections.abc import Mapping
+
+from fencepost.storage.ids import TaskId
+from fencepost.task.spec import TaskReport
+
+
+class TaskTotals:
+    """The newest counters of every task, and how starts went. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reports: dict[TaskId, TaskReport] = {}
+        self._pending: set[TaskId] = set()
+        self.attempts = 0
+        self.successes = 0
+        self.failures = 0
+
+    def started(self, task: TaskId) -> None:
+        with self._lock:
+            self.attempts += 1
+            self._pending.add(task)
+
+    def running(self, task: TaskId) -> None:
+        with self._lock:
+            if task in self._pending:
+                self._pending.discard(task)
+                self.successes += 1
+
+    def failed(self, task: TaskId) -> None:
+        with self._lock:
+            if task in self._pending:
+                self._pending.discard(task)
+                self.failures += 1
+
+    def reported(self, report: TaskReport) -> None:
+        with self._lock:
+            self._reports[TaskId(report.connector, report.task)] = report
+
+    def keep_only(self, tasks: set[TaskId]) -> None:
+        """Forget tasks that are no more."""
+        with self._lock:
+            self._reports = {t: r for t, r in self._reports.items() if t in tasks}
+
+    def reports(self) -> Mapping[TaskId, TaskReport]:
+        with self._lock:
+            return dict(self._reports)
