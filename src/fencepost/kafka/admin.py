@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
-_COORDINATOR_BACKOFF_S = 0.05
+_BACKOFF_S = 0.05
+_PROPAGATION_S = 0.01
 _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 
@@ -95,18 +96,21 @@ class Admin:
         try:
             self.create_topic(topic, partitions=partitions, replication=replication, configs=configs)
         except KafkaRequestError as error:
-            if error.code == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            raise
+            if error.code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            self._await_topic(topic)
+            return False
         return True
 
     def create_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
     ) -> None:
+        """KafkaRequestError if it exists already. When this returns, the brokers that we ask know the topic."""
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(configs or {}))
         client = self._ready()
         futures = client.create_topics([new], operation_timeout=self._timeout_s, request_timeout=self._timeout_s)
         self._result(futures[topic], f"creating topic {topic}")
+        self._await_topic(topic)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Deletes the topics that exist."""
@@ -130,10 +134,18 @@ class Admin:
         if not wanted:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        client = self._ready()
-        futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
         doing = f"asking where {next(iter(wanted)).topic} ends"
-        return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
+
+        def ask() -> dict[tuple[str, int], int]:
+            client = self._ready()
+            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
+            try:
+                return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
+            except KafkaUnavailableError:
+                self._forget_leaders()
+                raise
+
+        return self._patiently(ask, wait_s)
 
     def group(self, group_id: str) -> Group:
         """The members of a consumer group as its coordinator knows them; 1-6 ms."""
@@ -146,6 +158,14 @@ class Admin:
     def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
         """The given transactional ids in detail; unknown ones are left out."""
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
+
+    def _await_topic(self, topic: str) -> None:
+        """The controller has the topic some milliseconds before a broker knows it."""
+        deadline = time.monotonic() + self._timeout_s
+        while self.partitions(topic) is None:
+            if time.monotonic() > deadline:
+                raise KafkaUnavailableError(f"Topic {topic} was created but is not to be seen yet")
+            time.sleep(_PROPAGATION_S)
 
     def _describe_group(self, group_id: str) -> Group:
         client = self._ready()
@@ -168,16 +188,23 @@ class Admin:
         finally:
             admin.close()
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
-        """A coordinator that is still loading says so at once: it is asked again until the time is up."""
-        deadline = time.monotonic() + self._timeout_s
+    def _patiently(self, ask: Callable[[], T], timeout_s: float | None = None) -> T:
+        """A broker that is not yet leader or coordinator says so at once: it is asked again until the time is up."""
+        deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         while True:
             try:
                 return ask()
             except KafkaUnavailableError:
-                if time.monotonic() + _COORDINATOR_BACKOFF_S > deadline:
+                if time.monotonic() + _BACKOFF_S > deadline:
                     raise
-                time.sleep(_COORDINATOR_BACKOFF_S)
+                time.sleep(_BACKOFF_S)
+
+    def _forget_leaders(self) -> None:
+        """The client keeps asking by a leader epoch that a restarted broker refuses, until it is made to look anew."""
+        try:
+            self._ready().list_topics(timeout=1.0)
+        except KafkaException as error:
+            LOG.debug("No metadata: %s", error)
 
     def _ready(self) -> Any:
         """The client, which the caller keeps in a variable until its future has resolved."""

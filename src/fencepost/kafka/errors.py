@@ -25,6 +25,10 @@ _UNAVAILABLE = frozenset(
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_CONTROLLER,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
     }
 )
 _REFUSED = frozenset(

@@ -1,0 +1,64 @@
+"""Admin calls on the real broker."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.testing import eventually
+
+
+def test_topic_is_created_once_with_its_configs(admin: Admin, topic_name: str):
+    assert admin.partitions(topic_name) is None
+    assert admin.ensure_topic(topic_name, partitions=3, replication=1, configs={"cleanup.policy": "compact"})
+    assert not admin.ensure_topic(topic_name, partitions=5, replication=1)
+    assert admin.partitions(topic_name) == 3
+    assert admin.topic_config(topic_name)["cleanup.policy"] == "compact"
+    admin.delete_topics([topic_name, f"{topic_name}-missing"])
+    eventually(lambda: admin.partitions(topic_name) is None)
+
+
+def test_refusal_names_what_was_asked(admin: Admin, topic_name: str):
+    with pytest.raises(KafkaRequestError, match=f"creating topic {topic_name}: .*REPLICATION_FACTOR"):
+        admin.create_topic(topic_name, partitions=1, replication=9)
+
+
+def test_unreachable_broker_is_named():
+    with pytest.raises(KafkaUnavailableError, match=r"asking for the cluster id \(bootstrap.servers=127.0.0.1:1\)"):
+        Admin({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5).cluster_id()
+
+
+def test_cluster_has_an_id(admin: Admin):
+    assert len(admin.cluster_id()) == 22
+
+
+def test_end_offsets_by_isolation(admin: Admin, topic: str, transactional: Callable[[], Producer]):
+    producer = transactional()
+    producer.begin_transaction()
+    producer.produce(topic, b"x", b"k")
+    producer.flush(10)
+    assert admin.end_offsets([(topic, 0)], read_committed=False) == {(topic, 0): 1}
+    assert admin.end_offsets([(topic, 0)], read_committed=True) == {(topic, 0): 0}
+    assert admin.end_offsets([], read_committed=True) == {}
+    (described,) = admin.describe_transactions([f"tx-{topic}", "unknown"]).values()
+    assert described.state == "Ongoing"
+    assert described.topic_partitions == {(topic, 0)}
+    assert f"tx-{topic}" in {t.transactional_id for t in admin.transactions(["Ongoing"])}
+    producer.abort_transaction(10)
+
+
+def test_group_members_carry_their_client_id(admin: Admin, conf: dict[str, Any], topic: str):
+    assert admin.group(topic).state == "DEAD"
+    consumer = Consumer({**conf, "group.id": topic, "client.id": '{"url":"http://h:1"}'})
+    consumer.subscribe([topic])
+    try:
+        eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1])
+        group = admin.group(topic)
+        assert group.state == "STABLE"
+        assert [member.client_id for member in group.members] == ['{"url":"http://h:1"}']
+        assert group.members[0].topic_partitions == {(topic, 0)}
+    finally:
+        consumer.close()

@@ -1,0 +1,83 @@
+"""Offsets on the real broker: settled before they are read."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode
+
+PARTITION = {"filename": "f"}
+
+
+@pytest.fixture
+def offsets(admin: Admin, topic_name: str) -> str:
+    admin.create_topic(topic_name, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
+    return topic_name
+
+
+@pytest.fixture
+def reader(conf: dict[str, Any], offsets: str) -> Iterator[OffsetReader]:
+    kept = OffsetReader(conf, offsets)
+    yield kept
+    kept.close()
+
+
+def write(producer: Producer, topic: str, position: int) -> None:
+    key, value = encode("c", PARTITION, {"position": position})
+    producer.begin_transaction()
+    producer.produce(topic, key=key, value=value)
+    producer.flush(10)
+
+
+def test_reads_committed_offsets_only(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
+    producer = transactional()
+    assert reader.read("c", 30) == []
+    for position in (1, 2):
+        write(producer, offsets, position)
+        producer.commit_transaction(10)
+    write(producer, offsets, 3)
+    producer.abort_transaction(10)
+    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 2})]
+    assert reader.read("other", 30) == []
+
+
+def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
+    zombie = transactional()
+    write(zombie, offsets, 1)
+    zombie.commit_transaction(10)
+    write(zombie, offsets, 2)
+    with pytest.raises(ReadTimeoutError):
+        reader.read("c", 0.5)
+    transactional()
+    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 1})]
+
+
+def test_waiting_read_does_not_keep_a_neighbour_from_committing(
+    reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]
+):
+    neighbour = transactional()
+    write(neighbour, offsets, 1)
+    found: list[StoredOffset] = []
+    reading = threading.Thread(target=lambda: found.extend(reader.read("c", 30)))
+    reading.start()
+    # What the neighbour still does in the transaction that the read waits for.
+    key, value = reader.encode("c", PARTITION, {"position": 2})
+    neighbour.produce(offsets, key=key, value=value)
+    neighbour.commit_transaction(10)
+    reading.join(10)
+    assert found == [StoredOffset(PARTITION, {"position": 2})]
+
+
+def test_tombstone_forgets_and_foreign_spelling_is_kept(
+    reader: OffsetReader, offsets: str, produce: Callable[..., None]
+):
+    produce(offsets, (b'["c",{"b":1,"a":2}]', b'{"n":1}'))
+    assert reader.read("c", 30) == [StoredOffset({"a": 2, "b": 1}, {"n": 1})]
+    assert reader.encode("c", {"a": 2, "b": 1}, None) == (b'["c",{"b":1,"a":2}]', None)
+    produce(offsets, reader.encode("c", {"a": 2, "b": 1}, None))
+    assert reader.read("c", 30) == []
