@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.api import ConfigError, Schema
-from fencepost.record import SchemaType
-from fencepost.record.schema import BOOLEAN, FLOAT64, INT64, STRING
+from fencepost.record.schema import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP
 
 Make = Callable[[int, int], Any]
 """Returns a value for a row number and 64 random-looking bits."""
 
-TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
 FIRST_MOMENT = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
 _TEXT = """
 amber anchor autumn barley beacon birch canyon cedar cobalt copper coral crane delta ember falcon fern fjord flint
-garnet ginger glacier harbor hazel heron indigo iris ivory jasper juniper kelp lagoon lark laurel lichen lilac linden lotus
-maple marble meadow mist moss nectar oak ocean olive onyx opal orchid otter pebble pine prairie quartz raven reed ridge
-river saffron sage slate sparrow spruce thistle tide timber tulip umber valley velvet violet walnut willow wren zephyr
+garnet ginger glacier harbor hazel heron indigo iris ivory jasper juniper kelp lagoon lark laurel lichen lilac linden
+lotus maple marble meadow mist moss nectar oak ocean olive onyx opal orchid otter pebble pine prairie quartz raven
+reed ridge river saffron sage slate sparrow spruce thistle tide timber tulip umber valley velvet violet walnut willow
+wren zephyr
 """
 WORDS = tuple(_TEXT.split())
 _MASK = (1 << 64) - 1

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, at_least, one_of, setting
+from fencepost.converter.json_column import dumped_all, is_plain
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import (
     Encode,
@@ -18,9 +19,8 @@ from fencepost.converter.json_encoding import (
     encoder,
 )
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
-from fencepost.converter.logical import DECIMAL
-from fencepost.record import Utf8Column
-from fencepost.record.schema import STRING
+from fencepost.record import SchemaType, Utf8Column
+from fencepost.record.schema import DECIMAL_NAME
 
 ENVELOPE = {"schema", "payload"}
 NULL_SCHEMA = b'{"schema":null,"payload":'
@@ -102,17 +102,25 @@ class JsonConverter(Converter, HeaderConverter):
         return self.to_connect_data(topic, data)
 
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if schema is None:
+            prefix = NULL_SCHEMA
+            if any(value is None for value in values):
+                return None
+        else:
+            prefix = self._compiled(schema).prefix
         try:
-            if schema is None:
-                return [None if value is None else self._schemaless(value) for value in values]
-            prefix, encode = self._compiled(schema)
-            if isinstance(values, Utf8Column) and schema.type is STRING.type:
-                payloads = [orjson.dumps(raw.decode("utf-8", "replace")) for raw in values.raw]
-            else:
-                payloads = [orjson.dumps(encode(value)) for value in values]
+            payloads = values if schema is None else self._payloads(schema, values)
+            return dumped_all(payloads, prefix, b"}") if self.schemas_enable else dumped_all(payloads)
         except (RecordError, TypeError):
             return None
-        return [prefix + payload + b"}" for payload in payloads] if self.schemas_enable else payloads
+
+    def _payloads(self, schema: Schema, values: Sequence[Any]) -> Sequence[Any]:
+        if isinstance(values, Utf8Column) and schema.type is SchemaType.STRING:
+            return [raw.decode("utf-8", "replace") for raw in values.raw]
+        if is_plain(schema, values):
+            return values
+        encode = self._compiled(schema).encode
+        return [encode(value) for value in values]
 
     def _schemaless(self, value: Any) -> bytes:
         payload = _dumped(value)
@@ -145,7 +153,7 @@ def _dumped(value: Any) -> bytes:
 
 def _parsed(data: bytes) -> Any:
     try:
-        if DECIMAL.encode() in data:
+        if DECIMAL_NAME.encode() in data:
             return json.loads(data, parse_float=Decimal)
         return orjson.loads(data)
     except ValueError as error:

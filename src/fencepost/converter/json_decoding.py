@@ -7,8 +7,8 @@ from typing import Any
 
 from fencepost.api import RecordError, Schema
 from fencepost.converter.json_encoding import INTEGER_BITS
-from fencepost.converter.logical import DECIMAL, LOGICAL_TYPES, unscaled, with_scale
-from fencepost.record import SchemaType
+from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 JSON_KIND = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int: "NUMBER", float: "NUMBER"}
 
@@ -23,10 +23,10 @@ def decode(schema: Schema | None, value: Any, *, is_null_replaced: bool = True) 
         if schema.is_optional:
             return None
         raise RecordError(f"Invalid null value for required {schema.type.name} field")
-    if schema.name == DECIMAL and isinstance(value, int | float | Decimal):
+    if schema.name == DECIMAL_NAME and isinstance(value, int | float | Decimal):
         return with_scale(schema, unscaled(schema, Decimal(value)))
     plain = _plain(schema, value, is_null_replaced)
-    logical = LOGICAL_TYPES.get(schema.name or "")
+    logical = LOGICAL_TYPES.get(schema.name)
     return plain if logical is None else logical.from_plain(schema, plain)
 
 

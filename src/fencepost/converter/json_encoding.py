@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.logical import DECIMAL, LOGICAL_TYPES, unscaled, with_scale
-from fencepost.record import SchemaType
+from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 Encode = Callable[[Any], Any]
 
@@ -54,7 +54,7 @@ def encode_schemaless(value: Any) -> Any:
 
 
 def _is_number(schema: Schema, options: EncodingOptions) -> bool:
-    return options.is_decimal_numeric and schema.name == DECIMAL
+    return options.is_decimal_numeric and schema.name == DECIMAL_NAME
 
 
 def _decimal_as_number(schema: Schema) -> Encode:
@@ -63,7 +63,7 @@ def _decimal_as_number(schema: Schema) -> Encode:
 
 def _with_logical(schema: Schema, options: EncodingOptions) -> Encode:
     encode = _plain(schema, options)
-    logical = LOGICAL_TYPES.get(schema.name or "")
+    logical = LOGICAL_TYPES.get(schema.name)
     if logical is None:
         return encode
     return lambda value: encode(logical.to_plain(schema, value))

@@ -10,12 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema
-from fencepost.record import SchemaType
-
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
-DATE = "org.apache.kafka.connect.data.Date"
-TIME = "org.apache.kafka.connect.data.Time"
-TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EPOCH_DAY = EPOCH.date()
@@ -27,16 +22,6 @@ class LogicalType(NamedTuple):
 
     to_plain: Callable[[Schema, Any], Any]
     from_plain: Callable[[Schema, Any], Any]
-
-
-def decimal_schema(scale: int) -> Schema:
-    """Return the schema of decimal numbers with `scale` digits behind the point."""
-    return Schema(SchemaType.BYTES, name=DECIMAL, version=1, parameters=(("scale", str(scale)),))
-
-
-DATE_SCHEMA = Schema(SchemaType.INT32, name=DATE, version=1)
-TIME_SCHEMA = Schema(SchemaType.INT32, name=TIME, version=1)
-TIMESTAMP_SCHEMA = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
 
 
 def scale_of(schema: Schema) -> int:
@@ -109,9 +94,9 @@ def _midnight_plus(milliseconds: int) -> dt.time:
     return (EPOCH + milliseconds * MILLISECOND).time()
 
 
-LOGICAL_TYPES = {
-    DECIMAL: LogicalType(_unscaled_bytes, _decimal),
-    DATE: LogicalType(_days, lambda _, days: EPOCH_DAY + dt.timedelta(days=days)),
-    TIME: LogicalType(_milliseconds_of_day, lambda _, number: _midnight_plus(number)),
-    TIMESTAMP: LogicalType(_milliseconds, lambda _, number: EPOCH + number * MILLISECOND),
+LOGICAL_TYPES: dict[str | None, LogicalType] = {
+    DECIMAL_NAME: LogicalType(_unscaled_bytes, _decimal),
+    DATE.name: LogicalType(_days, lambda _, days: EPOCH_DAY + dt.timedelta(days=days)),
+    TIME.name: LogicalType(_milliseconds_of_day, lambda _, number: _midnight_plus(number)),
+    TIMESTAMP.name: LogicalType(_milliseconds, lambda _, number: EPOCH + number * MILLISECOND),
 }

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from fencepost.api import HeaderConverter, Schema
-from fencepost.converter.logical import DATE_SCHEMA, EPOCH, MILLISECOND, TIME_SCHEMA, TIMESTAMP_SCHEMA
+from fencepost.converter.logical import EPOCH, MILLISECOND
 from fencepost.record import SchemaType
-from fencepost.record.schema import BOOLEAN, FLOAT64, STRING
+from fencepost.record.schema import BOOLEAN, DATE, FLOAT64, STRING, TIME, TIMESTAMP
 
 _INTEGERS = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
 
@@ -86,7 +86,7 @@ def _number_or_moment(text: str) -> tuple[Schema | None, Any]:
 def _parsed_moment(text: str) -> tuple[Schema | None, Any]:
     if "T" in text:
         moment = dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=dt.UTC)
-        return TIMESTAMP_SCHEMA, EPOCH + (moment - EPOCH) // MILLISECOND * MILLISECOND
+        return TIMESTAMP, EPOCH + (moment - EPOCH) // MILLISECOND * MILLISECOND
     if text.endswith("Z"):
-        return TIME_SCHEMA, dt.datetime.strptime(text, "%H:%M:%S.%fZ").time()
-    return DATE_SCHEMA, dt.date.fromisoformat(text)
+        return TIME, dt.datetime.strptime(text, "%H:%M:%S.%fZ").time()
+    return DATE, dt.date.fromisoformat(text)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from fencepost.plugin.kind import PluginKind
 from fencepost.plugin.offer import offer_for
 
 log = logging.getLogger(__name__)
+
+_one_at_a_time = threading.Lock()  # a module that another thread is importing looks complete
 
 
 class PluginDescription(NamedTuple):
@@ -29,7 +32,7 @@ class PluginRegistry:
     """Finds plug-ins by full class name, by class name alone, or by that without the suffix of its kind.
 
     Built-ins come first. Other packages' entry points and the directories of `plugin_path` are looked at when a name
-    is not a built-in's, once. Safe to use from several threads as far as importing is.
+    is not a built-in's, once. Safe to use from several threads.
     """
 
     def __init__(self, plugin_path: Sequence[str] = ()) -> None:
@@ -76,14 +79,17 @@ class PluginRegistry:
         return tuple(self._failures)
 
     def _third_party(self) -> Mapping[PluginKind, Mapping[str, type[Any]]]:
-        if self._found is None:
-            found: dict[PluginKind, dict[str, type[Any]]] = {kind: {} for kind in PluginKind}
-            failures: list[str] = []
-            for kind, cls in (*_from_entry_points(failures), *_from_directories(self._directories, failures)):
-                found[kind][_full_name(cls)] = cls
-            self._failures = failures
-            self._found = found
-        return self._found
+        with _one_at_a_time:
+            return self._found if self._found is not None else self._looked_up()
+
+    def _looked_up(self) -> Mapping[PluginKind, Mapping[str, type[Any]]]:
+        found: dict[PluginKind, dict[str, type[Any]]] = {kind: {} for kind in PluginKind}
+        failures: list[str] = []
+        for kind, cls in (*_from_entry_points(failures), *_from_directories(self._directories, failures)):
+            found[kind][_full_name(cls)] = cls
+        self._failures = failures
+        self._found = found
+        return found
 
     def _names(self, kind: PluginKind) -> str:
         return ", ".join((*sorted(BUILT_IN[kind]), *sorted(self._third_party()[kind])))

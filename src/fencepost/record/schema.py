@@ -72,3 +72,14 @@ INT64 = Schema(SchemaType.INT64)
 FLOAT64 = Schema(SchemaType.FLOAT64)
 BOOLEAN = Schema(SchemaType.BOOLEAN)
 BYTES = Schema(SchemaType.BYTES)
+
+# Logical types: the name gives a plain type its meaning (values: date, time, datetime, Decimal).
+DATE = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Date", version=1)
+TIME = Schema(SchemaType.INT32, name="org.apache.kafka.connect.data.Time", version=1)
+TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
+DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
+
+
+def decimal(scale: int) -> Schema:
+    """Return the schema of decimal numbers with `scale` digits behind the point."""
+    return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters=(("scale", str(scale)),))

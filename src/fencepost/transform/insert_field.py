@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordError, Schema, SourceRecord, setting
-from fencepost.record import Field, SchemaType
-from fencepost.record.schema import INT32, INT64, STRING
+from fencepost.record import Field
+from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
 from fencepost.transform.side import KEY, VALUE, FieldTransform, with_defaults
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-TIMESTAMP = Schema(SchemaType.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)
 
 
 class _Insertion(NamedTuple):

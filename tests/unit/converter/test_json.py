@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from fencepost.api import ConfigError, RecordError, Schema, SchemaType
 from fencepost.converter.json import JsonConverter
-from fencepost.converter.logical import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, decimal_schema
 from fencepost.record import Utf8Column
-from fencepost.record.schema import BOOLEAN, BYTES, FLOAT64, INT32, INT64, STRING
+from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
 
 ENVELOPES = JsonConverter({"converter.type": "value"})
 PLAIN = JsonConverter({"schemas.enable": "false"})
@@ -65,25 +64,25 @@ ENVELOPED: list[tuple[Schema | None, Any, str]] = [
         '"payload":{"id":5,"note":null,"count":3}}',
     ),
     (
-        decimal_schema(2),
+        decimal(2),
         Decimal("1.56"),
         '{"schema":{"type":"bytes","optional":false,"name":"org.apache.kafka.connect.data.Decimal","version":1,'
         '"parameters":{"scale":"2"}},"payload":"AJw="}',
     ),
     (
-        DATE_SCHEMA,
+        DATE,
         dt.date(1970, 4, 11),
         '{"schema":{"type":"int32","optional":false,"name":"org.apache.kafka.connect.data.Date","version":1},'
         '"payload":100}',
     ),
     (
-        TIME_SCHEMA,
+        TIME,
         dt.time(0, 1, 2, 3000),
         '{"schema":{"type":"int32","optional":false,"name":"org.apache.kafka.connect.data.Time","version":1},'
         '"payload":62003}',
     ),
     (
-        TIMESTAMP_SCHEMA,
+        TIMESTAMP,
         dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC),
         '{"schema":{"type":"int64","optional":false,"name":"org.apache.kafka.connect.data.Timestamp","version":1},'
         '"payload":1709208000000}',
@@ -112,7 +111,7 @@ def test_without_envelopes_the_payload_stands_alone(schema: Schema | None, value
 def test_a_record_without_value_and_schema_stays_without() -> None:
     for converter in (ENVELOPES, PLAIN):
         assert converter.from_connect_data("t", None, None) is None
-        assert converter.from_column(None, [None, 1])[0] is None  # type: ignore[index]
+        assert converter.from_column(None, [None, 1]) is None
         assert converter.to_connect_data("t", None) == (None, None)
 
 
@@ -141,8 +140,8 @@ def test_columns_of_text_are_decoded_only_here() -> None:
         (NAMED, {"id": 1, "other": 2}, "other is not a valid field name"),
         (NAMED, {"note": "x"}, "id: Conversion error: null value"),
         (NAMED, [1], "STRUCT"),
-        (decimal_schema(1), Decimal("1.55"), "mismatching scale"),
-        (DATE_SCHEMA, dt.datetime(2024, 1, 1), "expected date"),
+        (decimal(1), Decimal("1.55"), "mismatching scale"),
+        (DATE, dt.datetime(2024, 1, 1), "expected date"),
         (None, object(), "Converting to JSON failed"),
     ],
 )
@@ -172,15 +171,15 @@ def test_a_default_that_cannot_be_hashed() -> None:
 def test_numeric_decimals_keep_all_their_digits() -> None:
     converter = JsonConverter({"decimal.format": "numeric"})
     value = Decimal("12345678901234567890123456789012.50")
-    written = converter.from_connect_data("t", decimal_schema(2), value)
+    written = converter.from_connect_data("t", decimal(2), value)
     assert written is not None
     assert written.endswith(b'"payload":12345678901234567890123456789012.50}')
-    assert ENVELOPES.to_connect_data("t", written) == (decimal_schema(2), value)
+    assert ENVELOPES.to_connect_data("t", written) == (decimal(2), value)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=3))
 def test_decimals_survive_the_way_there_and_back(value: Decimal) -> None:
-    schema = decimal_schema(3)
+    schema = decimal(3)
     assert ENVELOPES.to_connect_data("t", ENVELOPES.from_connect_data("t", schema, value)) == (schema, value)
 
 
@@ -216,3 +215,47 @@ def test_wrong_settings_are_named_all_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         JsonConverter({"schemas.enable": "perhaps", "decimal.format": "HEX", "schemas.cache.size": "0"})
     assert len(caught.value.messages) == 3
+
+
+VALUES: dict[str, tuple[Schema, st.SearchStrategy[Any]]] = {
+    "text": (STRING, st.text(max_size=5) | st.sampled_from(["\x7f", ',"\x7f",', '"\\'])),
+    "numbers": (INT32, st.integers(-(1 << 31), (1 << 31) - 1)),
+    "nullable": (FLOAT64.optional(), st.none() | st.floats()),
+    "flags": (BOOLEAN, st.booleans()),
+    "structs": (
+        NAMED,
+        st.fixed_dictionaries({"id": st.integers(0, 9), "note": st.none() | st.text(max_size=3), "count": st.just(2)})
+        | st.fixed_dictionaries({"note": st.none(), "id": st.integers(0, 9)}),
+    ),
+    "nested": (
+        Schema.struct({"inner": Schema.struct({"x": FLOAT64}).optional(), "l": LIST}),
+        st.fixed_dictionaries(
+            {"inner": st.none() | st.fixed_dictionaries({"x": st.floats() | st.integers(0, 5)}), "l": st.just([1])}
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(VALUES))
+@given(data=st.data())
+def test_columns_are_written_as_their_records_one_by_one(kind: str, data: st.DataObject) -> None:
+    schema, values = VALUES[kind]
+    column = data.draw(st.lists(values, max_size=6))
+    for converter in (ENVELOPES, PLAIN):
+        written = converter.from_column(schema, column)
+        if written is not None:
+            assert written == [converter.from_connect_data("t", schema, value) for value in column]
+        if kind != "text":
+            assert written is not None
+
+
+@given(st.lists(st.text(max_size=4) | st.dictionaries(st.text(max_size=2), st.integers()), max_size=5))
+def test_schemaless_columns_are_written_as_their_records_one_by_one(column: list[Any]) -> None:
+    for converter in (ENVELOPES, PLAIN):
+        written = converter.from_column(None, column)
+        assert written is None or written == [converter.from_connect_data("t", None, value) for value in column]
+
+
+@pytest.mark.parametrize("wrong", [1 << 31, "1", None, True])
+def test_one_wrong_value_sends_the_column_record_by_record(wrong: Any) -> None:
+    assert PLAIN.from_column(INT32, [1, 2, wrong]) is None

