@@ -61,3 +61,7 @@ def main() -> None:
         for message in error.messages:
             typer.echo(message, err=True)
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

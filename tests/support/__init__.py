@@ -1,0 +1,1 @@
+"""What tests share: a worker as a child process, and ways to hurt it."""

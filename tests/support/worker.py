@@ -1,0 +1,147 @@
+"""A worker under test: `fencepost worker FILE` as a child process, as a user would run it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from fencepost.testing import eventually
+
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+_SLOT_READY = re.compile(r"slot (\S+) is ready \(pid (\d+)\)")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Worker:
+    """One worker: start, REST, kill, start again with the same file and port."""
+
+    def __init__(
+        self, bootstrap: str, directory: Path, settings: Mapping[str, str] | None = None, *, group: str = "g"
+    ) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.log = directory / f"worker-{self.port}.log"
+        self.properties = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "config.storage.topic": f"{group}-configs",
+            "offset.storage.topic": f"{group}-offsets",
+            "status.storage.topic": f"{group}-status",
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "offset.storage.partitions": "3",
+            "status.storage.partitions": "2",
+            "key.converter": _STRING,
+            "value.converter": _STRING,
+            "exactly.once.source.support": "enabled",
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "2000",
+            "slot.lease.ms": "4000",
+            "listeners": f"http://127.0.0.1:{self.port}",
+            **(settings or {}),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
+
+    def __enter__(self) -> "Worker":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # life
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
+        path = self.directory / f"worker-{self.port}.properties"
+        path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fencepost.cli.main", "worker", str(path)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start(self, within_s: float = 60) -> None:
+        """Start the process and wait until it is healthy."""
+        self.launch()
+        eventually(lambda: self.rest.get("/health").status_code == 200, within_s=within_s)
+
+    def stop(self, within_s: float = 30) -> int | None:
+        """Stop gracefully (SIGTERM); a process that does not end is killed. Returns its exit code."""
+        process = self.process
+        if process is None:
+            return None
+        process.terminate()
+        try:
+            return process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL the worker with all below it: JVM, daemons, slots."""
+        process = self.process
+        assert process is not None
+        below = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGKILL)
+        for child in below:
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                continue
+        process.wait(10)
+        self.process = None
+
+    def log_text(self) -> str:
+        """Return what the worker has printed, over all its lives."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def slots(self) -> dict[str, int]:
+        """Return the processes of the slots that live, by slot id."""
+        found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(self.log_text())}
+        return {slot: pid for slot, pid in found.items() if psutil.pid_exists(pid) and not _is_zombie(pid)}
+
+    # REST
+
+    def create(self, name: str, config: Mapping[str, Any], **body: Any) -> httpx.Response:
+        return self.rest.post("/connectors", json={"name": name, "config": dict(config), **body})
+
+    def status(self, name: str) -> dict[str, Any]:
+        response = self.rest.get(f"/connectors/{name}/status")
+        return response.json() if response.status_code == 200 else {}
+
+    def task_states(self, name: str) -> list[str]:
+        return [task["state"] for task in self.status(name).get("tasks", [])]
+
+    def wait_for_tasks(self, name: str, *states: str, within_s: float = 60) -> None:
+        """Wait until the tasks are in just these states, by number."""
+        eventually(lambda: self.task_states(name) == list(states) or _unexpected(self, name), within_s=within_s)
+
+
+def _unexpected(worker: Worker, name: str) -> bool:
+    traces = [t.get("trace", "")[-400:] for t in worker.status(name).get("tasks", []) if t.get("trace")]
+    raise AssertionError(f"{worker.status(name).get('connector')} {worker.task_states(name)} {traces}")
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
