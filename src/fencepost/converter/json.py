@@ -19,7 +19,7 @@ from fencepost.converter.json_encoding import (
     encoder,
 )
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
-from fencepost.record import SchemaType, Utf8Column
+from fencepost.record import Repeated, SchemaType, Utf8Column
 from fencepost.record.schema import DECIMAL_NAME
 
 ENVELOPE = {"schema", "payload"}
@@ -102,6 +102,9 @@ class JsonConverter(Converter, HeaderConverter):
         return self.to_connect_data(topic, data)
 
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
+        if isinstance(values, Repeated):
+            once = self.from_column(schema, [values.value])
+            return None if once is None else Repeated(once[0], len(values))
         if schema is None:
             prefix = NULL_SCHEMA
             if any(value is None for value in values):

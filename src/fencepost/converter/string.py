@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, setting
 from fencepost.config.check import Check
-from fencepost.record import Utf8Column
+from fencepost.record import Repeated, Utf8Column
 from fencepost.record.schema import STRING, SchemaType
 
 OPTIONAL_STRING = STRING.optional()
@@ -52,6 +52,9 @@ class StringConverter(Converter, HeaderConverter):
             return None
         if isinstance(values, Utf8Column):
             return values.raw
+        if isinstance(values, Repeated):
+            once = self.from_column(schema, [values.value])
+            return None if once is None else Repeated(once[0], len(values))
         kinds = set(map(type, values))
         if kinds == {str}:
             try:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fencepost.api import RecordError, Schema, SourceRecord, setting
 from fencepost.record import Field
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
-from fencepost.transform.side import KEY, VALUE, FieldTransform, with_defaults
+from fencepost.transform.side import KEY, VALUE, FieldTransform
 
 OPTIONALITY = "Suffix with '!' to make this a required field, or '?' to keep it optional (the default)."
 
@@ -52,11 +52,6 @@ class InsertField(FieldTransform):
     static_value: str | None = setting(
         "static.value", default=None, doc="Static field value, if field name configured."
     )
-    replace_null_with_default: bool = setting(
-        "replace.null.with.default",
-        default=True,
-        doc="Whether to replace fields that have a default value and that are null to the default value.",
-    )
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
@@ -79,19 +74,18 @@ class InsertField(FieldTransform):
             ]
         return []
 
-    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: Mapping[str, Any]) -> dict[str, Any]:
-        found = with_defaults(schema, fields) if self.replace_null_with_default else dict(fields)
+    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         if self._topic is not None:
-            found[self._topic.name] = record.topic
+            fields[self._topic.name] = record.topic
         if self._partition is not None and record.kafka_partition is not None:
-            found[self._partition.name] = record.kafka_partition
+            fields[self._partition.name] = record.kafka_partition
         if self._offset is not None:
             raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
         if self._timestamp is not None and record.timestamp is not None:
-            found[self._timestamp.name] = _moment(record.timestamp) if schema is not None else record.timestamp
+            fields[self._timestamp.name] = _moment(record.timestamp) if schema is not None else record.timestamp
         if self._static is not None:
-            found[self._static.name] = self.static_value
-        return found
+            fields[self._static.name] = self.static_value
+        return fields
 
     def changed_schema(self, schema: Schema) -> Schema:
         wanted = (self._topic, self._partition, self._offset, self._timestamp, self._static)

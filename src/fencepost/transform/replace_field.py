@@ -8,7 +8,7 @@ from typing import Any
 from fencepost.api import LOW, Schema, SourceRecord, setting
 from fencepost.config.check import Check
 from fencepost.record import Field
-from fencepost.transform.side import KEY, VALUE, FieldTransform, with_defaults
+from fencepost.transform.side import KEY, VALUE, FieldTransform
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,6 @@ class ReplaceField(FieldTransform):
     )
     blacklist: list[str] | None = setting("blacklist", default=None, importance=LOW, doc="Deprecated. Use exclude.")
     whitelist: list[str] | None = setting("whitelist", default=None, importance=LOW, doc="Deprecated. Use include.")
-    replace_null_with_default: bool = setting(
-        "replace.null.with.default",
-        default=True,
-        doc="Whether to replace fields that have a default value and that are null to the default value.",
-    )
 
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
@@ -52,9 +47,8 @@ class ReplaceField(FieldTransform):
         self._included = frozenset(self._either("include", self.include, "whitelist", self.whitelist))
         self._new_names: dict[str, str] = dict(pair.split(":") for pair in self.renames)
 
-    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: Mapping[str, Any]) -> dict[str, Any]:
-        known = with_defaults(schema, fields) if self.replace_null_with_default else fields
-        return {self._new_names.get(name, name): value for name, value in known.items() if self._is_kept(name)}
+    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
+        return {self._new_names.get(name, name): value for name, value in fields.items() if self._is_kept(name)}
 
     def changed_schema(self, schema: Schema) -> Schema:
         kept = (field for field in schema.fields if self._is_kept(field.name))

@@ -17,7 +17,7 @@ from fencepost.converter.number import (
 )
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.record import Utf8Column
+from fencepost.record import Repeated, Utf8Column
 from fencepost.record.schema import BYTES, INT32, INT64, STRING
 
 
@@ -47,6 +47,7 @@ def test_columns_of_text_pass_untouched() -> None:
     assert StringConverter().from_column(STRING, ["a", "ö"]) == [b"a", "ö".encode()]
     assert StringConverter().from_column(INT64, range(3)) == [b"0", b"1", b"2"]
     assert StringConverter().from_column(STRING, ["a", None]) is None
+    assert list(StringConverter().from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
 
 
 def test_another_character_set() -> None:

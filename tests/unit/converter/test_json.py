@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fencepost.api import ConfigError, RecordError, Schema, SchemaType
 from fencepost.converter.json import JsonConverter
-from fencepost.record import Utf8Column
+from fencepost.record import Repeated, Utf8Column
 from fencepost.record.schema import BOOLEAN, BYTES, DATE, FLOAT64, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
 
 ENVELOPES = JsonConverter({"converter.type": "value"})
@@ -254,6 +254,11 @@ def test_schemaless_columns_are_written_as_their_records_one_by_one(column: list
     for converter in (ENVELOPES, PLAIN):
         written = converter.from_column(None, column)
         assert written is None or written == [converter.from_connect_data("t", None, value) for value in column]
+
+
+def test_a_repeated_value_is_written_once() -> None:
+    assert list(PLAIN.from_column(INT32, Repeated(7, 3)) or ()) == [b"7"] * 3
+    assert PLAIN.from_column(INT32, Repeated("7", 3)) is None
 
 
 @pytest.mark.parametrize("wrong", [1 << 31, "1", None, True])
