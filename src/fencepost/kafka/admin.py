@@ -130,22 +130,13 @@ class Admin:
     ) -> dict[tuple[str, int], int]:
         """Where each log ends now: after its last record, or, read_committed, before the first open transaction."""
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in topic_partitions}
-        if not wanted:
-            return {}
-        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        doing = f"asking where {next(iter(wanted)).topic} ends"
+        return self._list_offsets(topic_partitions, OffsetSpec.latest(), level, timeout_s)
 
-        def ask() -> dict[tuple[str, int], int]:
-            client = self._ready()
-            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
-            try:
-                return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
-            except KafkaUnavailableError:
-                self._forget_leaders()
-                raise
-
-        return self._patiently(ask, wait_s)
+    def start_offsets(
+        self, topic_partitions: Iterable[tuple[str, int]], *, timeout_s: float | None = None
+    ) -> dict[tuple[str, int], int]:
+        """Where each log begins now."""
+        return self._list_offsets(topic_partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
 
     def group(self, group_id: str) -> Group:
         """The members of a consumer group as its coordinator knows them; 1-6 ms."""
@@ -198,6 +189,26 @@ class Admin:
                 if time.monotonic() + _BACKOFF_S > deadline:
                     raise
                 time.sleep(_BACKOFF_S)
+
+    def _list_offsets(
+        self, topic_partitions: Iterable[tuple[str, int]], spec: Any, level: Any, timeout_s: float | None
+    ) -> dict[tuple[str, int], int]:
+        wanted = {TopicPartition(topic, partition): spec for topic, partition in topic_partitions}
+        if not wanted:
+            return {}
+        wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
+        doing = f"asking where topic {next(iter(wanted)).topic} begins or ends"
+
+        def ask() -> dict[tuple[str, int], int]:
+            client = self._ready()
+            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
+            try:
+                return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
+            except KafkaUnavailableError:
+                self._forget_leaders()
+                raise
+
+        return self._patiently(ask, wait_s)
 
     def _forget_leaders(self) -> None:
         """The client keeps asking by a leader epoch that a restarted broker refuses, until it is made to look anew."""

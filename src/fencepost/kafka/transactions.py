@@ -16,21 +16,7 @@ from kafka.errors import (
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
-
-_RENAMED = {
-    "bootstrap.servers": "bootstrap_servers",
-    "client.id": "client_id",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "ssl.crl.location": "ssl_crlfile",
-}
+from fencepost.kafka.kafka_python import kafka_python_conf
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +30,6 @@ class Transaction:
     timeout_ms: int | None = None
     started_ms: int | None = None
     topic_partitions: frozenset[tuple[str, int]] = frozenset()
-
-
-def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out."""
-    result: dict[str, Any] = {new: conf[old] for old, new in _RENAMED.items() if conf.get(old) is not None}
-    result["bootstrap_servers"] = [s.strip() for s in str(result["bootstrap_servers"]).split(",")]
-    for name in ("security_protocol", "sasl_mechanism"):
-        if name in result:
-            result[name] = str(result[name]).upper()
-    if str(conf.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
-        result["ssl_check_hostname"] = False
-    return result
 
 
 class TransactionAdmin:

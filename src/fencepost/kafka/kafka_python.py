@@ -1,0 +1,59 @@
+"""How kafka-python is told to connect, derived from librdkafka's settings."""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.config import ConfigError
+
+_RENAMED = {
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
+
+
+def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out.
+
+    ConfigError for what it cannot do: key stores in PKCS12.
+    """
+    result: dict[str, Any] = {new: conf[old] for old, new in _RENAMED.items() if conf.get(old) is not None}
+    result["bootstrap_servers"] = [server.strip() for server in str(conf["bootstrap.servers"]).split(",")]
+    for name in ("security_protocol", "sasl_mechanism"):
+        if name in result:
+            result[name] = str(result[name]).upper()
+    if str(result.get("security_protocol", "")).endswith("SSL"):
+        result["ssl_context"] = _context(conf)
+    return result
+
+
+def _context(conf: Mapping[str, Any]) -> ssl.SSLContext:
+    if "ssl.keystore.location" in conf:
+        raise ConfigError("ssl.keystore.location: transactions can be listed only with a key store in PEM")
+    context = ssl.create_default_context(cafile=conf.get("ssl.ca.location"), cadata=conf.get("ssl.ca.pem"))
+    if str(conf.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
+        context.check_hostname = False
+    password = conf.get("ssl.key.password")
+    if "ssl.certificate.location" in conf:
+        key = conf.get("ssl.key.location")
+        context.load_cert_chain(conf["ssl.certificate.location"], key, password)
+    elif "ssl.certificate.pem" in conf:
+        _load_pem(context, f"{conf['ssl.certificate.pem']}\n{conf.get('ssl.key.pem', '')}", password)
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, pem: str, password: str | None) -> None:
+    """Python reads certificates of one's own from files only; this one is private and gone at once (E11)."""
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w") as out:
+            out.write(pem)
+        context.load_cert_chain(path, password=password)
+    finally:
+        os.unlink(path)
