@@ -14,6 +14,7 @@ from fencepost.api import (
     non_empty,
     setting,
 )
+from fencepost.config import Type
 from fencepost.config.check import Check
 from fencepost.connector.made_up import Fields, bad_fields
 from fencepost.connector.pace import Pace
@@ -111,8 +112,10 @@ class DatagenConnector(SourceConnector):
         importance=HIGH,
         doc="How many rows all tasks together send in a second; 0 for as many as possible.",
     )
-    seed: int = setting("seed", default=0, doc="Another seed makes other rows.")
-    max_rows: int = setting("max.rows", default=0, check=at_least(0), doc="How many rows there are; 0 for no end.")
+    seed: int = setting("seed", default=0, type=Type.LONG, doc="Another seed makes other rows.")
+    max_rows: int = setting(
+        "max.rows", default=0, type=Type.LONG, check=at_least(0), doc="How many rows there are; 0 for no end."
+    )
     batch_size: int = setting(
         "batch.size", default=1000, check=at_least(1), importance=LOW, doc="The most rows that one poll returns."
     )
@@ -127,7 +130,8 @@ class DatagenConnector(SourceConnector):
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         own = super().task_configs(1)[0]
-        return [{**own, "task.index": str(i), "task.count": str(max_tasks)} for i in range(max_tasks)]
+        index, count = self.key_of("task_index"), self.key_of("task_count")
+        return [{**own, index: str(i), count: str(max_tasks)} for i in range(max_tasks)]
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

@@ -14,6 +14,7 @@ from fencepost.api import (
     non_empty,
     setting,
 )
+from fencepost.config import Type
 from fencepost.connector.pace import Pace
 from fencepost.record import PositionColumn, Repeated
 from fencepost.record.schema import INT32, INT64, STRING
@@ -71,7 +72,9 @@ class VerifiableSourceConnector(SourceConnector):
 
     name: str = setting("name", default="", importance=LOW, doc="The connector's name; part of complete records.")
     topic: str = setting("topic", check=non_empty(), importance=HIGH, doc="The topic to publish to.")
-    throughput: int = setting("throughput", default=-1, doc="Records per second and task; -1 for no limit.")
+    throughput: int = setting(
+        "throughput", default=-1, type=Type.LONG, doc="Records per second and task; -1 for no limit."
+    )
     id: int = setting("id", default=0, importance=LOW, doc="The task's number. Set by the connector.")
     complete_record_data: bool = setting(
         "complete.record.data",
