@@ -255,13 +255,14 @@ class ProducerClient:
         self._call("abort_transaction", timeout_s)
 
     def drop(self) -> None:
-        """Let go of the client without flushing, committing or aborting anything (E6)."""
+        """Let go of the client without flushing, committing or aborting anything (E6). Idempotent."""
         self._fork.check("a producer")
-        try:
-            self._producer.purge(blocking=False)
-        except KafkaException:
-            pass
-        del self._producer
+        producer = self.__dict__.pop("_producer", None)
+        if producer is not None:
+            try:
+                producer.purge(blocking=False)
+            except KafkaException:
+                pass
 
     def _call(self, name: str, *arguments: Any) -> None:
         """Call the producer's method; by name, so that no frame in an error's traceback keeps the producer alive.
