@@ -1,6 +1,6 @@
 """What authors and Fencepost's own tests use: waiting, verdicts, readers, network faults, sources that crash.
 
-Core types: `judge` and its `Verdict`, `CommittedReader`, `KafkaProxy`.
+Core types: `judge` and its `Verdict`, `CommittedReader`, `KafkaProxy`, `TestingSource`.
 
 What holds:
 

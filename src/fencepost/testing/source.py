@@ -1,0 +1,238 @@
+"""A source that follows a script, for crashes in the small: `TestingSource([r1, r2, CRASH(), r3])`.
+
+The script travels in the connector's config, because tasks run in other processes. What a command has done must outlive
+the process that it kills, in a transaction that never commits: so it is remembered in a topic of its own.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Any, NoReturn
+
+from fencepost.api import ExactlyOnceSupport, RetriableError, SourceConnector, SourceRecord, SourceTask, setting
+from fencepost.record.schema import STRING
+from fencepost.testing.mark import Marks
+from fencepost.testing.verdict import Observation, Sighting
+
+CONNECTOR_CLASS = "fencepost_testing.TestingSourceConnector"
+"""Its name, in a worker whose `plugin.path` holds `PLUGIN_PATH`."""
+
+PLUGIN_PATH = str(files("fencepost.testing") / "plugin")
+
+POLL, UPDATE_OFFSETS, COMMIT = "poll", "update_offsets", "commit"
+
+
+@dataclass(frozen=True)
+class Command:
+    """An item of a script that is not a record. It is carried out the first `times` times that it is reached.
+
+    `at` says in which of the task's methods. In `update_offsets` the records before it are sent and their transaction
+    is open; in `commit` it is committed. There the command needs a record right before it.
+    """
+
+    kind: str
+    at: str = POLL
+    times: int = 1
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class ScriptedRecord:
+    """A record for `topic` (the connector's, if None). A list of these is a script without incidents."""
+
+    value: str
+    key: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+
+Item = ScriptedRecord | Command | str
+
+
+def CRASH(at: str = POLL, times: int = 1) -> Command:  # noqa: N802 - a stage direction
+    """Kill the process with SIGKILL."""
+    return Command("crash", at, times)
+
+
+def RAISE(text: str = "told to", at: str = POLL, times: int = 1) -> Command:  # noqa: N802
+    """Raise an error that fails the task."""
+    return Command("raise", at, times, text)
+
+
+def RETRY(times: int = 1) -> Command:  # noqa: N802
+    """Raise a `RetriableError` from `poll`."""
+    return Command("retry", POLL, times)
+
+
+def HANG(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
+    """Block until told to stop, as a well-behaved task does that waits for its source."""
+    return Command("hang", at, times)
+
+
+def DEAF(at: str = POLL, times: int = 1) -> Command:  # noqa: N802
+    """Block for ever, whatever the task is told."""
+    return Command("deaf", at, times)
+
+
+class TestingSource:
+    """Scripts, one for each task, and what must come of them. A text in a script is a record of that value."""
+
+    __test__ = False
+
+    def __init__(self, *scripts: Sequence[Item], topic: str, bootstrap: str) -> None:
+        self.topic = topic
+        self._bootstrap = bootstrap
+        self._scripts = [[ScriptedRecord(i) if isinstance(i, str) else i for i in script] for script in scripts]
+
+    def properties(self, **more: str) -> dict[str, str]:
+        """Return a connector's config; `more` overrides, underscores in its names stand for dots."""
+        own = {
+            "connector.class": CONNECTOR_CLASS,
+            "tasks.max": str(len(self._scripts)),
+            "topic": self.topic,
+            "scripts": json.dumps([[asdict(item) for item in script] for script in self._scripts]),
+            "mark.bootstrap.servers": self._bootstrap,
+            "mark.topic": f"{self.topic}-marks",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        }
+        return own | {key.replace("_", "."): value for key, value in more.items()}
+
+    @property
+    def expected(self) -> dict[int, list[int]]:
+        """For `judge`: the places of the records in each script."""
+        return {
+            number: [place for place, item in enumerate(script) if isinstance(item, ScriptedRecord)]
+            for number, script in enumerate(self._scripts)
+        }
+
+    @staticmethod
+    def sighting(observation: Observation) -> Sighting:
+        """For `judge`: which record of which script this is."""
+        payload = json.loads(observation.value or b"")
+        return Sighting(payload["script"], payload["place"])
+
+    @staticmethod
+    def is_at_home(observation: Observation) -> bool:
+        """For `judge`: whether topic and key are those that the payload names."""
+        payload = json.loads(observation.value or b"")
+        key = None if observation.key is None else observation.key.decode()
+        return (payload["topic"], payload["key"]) == (observation.topic, key)
+
+
+class TestingSourceTask(SourceTask):
+    """Gives the records up to the next command at once, then carries that out. When the script ends it waits."""
+
+    __test__ = False
+
+    config: "TestingSourceConnector"
+
+    def start(self) -> None:
+        self.script = [_item(data) for data in json.loads(self.config.scripts)[self.config.number]]
+        self.partition = {"script": self.config.number}
+        self.place = int(self.context.offset(self.partition).get("place", 0))
+        self.marks = Marks(self.config.mark_bootstrap_servers, self.config.mark_topic)
+        self.armed: Command | None = None
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.armed is not None or self.place >= len(self.script):
+            self.context.wait(0.05)
+            return None
+        item = self.script[self.place]
+        if isinstance(item, Command):
+            if item.at == POLL:
+                self._carry_out(item)
+            self.place += 1
+            return None
+        return self._records()
+
+    def _records(self) -> list[SourceRecord]:
+        records: list[SourceRecord] = []
+        while self.place < len(self.script) and isinstance(item := self.script[self.place], ScriptedRecord):
+            records.append(self._record(item))
+            self.place += 1
+        if self.place < len(self.script):
+            following = self.script[self.place]
+            if isinstance(following, Command) and following.at != POLL:
+                self.armed = following
+        return records
+
+    def _record(self, item: ScriptedRecord) -> SourceRecord:
+        topic = item.topic or self.config.topic
+        payload = {"script": self.config.number, "place": self.place, "topic": topic, "key": item.key}
+        return SourceRecord(
+            self.partition,
+            {"place": self.place + 1},
+            topic,
+            json.dumps(payload | {"value": item.value}),
+            STRING,
+            item.key,
+            None if item.key is None else STRING,
+            kafka_partition=item.partition,
+        )
+
+    def update_offsets(self, offsets: Mapping[Any, Any]) -> None:
+        self._maybe_carry_out(UPDATE_OFFSETS)
+
+    def commit(self) -> None:
+        self._maybe_carry_out(COMMIT)
+
+    def _maybe_carry_out(self, at: str) -> None:
+        if self.armed is not None and self.armed.at == at:
+            command, self.armed = self.armed, None
+            self._carry_out(command)
+            self.place += 1
+
+    def _carry_out(self, command: Command) -> None:
+        mark = f"{self.config.number}/{self.place}"
+        if self.marks.count(mark) >= command.times:
+            return
+        self.marks.set(mark)
+        if command.kind == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif command.kind == "raise":
+            raise ScriptedError(command.text)
+        elif command.kind == "retry":
+            raise RetriableError("told to be called again")
+        elif command.kind == "hang":
+            while not self.context.is_stopping:
+                self.context.wait(1.0)
+        else:
+            _sleep_for_ever()
+
+
+class ScriptedError(Exception):
+    """What RAISE raises."""
+
+
+def _item(data: Mapping[str, Any]) -> ScriptedRecord | Command:
+    return Command(**data) if "kind" in data else ScriptedRecord(**data)
+
+
+def _sleep_for_ever() -> NoReturn:
+    while True:
+        time.sleep(3600)
+
+
+class TestingSourceConnector(SourceConnector):
+    """Follows scripts; see `TestingSource`, which makes its config."""
+
+    __test__ = False
+    task = TestingSourceTask
+
+    topic: str = setting("topic", doc="Where records go that name no topic.")
+    scripts: str = setting("scripts", doc="A JSON list of scripts, one for each task.")
+    number: int = setting("script.number", default=0, doc="Which script a task follows. Set by the connector.")
+    mark_bootstrap_servers: str = setting("mark.bootstrap.servers", doc="Where the topic of marks is.")
+    mark_topic: str = setting("mark.topic", doc="Remembers which commands were carried out.")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        own = super().task_configs(1)[0]
+        return [{**own, "script.number": str(n)} for n in range(min(max_tasks, len(json.loads(self.scripts))))]
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED
