@@ -1,7 +1,9 @@
 """E5 and E6 under faults of the network, put at chosen requests by a proxy before the real broker."""
 
+import confluent_kafka
 import pytest
 
+from fencepost.kafka.member import GroupMembership
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
@@ -56,6 +58,63 @@ def test_e5_a_strike_retires_the_writer_after_its_commit(open_writer, proxy, top
     successor.send(topic, b"successor")
     successor.commit()
     assert sorted(committed(topic)) == [b"first", b"position", b"struck", b"successor"]
+
+
+@pytest.fixture
+def ownership(kafka, topic):
+    """Group metadata of a live member that owns the topic."""
+    terms = []
+    conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"group-{topic}"}
+    membership = GroupMembership(conf, topic, terms.append)
+    membership.start()
+    yield lambda: eventually(lambda: terms and terms[-1].metadata)
+    membership.stop()
+
+
+def _group_offset(kafka, topic):
+    """What the group has committed for partition 0."""
+    conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"group-{topic}"}
+    consumer = confluent_kafka.Consumer(conf)
+    try:
+        found = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=10)
+        return found[0].offset
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("action", [Action.RESET, Action.ANSWER_LOST], ids=["request lost", "answer lost"])
+@pytest.mark.parametrize("api_key", [ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT])
+def test_e5_a_strike_on_a_request_about_group_offsets_retires_the_writer(
+    open_writer, proxy, topic, committed, ownership, api_key, action
+):
+    writer = open_writer()
+    rule = proxy.on(api_key, action)
+    writer.send(topic, b"struck")
+    writer.commit(group_offsets=[(topic, 0, 7)], group_metadata=ownership())
+    assert rule.met == 1
+    assert writer.is_struck
+    assert committed(topic) == [b"struck"]
+
+
+def test_e5_a_late_offset_commit_takes_no_position_back_when_the_struck_writer_is_replaced(
+    kafka, open_writer, proxy, topic, ownership
+):
+    metadata = ownership()
+    held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_AND_RESET)
+    writer = open_writer()
+    writer.send(topic, b"a")
+    writer.commit(group_offsets=[(topic, 0, 10)], group_metadata=metadata)
+    assert held.met == 1
+    if writer.is_struck:
+        writer.close()
+        writer = open_writer(writer.transactional_id)
+    writer.send(topic, b"b")
+    writer.commit(group_offsets=[(topic, 0, 20)], group_metadata=metadata)
+    writer.send(topic, b"c")
+    writer.flush()
+    assert held.release() == 1
+    writer.commit()
+    assert _group_offset(kafka, topic) == 20
 
 
 def test_e5_a_strike_before_an_abort_retires_the_writer(open_writer, proxy, topic, committed):

@@ -1,0 +1,96 @@
+"""The reader that watches and the one that comes afterwards, and marks that outlive a process, on the real broker."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.settings import producer_conf
+from fencepost.testing import eventually
+from fencepost.testing.mark import Marks
+from fencepost.testing.proxy import KafkaProxy
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import judge
+
+
+def _produced(kafka, topic, values):
+    client = ProducerClient(producer_conf({"bootstrap.servers": kafka.bootstrap_servers}).conf)
+    client.produce_column(topic, values)
+    client.flush(20)
+    client.drop()
+
+
+def test_watching_and_reading_afterwards_come_to_the_same_verdict(kafka, topic_name):
+    values = [b"%d" % n for n in range(50_000)]
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
+        _produced(kafka, topic_name, values)
+        watched = reader.catch_up()
+    afterwards = reader.read_all()
+    for seen in (watched, afterwards):
+        verdict = judge({"all": values}, seen, sighting=lambda o: ("all", o.value))
+        assert verdict.is_clean, verdict
+
+
+def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka, topic_name):
+    with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
+        assert reader.seen() == []
+        _produced(kafka, topic_name, [b"first"])
+        eventually(lambda: [o.value for o in reader.seen()] == [b"first"])
+
+
+def test_a_reader_survives_lost_connections_and_sees_everything_once(kafka, topic_name):
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    values = [b"%d" % n for n in range(3_000)]
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        with CommittedReader(proxy.bootstrap_servers, [topic_name]) as reader:
+            for start in range(0, 3_000, 1_000):
+                _produced(kafka, topic_name, values[start : start + 1_000])
+                proxy.reset_all()
+            verdict = judge({"all": values}, reader.catch_up(), sighting=lambda o: ("all", o.value))
+            assert verdict.is_clean, verdict
+
+
+def test_what_ended_a_reader_is_raised_to_whoever_asks_it(kafka, topic_name):
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=1, replication=1)
+    _produced(kafka, topic_name, [b"%d" % n for n in range(10)])
+    with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
+        assert len(reader.catch_up()) == 10
+        reader._watches[0]._take = None  # whatever goes wrong in the thread
+        _produced(kafka, topic_name, [b"10"])
+        eventually(lambda: not reader._watches[0].thread.is_alive())
+        with pytest.raises(TypeError):
+            reader.seen()
+
+
+def test_a_mark_outlives_a_process_that_is_killed_right_after_setting_it(kafka, topic_name):
+    marks = Marks(kafka.bootstrap_servers, topic_name)
+    assert marks.count("a") == 0
+    code = (
+        "import os, signal, sys; from fencepost.testing.mark import Marks; "
+        "Marks(sys.argv[1], sys.argv[2]).set('a'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, kafka.bootstrap_servers, topic_name], check=False, timeout=30)
+    assert done.returncode == -9
+    assert marks.count("a") == 1
+    marks.set("b")
+    marks.set("a")
+    assert (marks.count("a"), marks.count("b")) == (2, 1)
+
+
+def test_a_paused_proxy_lets_nothing_through_until_it_resumes(kafka, topic_name):
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        admin = Admin({"bootstrap.servers": proxy.bootstrap_servers})
+        assert admin.partitions(topic_name) is None
+        proxy.pause()
+        answered = threading.Event()
+        thread = threading.Thread(target=lambda: (admin.partitions(topic_name), answered.set()))
+        thread.start()
+        assert not answered.wait(0.3)
+        proxy.resume()
+        assert answered.wait(10)
+        thread.join()
