@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, translate
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Admin:
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        self._client = AdminClient(self._conf, logger=LOG)
+        self._client = new_client(AdminClient, self._conf, logger=LOG)
 
     def cluster_id(self) -> str:
         try:

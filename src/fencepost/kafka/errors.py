@@ -1,11 +1,13 @@
 """What can go wrong between us and Kafka, grouped by what the caller should do."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.api.errors import FatalError, RetriableError
 
+T = TypeVar("T")
 _UNAVAILABLE = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -85,6 +87,14 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
             "correct its credentials."
         )
     return KafkaRequestError(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
+
+
+def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any) -> T:
+    """Makes a client of the library. KafkaRequestError for settings that it does not take."""
+    try:
+        return kind(dict(conf), **arguments)
+    except KafkaException as error:
+        raise translate(error, "the settings of a client") from error
 
 
 def is_unavailable(error: Any) -> bool:

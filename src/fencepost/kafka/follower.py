@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from fencepost.kafka.log import Handler, LogReader
+from fencepost.kafka.log import Handler, LogReader, LogRecord
 
 LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
@@ -31,7 +31,7 @@ class LogFollower:
 
     def start(self, timeout_s: float) -> None:
         """Reads everything up to the end, then goes on by itself. After an error it may be called again."""
-        self._reader.read_to_end(timeout_s, self._on_record)
+        self._reader.read_to_end(timeout_s, self._take)
         self._on_batch()
         self._publish()
         self._thread = threading.Thread(target=self._follow, name=f"follow-{self._reader.topic}", daemon=True)
@@ -65,12 +65,18 @@ class LogFollower:
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._reader.poll(self._on_record, _POLL_S):
+                if self._reader.poll(self._take, _POLL_S):
                     self._on_batch()
                 self._failure = None
             except Exception as error:  # Whatever it is, a follower that is gone would be worse.
                 self._fail(error)
             self._publish()
+
+    def _take(self, record: LogRecord) -> None:
+        try:
+            self._on_record(record)
+        except Exception:  # A fault of ours in one record must not lose those that came with it.
+            LOG.exception("Skipped %d/%d of topic %s", record.partition, record.offset, self._reader.topic)
 
     def _publish(self) -> None:
         with self._reached:

@@ -17,6 +17,7 @@ from fencepost.kafka.errors import (
     KafkaRequestError,
     ReadTimeoutError,
     is_unavailable,
+    new_client,
     translate,
 )
 from fencepost.kafka.fork import ForkGuard
@@ -57,7 +58,7 @@ class LogReader:
         self._partitions: tuple[int, ...] = ()
         self._assigned = False
         self._trouble: Any = None
-        self._consumer = Consumer(_consumer_conf(conf, read_committed, fetch_wait_ms), logger=LOG)
+        self._consumer: Any = new_client(Consumer, _consumer_conf(conf, read_committed, fetch_wait_ms), logger=LOG)
 
     def start(self, timeout_s: float = 30.0) -> None:
         """Finds the partitions and begins to fetch. Idempotent. KafkaRequestError if there is no such topic."""

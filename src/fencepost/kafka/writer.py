@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from fencepost.kafka.errors import KafkaUnavailableError, translate
+from fencepost.kafka.errors import KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class RecordWriter:
 
     def _send(self, records: Iterable[KeyValue], timeout_s: float) -> tuple[list[Any], int]:
         if self._producer is None:
-            self._producer = Producer(self._conf, logger=LOG)
+            self._producer = new_client(Producer, self._conf, logger=LOG)
         failures: list[Any] = []
         try:
             for key, value in records:
@@ -90,10 +90,13 @@ class LatestWriter:
         self._changed = threading.Condition()
         self._waiting: dict[bytes, bytes | None] = {}
         self._sending = 0
+        self._producer: Any = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"write-{topic}", daemon=True)
 
     def start(self) -> None:
+        """KafkaRequestError for settings that the client does not take."""
+        self._producer = new_client(Producer, self._conf, logger=LOG)
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -120,20 +123,19 @@ class LatestWriter:
             self._thread.join(2.0)
 
     def _run(self) -> None:
-        producer = Producer(self._conf, logger=LOG)
         while batch := self._take():
-            failed, fatal = self._send(producer, batch)
+            failed, fatal = self._send(self._producer, batch)
             with self._changed:
                 for key, value in failed.items():
                     self._waiting.setdefault(key, value)
                 self._sending = 0
                 self._changed.notify_all()
             if fatal:
-                producer = Producer(self._conf, logger=LOG)
+                self._producer = new_client(Producer, self._conf, logger=LOG)
             if failed:
                 self._stopping.wait(_BACKOFF_S)
-        producer.purge(in_queue=True, in_flight=True, blocking=False)
-        producer.flush(0)
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.flush(0)
 
     def _take(self) -> dict[bytes, bytes | None]:
         """The next batch; empty when stopped."""

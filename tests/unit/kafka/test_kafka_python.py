@@ -34,5 +34,5 @@ def test_tls_verifies_by_default():
 
 
 def test_pkcs12_is_refused_by_name():
-    with pytest.raises(ConfigError, match="ssl.keystore.location"):
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.location"):
         kafka_python_conf({"bootstrap.servers": "a:1", "security.protocol": "ssl", "ssl.keystore.location": "k.p12"})
