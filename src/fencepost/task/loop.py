@@ -16,6 +16,7 @@ from fencepost.task.delivery import Delivery, offset_records
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.topics import TopicCreation
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class SourceLoop:
     counters: Counters
     replace: Callable[[], Delivery]
     say: Callable[[RunState], None]
+    topics: TopicCreation
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list[tuple[SourceRecord, list[RecordMetadata]]] = field(default_factory=list)
 
@@ -110,6 +112,7 @@ class SourceLoop:
     def _send(self, batches: list[Batch]) -> None:
         for batch in batches:
             outgoing = self.processor.process(batch)
+            self.topics.ensure(outgoing.topics)
             if self._tracks_records:
                 self._send_tracked(batch, outgoing)
             else:

@@ -11,6 +11,7 @@ from fencepost.task.control import Control
 from fencepost.task.processing import Processor
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters, Tolerance
+from fencepost.task.topics import TopicCreation
 from fencepost.transform.chain import Chain
 
 
@@ -45,6 +46,13 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
     value: Converter = converter_of(properties, "value.converter")
     header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")
     return Processor(Chain.from_config(properties, find), key, value, header, tolerance)
+
+
+def topics_of(spec: TaskSpec) -> TopicCreation:
+    """Return what creates the connector's topics (KIP-158)."""
+    config = SourceConnectorConfig({k: v for k, v in spec.connector_config.items() if v is not None})
+    groups = config.topic_creation() if spec.topic_creation_enabled else ()
+    return TopicCreation(groups, spec.admin_conf)
 
 
 def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:

@@ -19,7 +19,7 @@ from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, processor_of
+from fencepost.task.plugins import connector_of, processor_of, topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
@@ -160,6 +160,7 @@ class TaskRunner:
             self.counters,
             replace=lambda: self._replace_delivery(book),
             say=self.say,
+            topics=topics_of(self.spec),
         )
         return task, loop
 
@@ -190,9 +191,13 @@ class TaskRunner:
         return admission
 
     def _close_delivery(self) -> None:
+        """Let go of the producer; a transaction that is known to be open is aborted, so that no reader waits for it."""
         delivery, self._delivery = self._delivery, None
-        if delivery is not None:
-            delivery.close()
+        if delivery is None:
+            return
+        if not self._is_abandoned:
+            delivery.abort()
+        delivery.close()
 
     def _stop(self, task: SourceTask) -> None:
         try:

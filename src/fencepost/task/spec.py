@@ -37,6 +37,7 @@ class TaskSpec:
     task_config: Mapping[str, str | None]
     producer_conf: Mapping[str, Any] = field(repr=False)
     offsets_topic: str
+    admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     group_id: str = ""
     transactional_id: str | None = None
     target_state: str = TargetState.STARTED.value

@@ -6,12 +6,12 @@ fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; ta
 """
 
 import logging
-from functools import partial
 import os
 import secrets
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fencepost import __version__

@@ -15,6 +15,7 @@ from fencepost.task.spec import TaskSpec
 log = logging.getLogger(__name__)
 
 _OVERRIDE = "producer.override."
+_BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,23 @@ class WorkerSettings:
 
     def task_producer_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
         """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
-        own = {k[len(_OVERRIDE) :]: v for k, v in connector_config.items() if k.startswith(_OVERRIDE)}
         properties = {
             **self.config.internal_client_properties,
             **self.config.client_properties("producer."),
-            **own,
+            **_overrides(connector_config, _OVERRIDE),
         }
         if not self.is_exactly_once:
             return _logged(producer_conf(properties))
         conf = _logged(transactional_conf(properties, ""))
         del conf["transactional.id"]
         return conf
+
+    def task_admin_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return what creates a connector's topics, as its own principal: where its producers write."""
+        own = _overrides(connector_config, "admin.override.")
+        bootstrap = {k: v for k, v in _overrides(connector_config, _OVERRIDE).items() if k == _BOOTSTRAP}
+        properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
+        return _logged(admin_conf({**properties, **bootstrap, **own}))
 
     def effective_config(self, connector_config: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return the connector's config with the worker's converters where it names none of its own."""
@@ -104,6 +111,7 @@ class WorkerSettings:
             connector_config=self.effective_config(raw),
             task_config=dict(task_config),
             producer_conf=self.task_producer_conf(raw),
+            admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
             group_id=self.group_id,
             target_state=snapshot.target_state(connector).value,
@@ -115,6 +123,10 @@ class WorkerSettings:
             topic_creation_enabled=self.config.topic_creation_enable,
             **identity,
         )
+
+
+def _overrides(connector_config: Mapping[str, str | None], prefix: str) -> dict[str, str | None]:
+    return {k[len(prefix) :]: v for k, v in connector_config.items() if k.startswith(prefix)}
 
 
 def client_id(url: str, incarnation: str) -> str:

@@ -1,0 +1,39 @@
+"""Creates the topics of a source connector before its first record goes there (KIP-158)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fencepost.config.topic_creation import TopicCreationGroup
+from fencepost.kafka.admin import Admin
+from fencepost.record import Repeated
+
+log = logging.getLogger(__name__)
+
+
+class TopicCreation:
+    """Knows which topics exist by now. Without groups it does nothing: the broker may create topics by itself."""
+
+    def __init__(self, groups: Sequence[TopicCreationGroup], admin_conf: Mapping[str, Any]) -> None:
+        self._groups = groups
+        self._conf = admin_conf
+        self._known: set[str] = set()
+
+    def ensure(self, topics: Sequence[str]) -> None:
+        """Create those of `topics` that are missing, as the first group that matches says. Raises what Kafka says."""
+        if not self._groups:
+            return
+        named = {topics.value} if isinstance(topics, Repeated) else set(topics)
+        for topic in sorted(named - self._known):
+            self._create(topic)
+            self._known.add(topic)
+
+    def _create(self, topic: str) -> None:
+        group = next((g for g in self._groups if g.matches(topic)), None)
+        if group is None:
+            return
+        is_new = Admin(self._conf).ensure_topic(
+            topic, partitions=group.partitions, replication=group.replication_factor, configs=group.configs
+        )
+        if is_new:
+            log.info("created topic %s as group %s of topic.creation says", topic, group.name)
