@@ -1,5 +1,7 @@
 """E5 and E6 under faults of the network, put at chosen requests by a proxy before the real broker."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import confluent_kafka
 import pytest
 
@@ -96,25 +98,48 @@ def test_e5_a_strike_on_a_request_about_group_offsets_retires_the_writer(
     assert committed(topic) == [b"struck"]
 
 
+def _commit_with_late_offsets(proxy, held, commit):
+    """Commits; the offset commit that is held arrives after this transaction's own and before its end."""
+    end = proxy.on(ApiKey.END_TXN, Action.HOLD)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(commit)
+        end.await_met()
+        assert held.release() == 1
+        assert end.release() == 1
+        done.result(20)
+
+
 def test_e5_a_late_offset_commit_takes_no_position_back_when_the_struck_writer_is_replaced(
     kafka, open_writer, proxy, topic, ownership
 ):
     metadata = ownership()
     held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_AND_RESET)
     writer = open_writer()
-    writer.send(topic, b"a")
     writer.commit(group_offsets=[(topic, 0, 10)], group_metadata=metadata)
     assert held.met == 1
     if writer.is_struck:
         writer.close()
         writer = open_writer(writer.transactional_id)
-    writer.send(topic, b"b")
-    writer.commit(group_offsets=[(topic, 0, 20)], group_metadata=metadata)
-    writer.send(topic, b"c")
-    writer.flush()
-    assert held.release() == 1
-    writer.commit()
+    _commit_with_late_offsets(
+        proxy, held, lambda: writer.commit(group_offsets=[(topic, 0, 20)], group_metadata=metadata)
+    )
     assert _group_offset(kafka, topic) == 20
+
+
+def test_the_proxy_takes_back_the_position_of_a_producer_that_does_not_keep_e5(kafka, proxy, topic, ownership):
+    """The test of the test above."""
+    client = ProducerClient(transactional_conf({"bootstrap.servers": proxy.bootstrap_servers}, f"back-{topic}").conf)
+    metadata = ownership()
+    held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_AND_RESET)
+    client.init_transactions(20)
+    client.begin()
+    client.send_offsets([(topic, 0, 10)], metadata, 20)
+    client.commit(20)
+    client.begin()
+    client.send_offsets([(topic, 0, 20)], metadata, 20)
+    _commit_with_late_offsets(proxy, held, lambda: client.commit(20))
+    assert _group_offset(kafka, topic) == 10
+    client.drop()
 
 
 def test_e5_a_strike_before_an_abort_retires_the_writer(open_writer, proxy, topic, committed):
