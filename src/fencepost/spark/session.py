@@ -79,6 +79,11 @@ class SparkRuntime:
             raise SparkError("Spark is not running")
         return self._session
 
+    def adopt_thread(self) -> None:
+        """Make the session the calling thread's own: Spark finds data sources by the session of the thread."""
+        session = self.session
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+
     @property
     def context(self) -> Any:
         """The SparkContext."""

@@ -40,6 +40,8 @@ class Runtime(Protocol):
     @property
     def session(self) -> Any: ...
 
+    def adopt_thread(self) -> None: ...
+
 
 @dataclass
 class _Run:
@@ -229,6 +231,7 @@ class _FrameTask:
 
     def _run(self) -> None:
         try:
+            self._runtime.adopt_thread()
             self._loop()
             self._say(RunState.STOPPED)
         except _NotAdmittedError as error:
