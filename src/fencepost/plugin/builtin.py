@@ -22,6 +22,7 @@ _BOTH_KINDS_OF_CONVERTER = {
 BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.CONNECTOR: {
         "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.datagen:DatagenConnector",
+        "fencepost.connector.spool.SpoolDirectorySource": "fencepost.connector.spool:SpoolDirectorySource",
         "org.apache.kafka.connect.file.FileStreamSourceConnector": (
             "fencepost.connector.file_stream:FileStreamSourceConnector"
         ),

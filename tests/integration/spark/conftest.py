@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from fencepost.spark.session import SparkRuntime
+from fencepost.task.signature import SECRET_VARIABLE
 
 sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files
 
 SECRET = "never-to-be-seen-4711"
+CHANNEL_SECRET = "of-the-channel-4712"
 
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[SparkRuntime]:
-    started = SparkRuntime(
-        {}, secrets={"TEST_SECRET": SECRET}, py_files=[str(Path(__file__).with_name("slot_entry.py"))]
-    )
+    secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
+    started = SparkRuntime({}, secrets=secrets, py_files=[str(Path(__file__).with_name("slot_entry.py"))])
     started.start()
     yield started
     started.stop()

@@ -1,0 +1,179 @@
+"""SpoolDirectorySource: files that appear in a directory, each written to a topic exactly once."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from fencepost.api import (
+    HIGH,
+    LOW,
+    ConfigError,
+    DataFrameConnector,
+    Split,
+    at_least,
+    non_empty,
+    one_of,
+    setting,
+)
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
+
+log = logging.getLogger(__name__)
+
+KEEP, MOVE, DELETE = "keep", "move", "delete"
+_CHECKED_FORMATS = ("csv", "json")
+
+
+class SpoolDirectorySource(DataFrameConnector):
+    """Watches a directory and writes each file as one transaction: its records and the note that it is done.
+
+    A file is known by path, size and time of modification: one that changes is another file. Files should appear
+    complete (written elsewhere and renamed), or be left alone for `min.age.ms`. Names that start with `.` or `_` are
+    never read. A file that cannot be read is set aside in `error.path`, and the rest goes on.
+    """
+
+    path: str = setting("input.path", check=non_empty(), doc="The directory to watch.", importance=HIGH)
+    topic: str = setting("topic", check=non_empty(), doc="Where records go.", importance=HIGH)
+    format: str = setting(
+        "input.format", default="csv", check=one_of("csv", "json", "parquet", "text"), importance=HIGH,
+        doc="How the files are read. `json` is one object a line.",
+    )  # fmt: skip
+    pattern: str = setting("input.pattern", default="*", doc="Only files whose name fits this pattern (*, ?, [a-z]).")
+    schema: str | None = setting(
+        "input.schema", default=None,
+        doc="The columns, as in SQL (`id INT, name STRING`). Unset: a CSV file's header names them (`reader.header`), "
+        "all of them text; JSON, and CSV with `reader.inferSchema`, is looked through once, and what the first file "
+        "showed is kept until the worker starts again; Parquet knows.",
+    )  # fmt: skip
+    transforms_sql: str | None = setting(
+        "transforms.sql", default=None,
+        doc="A query over the rows of a file, called `split`: projections and filters.",
+    )  # fmt: skip
+    key_field: str | None = setting("key.field", default=None, doc="The column that becomes the record's key.")
+    finished_action: str = setting(
+        "finished.action", default=KEEP, check=one_of(KEEP, MOVE, DELETE),
+        doc="What happens to a file once it is committed. One that is kept is remembered for as long as it is there.",
+    )  # fmt: skip
+    finished_path: str | None = setting(
+        "finished.path", default=None, doc="Where files go with finished.action=move; on the same disk, preferably."
+    )
+    error_path: str | None = setting(
+        "error.path", default=None,
+        doc="Where files go that cannot be read. Unset: `.failed` in the directory.",
+    )  # fmt: skip
+    min_age_ms: int = setting(
+        "min.age.ms", default=0, check=at_least(0), importance=LOW,
+        doc="A file is read when it has not been changed for this long: for writers that do not rename.",
+    )  # fmt: skip
+    poll_interval_ms: int = setting(
+        "poll.interval.ms", default=1000, check=at_least(10), importance=LOW, doc="How often the directory is listed."
+    )
+    split_rows_max: int = setting(
+        "split.rows.max", default=0, check=at_least(0), importance=LOW,
+        doc="Commit a file in parts of so many rows; 0: all of it, or nothing, in one transaction. For files that take "
+        "longer than the broker's transaction.max.timeout.ms.",
+    )  # fmt: skip
+
+    # Tasks of one connector run in one process: what the first of them found out about the columns holds for all.
+    _kept_schemas: ClassVar[dict[tuple[tuple[str, str], ...], Any]] = {}
+    _schema_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @property
+    def _format(self) -> str:
+        return self.format.lower()
+
+    @property
+    def _action(self) -> str:
+        return self.finished_action.lower()
+
+    def check_together(self) -> list[str]:
+        if self._action == MOVE and not self.finished_path:
+            return ["finished.path is missing: finished.action=move needs a directory to move files to"]
+        if self.finished_path and self.finished_path.rstrip("/") == self.path.rstrip("/"):
+            return [f"Invalid value {self.finished_path} for configuration finished.path: it is input.path itself"]
+        return []
+
+    def splits(self, session: Session) -> Iterable[Split]:
+        """Raises ConfigError where the directory is not there."""
+        files = SparkFileSystem(session).files(self.path, self.pattern)
+        if files is None:
+            raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
+        newest_ms = time.time() * 1000 - self.min_age_ms
+        return [_split(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
+
+    def read(self, session: Session, split: Split) -> DataFrame:
+        file = _file(split)
+        if split.size_bytes == 0 and self._format != "text":
+            return session.createDataFrame([], self.schema or "value string")
+        reader = self._reader(session)
+        if self.schema:
+            try:
+                reader = reader.schema(self.schema)
+            except Exception as error:
+                raise ConfigError(f"Invalid value {self.schema} for configuration input.schema: {error}") from error
+        elif self._is_inferred:
+            reader = reader.schema(self._schema(session, file))
+        return reader.load(file.path)
+
+    def is_unchanged(self, session: Session, split: Split) -> bool:
+        file = _file(split)
+        return SparkFileSystem(session).find(file.path) == file
+
+    def finished(self, session: Session, split: Split, rows: int) -> bool:
+        """Move or delete the file. Where that fails it is told, and tried again at the next listing."""
+        file, system = _file(split), SparkFileSystem(session)
+        if self._action == KEEP:
+            return False
+        try:
+            if self._action == MOVE:
+                system.move(file, str(self.finished_path))
+            elif system.find(file.path) == file:
+                system.delete(file.path)
+        except DirectoryError as error:
+            log.warning("finished.action=%s: %s; it is committed, and this is tried again", self.finished_action, error)
+            return False
+        return True
+
+    def set_aside(self, session: Session, split: Split, error: Exception) -> None:
+        target = self.error_path or f"{self.path.rstrip('/')}/.failed"
+        try:
+            SparkFileSystem(session).move(_file(split), target)
+        except DirectoryError as failure:
+            log.warning("error.path=%s: %s; the file stays where it is", target, failure)
+
+    @property
+    def _is_inferred(self) -> bool:
+        options = {k.lower(): str(v).lower() for k, v in self.with_prefix("reader.").items()}
+        return self._format == "json" or (self._format == "csv" and options.get("inferschema") == "true")
+
+    def _reader(self, session: Session) -> Any:
+        # A path is a path, whatever brackets are in a file's name.
+        reader = session.read.format(self._format).option("__globPaths__", "false")
+        if self._format in _CHECKED_FORMATS:
+            tolerates = str(self.originals.get("errors.tolerance", "none")).lower() == "all"
+            reader = reader.option("mode", "DROPMALFORMED" if tolerates else "FAILFAST")
+            # A row is broken also where transforms.sql does not look.
+            reader = reader.option("columnPruning", "false")
+        return reader.options(**{k: str(v) for k, v in self.with_prefix("reader.").items()})
+
+    def _schema(self, session: Session, file: FoundFile) -> Any:
+        config = tuple(sorted((k, str(v)) for k, v in self.originals.items()))
+        with self._schema_lock:
+            if config not in self._kept_schemas:
+                self._kept_schemas[config] = self._reader(session).load(file.path).schema
+            return self._kept_schemas[config]
+
+
+def _split(file: FoundFile) -> Split:
+    return Split(
+        partition={"file": file.path, "size": file.size, "mtime": file.modified_ms},
+        order=(file.modified_ms, file.path),
+        is_single_file=True,
+        size_bytes=file.size,
+    )
+
+
+def _file(split: Split) -> FoundFile:
+    return FoundFile(split.partition["file"], split.partition["size"], split.partition["mtime"])

@@ -1,0 +1,127 @@
+"""From the rows that a DataFrame connector reads to the columns `key` and `value` that the data source writes."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from fencepost.config import ConfigError
+from fencepost.spark.connect_json import envelope, json_struct, json_value
+
+_JSON, _STRING, _BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
+_SQL = "transforms.sql"
+# What a projection or filter over a named view consists of, once Spark has analysed it.
+_ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "CTERelationRef"}
+
+
+@dataclass(frozen=True)
+class ConverterChoice:
+    """Which of the converters that the JVM can do, and whether it writes schemas."""
+
+    key: str
+    kind: str
+    has_schemas: bool
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], key: str) -> "ConverterChoice":
+        """Read `key` (key.converter, value.converter) of a config. Raises ConfigError for one that is not there."""
+        name = properties.get(key) or _JSON
+        kind = name.rpartition(".")[2]
+        if kind not in (_JSON, _STRING, _BYTES):
+            raise ConfigError(
+                f"{key}={name}: a DataFrame connector writes with {_JSON}, {_STRING} or {_BYTES}; choose one of them"
+            )
+        return cls(key, kind, properties.get(f"{key}.schemas.enable", "true").lower() == "true")
+
+
+def with_sql(session: Any, frame: Any, query: str) -> Any:
+    """Apply `transforms.sql` to the rows: a query over `split` (or `source`) of projections and filters.
+
+    Raises ConfigError where the query is wrong or does more: a split's rows must keep their order, and each row stand
+    for itself, or a position inside the split means nothing.
+    """
+    view = f"fencepost_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(view)
+    named = f"WITH split AS (SELECT * FROM {view}), source AS (SELECT * FROM {view}) SELECT * FROM ({query})"
+    try:
+        result = session.sql(named)
+        foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)
+    except Exception as error:
+        raise ConfigError(f"{_SQL} is not understood: {_first_line(error)}") from error
+    finally:
+        session.catalog.dropTempView(view)
+    if foreign is not None:
+        raise ConfigError(
+            f"{_SQL} may project and filter the view `split` only; {foreign} is more than that: "
+            "do it in the connector's own query, or downstream"
+        )
+    return result
+
+
+def is_deterministic(frame: Any) -> bool:
+    """Say whether the same rows come out when the frame is read again, as far as Spark knows."""
+    return bool(frame._jdf.queryExecution().analyzed().deterministic())
+
+
+def record_frame(
+    frame: Any, value: ConverterChoice, key: ConverterChoice | None = None, key_field: str | None = None
+) -> Any:
+    """Return a frame of `value`, and `key` where there is a key field, as one partition in the order of the rows.
+
+    A frame whose only column is named `value` stands for plain values; any other for structs of its columns.
+    """
+    schema = frame.schema
+    if key_field is not None and key_field not in schema.fieldNames():
+        raise ConfigError(f"key.field={key_field}: there is no such column; there are {', '.join(schema.fieldNames())}")
+    columns = [_value(frame, value).alias("value")]
+    if key_field is not None and key is not None:
+        columns.append(_converted(_column(frame, key_field), schema[key_field].dataType, key).alias("key"))
+    return frame.select(*columns).coalesce(1)
+
+
+def _value(frame: Any, choice: ConverterChoice) -> Any:
+    fields = frame.schema.fields
+    if len(fields) == 1 and (fields[0].name == "value" or choice.kind != _JSON):
+        return _converted(_column(frame, fields[0].name), fields[0].dataType, choice)
+    if choice.kind != _JSON:
+        raise ConfigError(
+            f"{choice.key}={choice.kind} writes one column, and there are {len(fields)}: choose one in {_SQL}, "
+            f"or use {_JSON}"
+        )
+    struct = F.struct(*[_column(frame, f.name) for f in fields])
+    return envelope(struct, frame.schema, is_optional=False) if choice.has_schemas else json_struct(struct)
+
+
+def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
+    if choice.kind == _BYTES:
+        if not isinstance(kind, T.BinaryType | T.StringType):
+            raise ConfigError(f"{choice.key}={_BYTES} needs a binary column, not {kind.simpleString()}")
+        return column.cast("binary")
+    if choice.kind == _STRING:
+        return column.cast("string")
+    return envelope(column, kind, is_optional=True) if choice.has_schemas else json_value(column)
+
+
+def _column(frame: Any, name: str) -> Any:
+    return frame["`" + name.replace("`", "``") + "`"]
+
+
+def _foreign_node(node: Any, view: str) -> str | None:
+    """Return the name of the first step of a plan that is no projection or filter; not looked for below `view`."""
+    name = str(node.nodeName())
+    if name == "SubqueryAlias" and view in str(node.alias()):
+        return None
+    if name not in _ROW_BY_ROW:
+        return name
+    if not node.subqueries().isEmpty():
+        return "a subquery"
+    children = node.children()
+    found = (_foreign_node(children.apply(i), view) for i in range(children.length()))
+    return next((f for f in found if f is not None), None)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,132 @@
+"""Splits of a DataFrame connector as Spark jobs: one job a split, each in the thread that calls."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from fencepost.api import DataFrameConnector, Split
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.config import ConfigError
+from fencepost.spark.datasource import CHANNEL_OPTION, RUN_OPTION, FencepostDataSource
+from fencepost.spark.frame import ConverterChoice, is_deterministic, record_frame, with_sql
+from fencepost.spark.slots import cancel_group, job_group, reason_of
+
+_SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
+# What Spark, Hadoop and the file formats say of content that no second reading makes better.
+_BROKEN = re.compile(
+    r"MALFORMED_RECORD|MALFORMED_CSV|INVALID_JSON|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|not a Parquet file|"
+    r"PARQUET_COLUMN|CONVERT_TO_STRING|BadRecordException|JsonParseException|TextParsingException|ZipException|"
+    r"ParquetDecodingException|Unexpected end of (input|ZLIB)|not in GZIP format|CharConversionException|"
+    r"is not a valid|corrupt",
+    re.IGNORECASE,
+)
+_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|PATH_NOT_FOUND|does not exist", re.IGNORECASE)
+
+
+class Runtime(Protocol):
+    """What is needed of `SparkRuntime`."""
+
+    @property
+    def session(self) -> Any: ...
+
+
+class SplitError(RuntimeError):
+    """A split's Spark job failed; the text is Spark's reason, in one line. `is_broken`: its content cannot be read."""
+
+    def __init__(self, text: str, *, is_broken: bool) -> None:
+        super().__init__(text)
+        self.is_broken = is_broken
+
+
+class SplitReader:
+    """Says what is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver side."""
+
+    def __init__(self, connector: DataFrameConnector, properties: Mapping[str, str]) -> None:
+        """Raises ConfigError for settings of `properties` that a DataFrame connector cannot follow."""
+        if properties.get("transforms"):
+            raise ConfigError(f"transforms: a DataFrame connector transforms with {_SQL}; remove transforms")
+        self._connector = connector
+        self._query = properties.get(_SQL)
+        self._key_field = properties.get(_KEY_FIELD)
+        self._value = ConverterChoice.of(properties, "value.converter")
+        self._key = ConverterChoice.of(properties, "key.converter")
+        self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
+
+    def frame(self, session: Session, split: Split) -> DataFrame:
+        """Return the rows of a split as records. Raises RecordError where it cannot be read, and ConfigError."""
+        return record_frame(self._rows(session, split), self._value, self._key, self._key_field)
+
+    def rows_per_commit(self, session: Session, split: Split) -> int:
+        """Return after how many rows a split is committed in part.
+
+        0 (all in one transaction) unless `split.rows.max` asks for less and a second reading is sure to give the same
+        rows in the same order, so that a number of rows is a position.
+        """
+        if not self._rows_max or not split.is_single_file:
+            return 0
+        return self._rows_max if is_deterministic(self._rows(session, split)) else 0
+
+    def _rows(self, session: Session, split: Split) -> DataFrame:
+        rows = self._connector.read(session, split)
+        # An empty file has no columns that a query could name.
+        return rows if self._query is None or split.size_bytes == 0 else with_sql(session, rows, self._query)
+
+
+def run_split(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str) -> None:
+    """Write one split, as one Spark job, and return when it is committed or was found done.
+
+    Called in a thread of its own; `cancel_run` ends it from another. No secret is in the plan (E11).
+
+    Raises:
+        SplitError: the job failed; run the split again, unless `is_unreadable` says that it is no use.
+    """
+    try:
+        with job_group(runtime.session.sparkContext, _group(run_id), "split"):
+            writer = frame.write.format(FencepostDataSource.name()).mode("append")
+            writer.option(CHANNEL_OPTION, channel_url).option(RUN_OPTION, run_id).save()
+    except Exception as error:
+        raise SplitError(_reason(error), is_broken=_is_broken(error)) from error
+
+
+def cancel_run(runtime: Runtime, run_id: str) -> None:
+    """End the Spark job of a run; its transaction is ended by whoever takes the transactional id next."""
+    cancel_group(runtime.session.sparkContext, _group(run_id))
+
+
+def is_unreadable(error: BaseException) -> bool:
+    """Say whether the split's content is broken, so that it should be set aside and not be tried again."""
+    return error.is_broken if isinstance(error, SplitError) else _is_broken(error)
+
+
+def _is_broken(error: BaseException) -> bool:
+    text = _whole_text(error)
+    return _BROKEN.search(text) is not None and _GONE.search(text) is None
+
+
+def _reason(error: BaseException) -> str:
+    """Return what Spark says, and the cause at the bottom, which says what is wrong with the content."""
+    reason = reason_of(error)
+    java = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    detail = "" if java is None else str(java.getMessage() or java.toString()).partition("\n")[0]
+    return f"{reason} ({detail})" if detail and detail not in str(error).partition("\n")[0] else reason
+
+
+def _whole_text(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    parts = [str(error)]
+    while java is not None:
+        parts.append(str(java.toString()))
+        java = java.getCause()
+    return "\n".join(parts)
+
+
+def _group(run_id: str) -> str:
+    return f"run-{run_id}"
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ConfigError(f"Invalid value {text} for configuration {_ROWS_MAX}: Not a number of type INT")
+    return int(text)

@@ -1,0 +1,83 @@
+"""The worker's part of a split's run: a real channel that admits everybody and knows the committed positions."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from fencepost.api import DataFrameConnector, Split
+from fencepost.kafka.log import LogReader
+from fencepost.spark.session import SparkRuntime
+from fencepost.spark.splits import SplitReader, run_split
+from fencepost.storage.offset_topic import encode_key
+from fencepost.worker.channel import ChannelServer
+
+CONNECTOR = "files"
+
+
+class SplitWorker:
+    """Runs splits of one connector the way a worker does, without its loops."""
+
+    def __init__(self, runtime: SparkRuntime, bootstrap: str, topic: str, rows_per_commit: int = 0) -> None:
+        self.runtime = runtime
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.rows_per_commit = rows_per_commit
+        self.reports: list[dict[str, Any]] = []
+        self.admissions = 0
+        self.unchanged: Iterator[bool] = itertools.repeat(True)
+        self._split = Split({})
+        self.server: ChannelServer | None = None
+
+    def handlers(self) -> dict[str, Any]:
+        return {
+            "/split/spec": self._spec,
+            "/split/admit": self._admit,
+            "/split/unchanged": lambda body: {"is_unchanged": next(self.unchanged)},
+            "/split/report": lambda body: self.reports.append(body) or {},
+        }
+
+    def run(self, connector: DataFrameConnector, split: Split, **properties: str) -> dict[str, Any]:
+        """Run one split to its end and return what its executor reported."""
+        assert self.server is not None
+        self._split = split
+        reader = SplitReader(connector, {"value.converter.schemas.enable": "false", **properties})
+        frame = reader.frame(self.runtime.session, split)
+        run_split(self.runtime, frame, self.server.url, f"run-{len(self.reports)}-{self.admissions}")
+        return self.reports[-1]
+
+    def offsets(self) -> dict[bytes, Any]:
+        """Return the committed offsets, by key."""
+        found: dict[bytes, Any] = {}
+        reader = LogReader({"bootstrap.servers": self.bootstrap}, f"{self.topic}-offsets")
+        reader.read_to_end(30, lambda record: found.update({record.key or b"": orjson.loads(record.value or b"null")}))
+        reader.close()
+        return found
+
+    def _spec(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "run": body["run"],
+            "producer_conf": {"bootstrap.servers": self.bootstrap},
+            "topic": self.topic,
+            "offsets_topic": f"{self.topic}-offsets",
+            "offset_key": encode_key(CONNECTOR, self._split.partition).decode(),
+            "transactional_id": f"{self.topic}-0",
+            "rows_per_commit": self.rows_per_commit,
+        }
+
+    def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.admissions += 1
+        position = self.offsets().get(encode_key(CONNECTOR, self._split.partition))
+        return {"is_admitted": True, "reason": "", "position": position}
+
+
+@contextmanager
+def serving(worker: SplitWorker, secret: str) -> Iterator[SplitWorker]:
+    worker.server = ChannelServer(secret.encode(), worker.handlers())
+    worker.server.start()
+    try:
+        yield worker
+    finally:
+        worker.server.stop()

@@ -1,0 +1,221 @@
+"""Files in a directory, through real Spark, the data source and a real broker."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from split_worker import SplitWorker, serving
+
+from conftest import CHANNEL_SECRET
+from fencepost.api import ConfigError, Split
+from fencepost.connector.spool import SpoolDirectorySource
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader
+from fencepost.spark.session import SparkRuntime
+from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
+
+NO_SCHEMA = {"value.converter.schemas.enable": "false"}
+
+
+@pytest.fixture
+def worker(runtime: SparkRuntime, kafka: EmbeddedKafka, topic_name: str) -> Iterator[SplitWorker]:
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=1, replication=1)
+    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    with serving(SplitWorker(runtime, kafka.bootstrap_servers, topic_name), CHANNEL_SECRET) as started:
+        yield started
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    directory = tmp_path / "inbox"
+    directory.mkdir()
+    return directory
+
+
+def source(inbox: Path, **settings: str) -> SpoolDirectorySource:
+    named = {k.replace("_", "."): v for k, v in settings.items()}
+    return SpoolDirectorySource({"input.path": str(inbox), "topic": "t", "reader.header": "true", **named})
+
+
+def records(worker: SplitWorker) -> list[tuple[bytes | None, Any]]:
+    found: list[tuple[bytes | None, Any]] = []
+    reader = LogReader({"bootstrap.servers": worker.bootstrap}, worker.topic)
+    reader.read_to_end(30, lambda record: found.append((record.key, orjson.loads(record.value or b"null"))))
+    reader.close()
+    return found
+
+
+def only_split(connector: SpoolDirectorySource, runtime: SparkRuntime) -> Split:
+    (split,) = connector.splits(runtime.session)
+    return split
+
+
+def test_a_file_is_written_once_in_order_and_found_done_when_run_again(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a[1].csv").write_text("id,name\n" + "".join(f"{n},x{n}\n" for n in range(20_000)))
+    connector = source(inbox, input_schema="id INT, name STRING")
+    split = only_split(connector, runtime)
+    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": 20_000, "skipped": False}
+    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": 20_000, "skipped": True}
+    assert [value for _, value in records(worker)] == [{"id": n, "name": f"x{n}"} for n in range(20_000)]
+    assert list(worker.offsets().values()) == [{"done": True, "rows": 20_000}]
+
+
+def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(500)))
+    connector = source(inbox)
+    split = only_split(connector, runtime)
+    worker.rows_per_commit = 200
+    worker.unchanged = itertools.chain([True, True, False], itertools.repeat(True))
+    with pytest.raises(SplitError, match="the source changed"):
+        worker.run(connector, split)
+    assert list(worker.offsets().values()) == [{"rows": 400}]
+    assert worker.run(connector, split)["rows"] == 500
+    assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(500)]
+
+
+def test_broken_row_commits_nothing_and_is_told_apart(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(30_000)) + "oops\n")
+    connector = source(inbox, input_schema="id INT")
+    split = only_split(connector, runtime)
+    with pytest.raises(SplitError, match="oops") as raised:
+        worker.run(connector, split)
+    assert is_unreadable(raised.value)
+    assert records(worker) == []
+    connector.set_aside(runtime.session, split, raised.value)
+    assert (inbox / ".failed" / "a.csv").exists()
+    assert list(connector.splits(runtime.session)) == []
+
+
+def test_broken_rows_are_dropped_when_errors_are_tolerated(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").write_text("id\n1\noops\n2\n")
+    connector = source(inbox, input_schema="id INT", errors_tolerance="all")
+    worker.run(connector, only_split(connector, runtime))
+    assert [value for _, value in records(worker)] == [{"id": 1}, {"id": 2}]
+
+
+def test_sql_projects_and_filters_and_a_key_is_taken(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.json").write_text('{"id": 1, "name": "a"}\n{"id": 2, "name": null}\n')
+    connector = source(inbox, input_format="json")
+    properties = {
+        "transforms.sql": "WITH big AS (SELECT * FROM split WHERE id > 1) SELECT id + 1 AS n, name FROM big",
+        "key.field": "n",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    worker.run(connector, only_split(connector, runtime), **properties)
+    assert records(worker) == [(b"3", {"n": 3, "name": None})]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM split",
+        "SELECT * FROM split ORDER BY id",
+        "SELECT DISTINCT id FROM split",
+        "SELECT a.id FROM split a JOIN split b ON a.id = b.id",
+        "SELECT * FROM split LIMIT 1",
+        "SELECT * FROM split WHERE id = (SELECT max(id) FROM split)",
+        "SELECT nonsense FROM split",
+    ],
+)
+def test_sql_that_does_more_is_refused(runtime: SparkRuntime, inbox: Path, query: str) -> None:
+    (inbox / "a.csv").write_text("id\n1\n")
+    connector = source(inbox)
+    reader = SplitReader(connector, NO_SCHEMA | {"transforms.sql": query})
+    with pytest.raises(ConfigError, match=r"transforms\.sql"):
+        reader.frame(runtime.session, only_split(connector, runtime))
+
+
+def test_values_carry_their_schema_when_the_converter_says_so(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").write_text("id,on,price\n1,2026-11-21,2.50\n")
+    connector = source(inbox, input_schema="id INT, on DATE, price DECIMAL(5,2)")
+    worker.run(connector, only_split(connector, runtime), **{"value.converter.schemas.enable": "true"})
+    ((_, value),) = records(worker)
+    assert [(f["field"], f["type"], f.get("name", "")[-7:]) for f in value["schema"]["fields"]] == [
+        ("id", "int32", ""), ("on", "int32", "ta.Date"), ("price", "bytes", "Decimal"),
+    ]  # fmt: skip
+    assert value["payload"] == {"id": 1, "on": 20778, "price": "AAAAAAAAAPo="}
+
+
+def test_lines_of_text_are_plain_values(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.txt").write_text("one\ntwo\n")
+    connector = source(inbox, input_format="text")
+    worker.run(connector, only_split(connector, runtime))
+    assert [value for _, value in records(worker)] == ["one", "two"]
+
+
+def test_an_empty_file_is_done_without_records(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").touch()
+    connector = source(inbox)
+    assert worker.run(connector, only_split(connector, runtime))["rows"] == 0
+    assert list(worker.offsets().values()) == [{"done": True, "rows": 0}]
+
+
+def test_identity_changes_with_the_file_and_hidden_names_are_left_alone(runtime: SparkRuntime, inbox: Path) -> None:
+    for name in ("a.csv", ".hidden.csv", "_temporary.csv", "b.txt"):
+        (inbox / name).write_text("id\n1\n")
+    (inbox / "directory.csv").mkdir()
+    connector = source(inbox, input_pattern="*.csv")
+    before = only_split(connector, runtime)
+    assert before.partition["file"].endswith("/inbox/a.csv")
+    assert connector.is_unchanged(runtime.session, before)
+    os.utime(inbox / "a.csv", (1, 1))
+    assert not connector.is_unchanged(runtime.session, before)
+    assert only_split(connector, runtime).partition != before.partition
+
+
+def test_a_file_that_is_being_written_waits_for_its_age(runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id\n1\n")
+    connector = source(inbox, min_age_ms="60000")
+    assert list(connector.splits(runtime.session)) == []
+    os.utime(inbox / "a.csv", (1, 1))
+    assert len(list(connector.splits(runtime.session))) == 1
+
+
+def test_finished_files_are_moved_or_deleted_and_doing_it_again_does_no_harm(
+    runtime: SparkRuntime, inbox: Path, tmp_path: Path
+) -> None:
+    done = tmp_path / "done"
+    mover = source(inbox, finished_action="move", finished_path=str(done))
+    for _ in range(2):
+        (inbox / "a.csv").write_text("id\n1\n")
+        split = only_split(mover, runtime)
+        assert mover.finished(runtime.session, split, 1)
+        assert mover.finished(runtime.session, split, 1)
+    assert len(list(done.glob("*a.csv"))) == 2
+    remover = source(inbox, finished_action="delete")
+    (inbox / "a.csv").write_text("id\n1\n")
+    split = only_split(remover, runtime)
+    (inbox / "a.csv").write_text("id\n1\n2\n")
+    assert remover.finished(runtime.session, split, 1)
+    assert (inbox / "a.csv").exists(), "another file under the same name stays"
+    assert remover.finished(runtime.session, only_split(remover, runtime), 2)
+    assert not (inbox / "a.csv").exists()
+
+
+def test_a_file_that_cannot_be_moved_stays_and_is_tried_again(
+    runtime: SparkRuntime, inbox: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "done").write_text("a file stands where the directory should be")
+    (inbox / "a.csv").write_text("id\n1\n")
+    mover = source(inbox, finished_action="move", finished_path=str(tmp_path / "done"))
+    assert not mover.finished(runtime.session, only_split(mover, runtime), 1)
+    assert (inbox / "a.csv").read_text() == "id\n1\n"
+
+
+def test_a_missing_directory_is_named(runtime: SparkRuntime, inbox: Path) -> None:
+    with pytest.raises(ConfigError, match=r"input\.path=.*there is no such directory"):
+        list(source(inbox / "nowhere").splits(runtime.session))
