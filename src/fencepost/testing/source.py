@@ -91,6 +91,7 @@ class TestingSource:
     def properties(self, **more: str) -> dict[str, str]:
         """Return a connector's config; `more` overrides, underscores in its names stand for dots."""
         own = {
+            "name": "testing",
             "connector.class": CONNECTOR_CLASS,
             "tasks.max": str(len(self._scripts)),
             "topic": self.topic,
