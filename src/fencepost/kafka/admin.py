@@ -58,7 +58,9 @@ class Admin:
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        self._client = new_client(AdminClient, self._conf, logger=LOG)
+        # The settings may be those of a consumer or producer; warnings about that help nobody.
+        quiet = {**self._conf, "log.configuration.warnings": False}
+        self._client = new_client(AdminClient, quiet, logger=LOG)
 
     def cluster_id(self) -> str:
         try:
