@@ -4,7 +4,7 @@ import difflib
 from enum import Enum
 from pathlib import Path
 
-from fencepost.config.check import at_least, between, one_of
+from fencepost.config.check import at_least, between, non_empty, one_of
 from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.override import known_policy
@@ -169,8 +169,41 @@ class SlotConfig(Config):
         check=at_least(1_000),
         doc="A slot that cannot reach its worker for so long stops its tasks.",
     )
+    channel_host: str = setting(
+        "channel.host",
+        default="127.0.0.1",
+        check=non_empty(),
+        doc="The address at which executors reach this worker. Anything but loopback needs channel.ssl.* as well.",
+    )
+    channel_certificate: str | None = setting(
+        "channel.ssl.certificate.location",
+        default=None,
+        doc="PEM file with the certificate that the worker shows its executors.",
+    )
+    channel_key: str | None = setting(
+        "channel.ssl.key.location", default=None, doc="PEM file with the key of that certificate."
+    )
+    channel_authority: str | None = setting(
+        "channel.ssl.ca.location",
+        default=None,
+        doc="PEM file with the authority that signed it, which executors trust; unset: their system's.",
+    )
+
+    def channel_fault(self) -> str | None:
+        """Return what is wrong with these settings together."""
+        has_tls = self.channel_certificate is not None and self.channel_key is not None
+        if (self.channel_certificate is None) != (self.channel_key is None):
+            return "channel.ssl.certificate.location and channel.ssl.key.location go together; set both or neither"
+        if not has_tls and self.channel_host not in _LOOPBACK:
+            return (
+                f"Invalid value {self.channel_host} for configuration channel.host: the channel to executors carries "
+                "client settings, so it is loopback or TLS; set channel.ssl.certificate.location and "
+                "channel.ssl.key.location"
+            )
+        return None
 
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PREFIXES = (
     "producer.", "consumer.", "admin.",
     "config.storage.", "offset.storage.", "status.storage.",
@@ -237,7 +270,11 @@ class WorkerConfig(
         return found
 
     def check_together(self) -> list[str]:
-        return [text for text in (self._sessions(), self._algorithms(), self._exactly_once_names()) if text]
+        return [
+            text
+            for text in (self._sessions(), self._algorithms(), self._exactly_once_names(), self.channel_fault())
+            if text
+        ]
 
     def _sessions(self) -> str | None:
         if self.heartbeat_interval_ms < self.session_timeout_ms:

@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fencepost import __version__
@@ -38,7 +39,7 @@ from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.task.slot import run_slot
 from fencepost.worker.admission import Admissions
-from fencepost.worker.channel import ChannelServer
+from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
 from fencepost.worker.dataframe_host import DataFrameHost
 from fencepost.worker.host import TaskHost
@@ -195,6 +196,8 @@ class WorkerProcess:
                 "/task/admit": self._admissions.admit,
                 **self._frames.handlers(),
             },
+            host=config.channel_host,
+            tls=_channel_tls(config),
         )
 
     def _build_operations(self) -> WorkerOperations:
@@ -284,7 +287,7 @@ class WorkerProcess:
             gone = threading.Event()
             runtime = SparkRuntime(
                 self.settings.config.spark,
-                secrets={SECRET_VARIABLE: self._secret, CA_VARIABLE: ""},
+                secrets={SECRET_VARIABLE: self._secret, CA_VARIABLE: _channel_authority(self.settings.config)},
                 on_line=lambda line: log.info("spark: %s", line),
             )
             runtime.on_exit(partial(_gone, gone))
@@ -381,6 +384,16 @@ class WorkerProcess:
             if not is_known:
                 self._status_topic.remove(subject)
         self._totals.keep_only({t for c in snapshot.connectors for t in snapshot.tasks(c)})
+
+
+def _channel_tls(config: WorkerConfig) -> ChannelTls | None:
+    if config.channel_certificate is None or config.channel_key is None:
+        return None
+    return ChannelTls(config.channel_certificate, config.channel_key)
+
+
+def _channel_authority(config: WorkerConfig) -> str:
+    return Path(config.channel_authority).read_text() if config.channel_authority else ""
 
 
 def _gone(gone: threading.Event, reason: str) -> None:
