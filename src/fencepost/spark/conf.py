@@ -38,7 +38,12 @@ def is_on_this_machine(master: str) -> bool:
 def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
     """Return the properties to start Spark with: the user's, over our defaults."""
     master = given.get("spark.master", LOCAL_MASTER)
-    properties = _defaults() | (_local_defaults() if is_local(master) else {})
+    properties = _defaults()
+    if is_on_this_machine(master):
+        properties |= _defaults_on_this_machine()
+    if is_local(master):
+        # Else Spark would cut even three rows into as many partitions as there are nominal cores.
+        properties["spark.default.parallelism"] = str(os.cpu_count() or 1)
     properties.update(given)
     properties["spark.master"] = master
     properties["spark.driver.extraJavaOptions"] = _java_options(given.get("spark.driver.extraJavaOptions", ""))
@@ -70,19 +75,18 @@ def _defaults() -> dict[str, str]:
         # A split of a few rows takes 0.1 s in a process that is there already, 1-2 s in one that is forked for it. What
         # runs in a reused process leaves no client behind; a slot, which may leave threads, ends with its process (E8).
         "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": DAEMON_MODULE,
         "spark.python.task.killTimeout": "500ms",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.dataFrameQueryContext.enabled": "false",
     }
 
 
-def _local_defaults() -> dict[str, str]:
+def _defaults_on_this_machine() -> dict[str, str]:
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Else Spark would cut even three rows into as many partitions as there are nominal cores.
-        "spark.default.parallelism": str(os.cpu_count() or 1),
+        # Elsewhere our package may come with py_files, which a daemon does not see.
+        "spark.python.daemon.module": DAEMON_MODULE,
     }
 
 

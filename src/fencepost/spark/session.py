@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from fencepost.spark.conf import is_local, is_secret, python_environment, spark_properties
+from fencepost.spark.conf import is_local, is_on_this_machine, is_secret, python_environment, spark_properties
 from fencepost.spark.datasource import FencepostDataSource
 
 OnExit = Callable[[str], None]
@@ -121,7 +121,9 @@ class SparkRuntime:
         PySpark puts every entry that it launches with on the JVM's command line, hence the two steps.
         """
         shown = {k: v for k, v in self.properties.items() if not is_secret(k, v)}
-        in_jvm = {"SPARK_LOCAL_IP": "127.0.0.1"} | self._secrets if is_local(self.master) else {}
+        in_jvm = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_on_this_machine(self.master) else {}
+        if is_local(self.master):
+            in_jvm |= self._secrets  # executors are this JVM; on a cluster they get them by the conf, in _whole_conf
         os.environ.update(python_environment(self.master, self.properties))  # read when the context is made
         # PySpark's converters load pandas where it is installed, and it remarks on the version; nothing here uses it.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

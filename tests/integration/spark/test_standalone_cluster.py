@@ -1,0 +1,109 @@
+"""Both doors on a real Spark cluster whose executors are killed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+import slot_entry
+from split_worker import SplitWorker, serving
+from standalone import StandaloneCluster, standalone
+
+from conftest import CHANNEL_SECRET, SECRET
+from fencepost.connector.spool import SpoolDirectorySource
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader
+from fencepost.spark.session import SparkRuntime
+from fencepost.spark.slots import SlotJobs
+from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.testing import eventually
+
+ROWS = 300_000
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with standalone(tmp_path_factory.mktemp("standalone")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def on_cluster(cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
+    properties = {"spark.master": cluster.url, "spark.executor.memory": "512m", "spark.executor.cores": "4"}
+    secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
+    started = SparkRuntime(properties, secrets=secrets, py_files=[slot_entry.__file__])
+    started.start()
+    yield started
+    started.stop()
+
+
+def test_cores_are_those_of_the_executors(on_cluster: SparkRuntime) -> None:
+    eventually(lambda: on_cluster.cores == 8)
+
+
+def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(
+    cluster: StandaloneCluster, on_cluster: SparkRuntime, tmp_path: Path
+) -> None:
+    ends: list[tuple[str, Exception | None]] = []
+    jobs = SlotJobs(on_cluster, slot_entry.run, lambda slot_id, error: ends.append((slot_id, error)))
+    file = tmp_path / "slot"
+    jobs.launch("a", json.dumps({"file": str(file)}))
+    eventually(file.exists)
+    first = json.loads(file.read_text())
+    executor = cluster.executor_of(first["pid"])
+    for process in (*cluster.executors(), psutil.Process(on_cluster.jvm_pid)):
+        assert SECRET not in " ".join(process.cmdline())
+    executor.kill()
+    second = json.loads(eventually(lambda: file.read_text().splitlines()[1:], within_s=60)[0])
+    assert (first["attempt"], second["attempt"], second["secret"]) == (0, 1, SECRET)
+    eventually(lambda: not psutil.pid_exists(first["pid"]))
+    jobs.cancel("a")
+    assert jobs.join(20)
+    assert ends == [("a", None)]
+
+
+def test_split_is_written_once_when_its_executor_is_killed_in_the_middle(
+    cluster: StandaloneCluster, on_cluster: SparkRuntime, kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=1, replication=1)
+    admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    (tmp_path / "a.csv").write_text("".join(f"{n}\n" for n in range(ROWS)))
+    connector = SpoolDirectorySource({"input.path": str(tmp_path), "input.schema": "id INT", "topic": topic_name})
+    (split,) = connector.splits(on_cluster.session)
+    with serving(KillingWorker(on_cluster, kafka.bootstrap_servers, topic_name, cluster), CHANNEL_SECRET) as worker:
+        assert worker.run(connector, split)["rows"] == ROWS
+        assert worker.admissions == 2
+        assert worker.run(connector, split)["skipped"]
+    ids: list[int] = []
+    reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, topic_name)
+    reader.read_to_end(60, lambda record: ids.append(orjson.loads(record.value or b"")["id"]))
+    reader.close()
+    assert ids == list(range(ROWS))
+
+
+class KillingWorker(SplitWorker):
+    """Kills the executor that asks, once, whether the first attempt may commit: all its rows are sent by then."""
+
+    def __init__(self, runtime: SparkRuntime, bootstrap: str, topic: str, cluster: StandaloneCluster) -> None:
+        super().__init__(runtime, bootstrap, topic)
+        self.cluster = cluster
+        self.unchanged = self._answers()
+
+    def _answers(self) -> Iterator[bool]:
+        busy = [e for e in self.cluster.executors() if _is_writing(e)]
+        assert busy
+        for executor in busy:
+            executor.kill()
+        while True:
+            yield True
+
+
+def _is_writing(executor: psutil.Process) -> bool:
+    """Say whether a Python worker below the executor has a connection to a broker or worker, as a writer has."""
+    return any(
+        child.net_connections(kind="tcp") for child in executor.children(recursive=True) if child.children() == []
+    )
