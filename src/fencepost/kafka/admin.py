@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
+_LIBRARY_LOG = LOG.getChild("librdkafka")
+# The settings may be those of a consumer or producer; warnings about that help nobody.
+_LIBRARY_LOG.addFilter(lambda record: "CONFWARN" not in record.getMessage())
 _BACKOFF_S = 0.05
 _PROPAGATION_S = 0.01
 _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -58,9 +61,7 @@ class Admin:
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        # The settings may be those of a consumer or producer; warnings about that help nobody.
-        quiet = {**self._conf, "log.configuration.warnings": False}
-        self._client = new_client(AdminClient, quiet, logger=LOG)
+        self._client = new_client(AdminClient, self._conf, logger=_LIBRARY_LOG)
 
     def cluster_id(self) -> str:
         try:
