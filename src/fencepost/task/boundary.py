@@ -99,6 +99,7 @@ class ConnectorBoundary(Boundary):
             if asked:
                 yield start, index + 1, _only(asked, f"record {index} of a batch")
                 start = index + 1
+        self._after.clear()  # what is left named records of other batches
         asked, self._at_end = self._at_end, set()
         yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
 

@@ -45,6 +45,11 @@ class Control:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
             return self._is_stopping
 
+    def wait_for_stop(self, timeout_s: float) -> bool:
+        """Sleep for `timeout_s`, or until the task is to stop, paused or not. Returns `is_stopping`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_stopping, timeout_s)
+
     def wait_while_paused(self) -> None:
         """Return once the task is resumed or is to stop."""
         with self._changed:

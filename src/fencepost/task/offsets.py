@@ -18,6 +18,7 @@ class OffsetBook:
 
     def __init__(self, committed: Iterable[tuple[Mapping[str, Any], Offset]] = ()) -> None:
         self._committed: dict[PartitionKey, Offset] = {partition_key(p): o for p, o in committed}
+        self._own: dict[PartitionKey, Offset] = {}  # what this incarnation committed; None: it removed the offset
         self._pending: dict[PartitionKey, Offset] = {}
         self._partitions: dict[PartitionKey, Mapping[str, Any]] = {}
 
@@ -47,6 +48,7 @@ class OffsetBook:
 
     def committed(self) -> None:
         """What was pending is committed."""
+        self._own.update(self._pending)
         for key, offset in self._pending.items():
             if offset is None:
                 self._committed.pop(key, None)
@@ -67,7 +69,7 @@ class OffsetBook:
     def differs_from(self, stored: Iterable[tuple[Mapping[str, Any], Offset]]) -> bool:
         """Say whether the stored offsets of partitions that this task committed are not what it committed."""
         found = {partition_key(p): o for p, o in stored}
-        return any(_plain(found.get(key)) != _plain(offset) for key, offset in self._committed.items())
+        return any(_plain(found.get(key)) != _plain(offset) for key, offset in self._own.items())
 
 
 def _plain(offset: Offset) -> dict[str, Any] | None:

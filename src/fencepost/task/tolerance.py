@@ -61,7 +61,7 @@ class Tolerance:
                 if is_over or self.control.is_stopping:
                     raise
                 self.counters.retries += 1
-                self.control.wait(min(delay_s, self.retry_delay_max_ms / 1000))
+                self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
                 delay_s *= 2
 
     def _failed(self, stage: str, error: Exception, record: SourceRecord) -> None:
