@@ -194,6 +194,8 @@ class TransactionalWriter:
         self._move(WriterState.IN_TRANSACTION)
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
+        if self.state is WriterState.FENCED:  # no bug: an abort, for one, only finds this out
+            raise WriterFencedError(f"transactional id {self.transactional_id} was fenced: the writer cannot {what}")
         if self.state not in allowed:
             raise IllegalMoveError(f"a transactional writer that is '{self.state.value}' cannot {what}")
 
