@@ -70,12 +70,15 @@ def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Memb
     own: dict[Member, list[T]] = {m: [] for m in members}
     if not members:
         return own
-    share = -(-len(items) // len(members))
+    share, larger_shares = divmod(len(items), len(members))
     rest = []
     for item in items:
         member = held.get(item)
         if member is not None and len(own[member]) < share:
             own[member].append(item)
+        elif member is not None and len(own[member]) == share and larger_shares:
+            own[member].append(item)
+            larger_shares -= 1
         else:
             rest.append(item)
     for item in rest:

@@ -138,6 +138,8 @@ class Reassign:
     members: tuple[Member, ...]
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if not self.members:
+            return []  # whoever asks is a member: the group is between two states
         previous = snapshot.assignment
         new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1)
         return [] if same_work(previous, new) else [records.assignment(new)]

@@ -125,6 +125,11 @@ def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change
     return AssignmentChanged(builder.assignment)
 
 
+def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | None:
+    builder.set_incarnation(url, _field(_object(value), "incarnation", str))
+    return None
+
+
 def _worker(fields: dict[str, Any]) -> WorkerAssignment:
     tasks = _field(fields, "tasks", list)
     if not all(isinstance(t, list) and len(t) == 2 and isinstance(t[0], str) and isinstance(t[1], int) for t in tasks):
@@ -179,4 +184,5 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.SESSION_KEY, True, _session_key),
     (records.LOGGER, False, _logger),
     (records.ASSIGNMENT, True, _assignment),
+    (records.WORKER, False, _incarnation),
 )

@@ -23,7 +23,9 @@ TASK_COUNT_OF_KIP = "tasks-count-"  # KIP-618's first name; read, never written.
 SESSION_KEY = "session-key"
 RESTART = "restart-connector-"
 LOGGER = "logger-cluster-"
-ASSIGNMENT = "fencepost-assignment"  # Ours: Kafka Connect logs and skips keys that it does not know.
+# Ours: Kafka Connect logs and skips keys that it does not know.
+ASSIGNMENT = "fencepost-assignment"
+WORKER = "fencepost-worker-"
 
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
@@ -83,6 +85,11 @@ def assignment(value: Assignment) -> Encoded:
         for w in value.workers
     ]
     return _record(ASSIGNMENT, {"generation": value.generation, "workers": workers})
+
+
+def worker_incarnation(url: str, incarnation: str) -> Encoded:
+    """The process at `url` is `incarnation` from now on; its predecessor there is not assigned anything any more."""
+    return _record(WORKER + url, {"incarnation": incarnation})
 
 
 def connector_status_key(connector: str) -> bytes:

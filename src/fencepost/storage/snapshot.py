@@ -40,6 +40,7 @@ class ClusterSnapshot:
         applied_configs: the connector's config as it stood when its task generation was committed.
         task_count_records: how many producers of earlier generations may need fencing.
         pending_fencing: connectors whose commit record is newer than their task-count record.
+        incarnations: the newest process at each worker's URL.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
     """
 
@@ -55,6 +56,7 @@ class ClusterSnapshot:
     pending_fencing: frozenset[str] = frozenset()
     inconsistent: frozenset[str] = frozenset()
     logger_levels: Mapping[str, str] = field(default_factory=_empty)
+    incarnations: Mapping[str, str] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
 
@@ -102,6 +104,7 @@ class SnapshotBuilder:
         self._pending_fencing: set[str] = set()
         self._inconsistent: set[str] = set()
         self._logger_levels: dict[str, str] = {}
+        self._incarnations: dict[str, str] = {}
         self._frozen: dict[str, Any] = {}
 
     def put_connector(self, connector: str, properties: Properties) -> Change:
@@ -173,6 +176,10 @@ class SnapshotBuilder:
         self._logger_levels[namespace] = level
         self._touch("logger_levels")
 
+    def set_incarnation(self, url: str, incarnation: str) -> None:
+        self._incarnations[url] = incarnation
+        self._touch("incarnations")
+
     def freeze(self) -> ClusterSnapshot:
         return ClusterSnapshot(
             offset=self.offset,
@@ -187,6 +194,7 @@ class SnapshotBuilder:
             pending_fencing=self._set("pending_fencing", self._pending_fencing),
             inconsistent=self._set("inconsistent", self._inconsistent),
             logger_levels=self._mapping("logger_levels", self._logger_levels),
+            incarnations=self._mapping("incarnations", self._incarnations),
             session_key=self.session_key,
             assignment=self.assignment,
         )
