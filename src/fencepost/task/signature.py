@@ -41,7 +41,7 @@ class Verifier:
         """Raises SignatureError."""
         stamp, nonce = headers.get(_TIME) or "", headers.get(_NONCE) or ""
         expected = _digest(self._secret, method, path, body, stamp, nonce)
-        if not hmac.compare_digest(expected, headers.get(_SIGNATURE) or ""):
+        if not hmac.compare_digest(expected.encode(), (headers.get(_SIGNATURE) or "").encode()):
             raise SignatureError("wrong or missing signature")
         now = time.time()
         if abs(now - float(stamp)) > WINDOW_S:

@@ -1,0 +1,146 @@
+"""What the leader writes: a snapshot in, records out."""
+
+import pytest
+
+from fencepost.cluster.assignment import Member
+from fencepost.cluster.command import (
+    PutConnector,
+    PutTaskConfigs,
+    Reassign,
+    RecordTaskCount,
+    RemoveConnector,
+    RequestRestart,
+    RotateSessionKey,
+    StopConnector,
+)
+from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
+from fencepost.storage import records
+from fencepost.storage.change import RestartRequested
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+CONFIG = {"name": "c", "file": "f"}
+TASKS = [{"n": "0"}, {"n": "1"}]
+
+
+class Topic:
+    """A config topic in memory: what a command decides is appended."""
+
+    def __init__(self) -> None:
+        self.builder = SnapshotBuilder()
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.builder.freeze()
+
+    def write(self, *encoded: records.Encoded) -> ClusterSnapshot:
+        for key, value in encoded:
+            apply(self.builder, self.builder.offset, key, value)
+        return self.snapshot
+
+
+@pytest.fixture
+def topic() -> Topic:
+    own = Topic()
+    own.write(*PutConnector("c", CONFIG).decide(own.snapshot))
+    return own
+
+
+def test_a_connector_is_created_once(topic: Topic) -> None:
+    assert topic.snapshot.connectors["c"] == CONFIG
+    with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
+        PutConnector("c", CONFIG, is_create=True).decide(topic.snapshot)
+    assert PutConnector("c", {"name": "c"}).decide(topic.snapshot)
+
+
+def test_an_initial_state_stands_before_the_config(topic: Topic) -> None:
+    written = PutConnector("d", CONFIG, is_create=True, target_state=TargetState.PAUSED).decide(topic.snapshot)
+    assert [key for key, _ in written] == [b"target-state-d", b"connector-d"]
+
+
+def test_a_removed_connector_leaves_its_task_count(topic: Topic) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot), records.task_count("c", 2))
+    snapshot = topic.write(*RemoveConnector("c").decide(topic.snapshot))
+    assert "c" not in snapshot.connectors
+    assert snapshot.task_count_records["c"] == 2
+    for command in (RemoveConnector("c"), StopConnector("c"), PutTaskConfigs("c", TASKS)):
+        with pytest.raises(NotFoundError):
+            command.decide(snapshot)
+
+
+def test_a_stopped_connector_has_no_tasks_and_takes_none(topic: Topic) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    written = StopConnector("c").decide(topic.snapshot)
+    assert [key for key, _ in written] == [b"commit-c", b"target-state-c"]
+    snapshot = topic.write(*written)
+    assert snapshot.tasks("c") == ()
+    assert snapshot.target_state("c") is TargetState.STOPPED
+    assert PutTaskConfigs("c", TASKS).decide(snapshot) == []
+
+
+def test_task_configs_are_written_with_their_commit_and_only_if_they_changed(topic: Topic) -> None:
+    written = PutTaskConfigs("c", TASKS).decide(topic.snapshot)
+    assert [key for key, _ in written] == [b"task-c-0", b"task-c-1", b"commit-c"]
+    snapshot = topic.write(*written)
+    assert snapshot.tasks("c") == (TaskId("c", 0), TaskId("c", 1))
+    assert PutTaskConfigs("c", TASKS).decide(snapshot) == []
+    assert PutTaskConfigs("c", TASKS[:1]).decide(snapshot)
+    assert PutTaskConfigs("c", [{"n": "5"}, {"n": "1"}]).decide(snapshot)
+
+
+def test_the_same_task_configs_are_written_when_the_connector_s_own_config_changed(topic: Topic) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    snapshot = topic.write(*PutConnector("c", {**CONFIG, "transforms": "t"}).decide(topic.snapshot))
+    written = PutTaskConfigs("c", TASKS).decide(snapshot)
+    assert written
+    assert PutTaskConfigs("c", TASKS).decide(topic.write(*written)) == []
+
+
+def test_incomplete_task_configs_are_written_anew(topic: Topic) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    snapshot = topic.write(records.tasks_commit("c", 3))
+    assert "c" in snapshot.inconsistent
+    assert PutTaskConfigs("c", TASKS).decide(snapshot)
+
+
+def test_a_task_count_is_refused_once_newer_task_configs_stand_there(topic: Topic) -> None:
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    command = RecordTaskCount("c", 2, topic.snapshot.commit_offsets["c"])
+    snapshot = topic.write(*PutTaskConfigs("c", TASKS[:1]).decide(topic.snapshot))
+    with pytest.raises(ConflictError, match="new task configurations were generated"):
+        command.decide(snapshot)
+    newer = RecordTaskCount("c", 1, snapshot.commit_offsets["c"])
+    assert topic.write(*newer.decide(snapshot)).is_ready("c")
+
+
+def test_a_restart_of_an_unknown_connector_is_refused(topic: Topic) -> None:
+    assert RequestRestart(RestartRequested("c", True, False)).decide(topic.snapshot)
+    with pytest.raises(NotFoundError, match="Unknown connector: d"):
+        RequestRestart(RestartRequested("d", True, False)).decide(topic.snapshot)
+
+
+def test_the_session_key_is_renewed_when_it_is_due_or_of_another_kind(topic: Topic) -> None:
+    snapshot = topic.write(*RotateSessionKey("HmacSHA256", 1000, now_ms=5000).decide(topic.snapshot))
+    assert snapshot.session_key is not None
+    assert len(snapshot.session_key.key) == 32
+    assert RotateSessionKey("HmacSHA256", 1000, now_ms=5999).decide(snapshot) == []
+    assert RotateSessionKey("HmacSHA256", 1000, now_ms=6000).decide(snapshot)
+    assert RotateSessionKey("HmacSHA512", 1000, now_ms=5999).decide(snapshot)
+
+
+def test_work_is_assigned_when_that_changes_something(topic: Topic) -> None:
+    member = Member("http://w:1", "i")
+    topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    snapshot = topic.write(*Reassign((member,)).decide(topic.snapshot))
+    assert snapshot.assignment is not None
+    mine = snapshot.assignment.of("i")
+    assert mine is not None
+    assert mine.tasks == (TaskId("c", 0), TaskId("c", 1))
+    assert Reassign((member,)).decide(snapshot) == []
+    assert snapshot.assignment.generation == 1
+
+
+def test_a_roster_without_members_takes_no_work_away(topic: Topic) -> None:
+    snapshot = topic.write(*Reassign((Member("http://w:1", "i"),)).decide(topic.snapshot))
+    assert Reassign(()).decide(snapshot) == []

@@ -1,0 +1,76 @@
+"""What a round of fencing has to do: the rules of contract A.9."""
+
+from fencepost.cluster.fencing import FencingPlan, known_transactional_ids, plan_fencing
+from fencepost.storage import records
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+
+def folded(*encoded: records.Encoded) -> ClusterSnapshot:
+    builder = SnapshotBuilder()
+    for offset, (key, value) in enumerate(encoded):
+        apply(builder, offset, key, value)
+    return builder.freeze()
+
+
+def generation(tasks: int, connector: str = "c") -> list[records.Encoded]:
+    configs = [records.task_config(TaskId(connector, n), {"n": str(n)}) for n in range(tasks)]
+    return [*configs, records.tasks_commit(connector, tasks)]
+
+
+CONNECTOR = records.connector_config("c", {"name": "c"})
+
+
+def test_nothing_is_done_where_a_task_count_follows_the_newest_task_configs() -> None:
+    snapshot = folded(CONNECTOR, *generation(2), records.task_count("c", 2))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan()
+
+
+def test_the_first_generation_is_only_recorded() -> None:
+    assert plan_fencing(folded(CONNECTOR, *generation(3)), "g", "c") == FencingPlan((), 3)
+
+
+def test_one_task_before_and_after_fences_itself() -> None:
+    snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(1))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan((), 1)
+
+
+def test_every_recorded_producer_is_fenced_when_there_are_more_tasks() -> None:
+    snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(3))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0",), 3)
+
+
+def test_every_recorded_producer_is_fenced_when_there_are_fewer_tasks() -> None:
+    snapshot = folded(CONNECTOR, *generation(3), records.task_count("c", 3), *generation(1))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1", "g-c-2"), 1)
+
+
+def test_a_generation_that_was_never_recorded_did_not_start_producers() -> None:
+    snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(5), *generation(2))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0",), 2)
+
+
+def test_a_stopped_connector_fences_what_it_had() -> None:
+    snapshot = folded(CONNECTOR, *generation(2), records.task_count("c", 2), records.tasks_commit("c", 0))
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1"), 0)
+
+
+def test_a_connector_that_was_deleted_and_created_again_is_fenced() -> None:
+    snapshot = folded(
+        CONNECTOR,
+        *generation(2),
+        records.task_count("c", 2),
+        records.connector_removed("c"),
+        records.target_state_removed("c"),
+        CONNECTOR,
+        *generation(1),
+    )
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1"), 1)
+
+
+def test_known_ids_cover_both_the_recorded_and_the_new_tasks() -> None:
+    snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(3))
+    assert known_transactional_ids(snapshot, "g", ["c", "unknown"]) == ["g-c-0", "g-c-1", "g-c-2"]
+    snapshot = folded(CONNECTOR, *generation(3), records.task_count("c", 3), *generation(1))
+    assert known_transactional_ids(snapshot, "g", ["c"]) == ["g-c-0", "g-c-1", "g-c-2"]
