@@ -8,7 +8,8 @@ election and every re-initialisation: join, init, read to the end, decide.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
 _READ_S = 30.0
+_ELECTION_S = 15.0
 _FAILED_WRITE = (
     "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 )
@@ -42,6 +44,7 @@ class ConfigLog(Protocol):
 @dataclass
 class _Request:
     command: Command
+    asked: float = field(default_factory=time.monotonic)
     outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
 
 
@@ -57,7 +60,7 @@ class Leader:
         group_id: str,
         config_log: ConfigLog,
         producer_conf: Mapping[str, Any],
-        members: Callable[[], Sequence[Member]],
+        member_urls: Callable[[], Collection[str]],
         *,
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
@@ -65,7 +68,7 @@ class Leader:
         self._id = leader_transactional_id(group_id)
         self._log = config_log
         self._conf = producer_conf
-        self._members = members
+        self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
         self._term = Term(0)
         self._has_joined = False
@@ -115,30 +118,37 @@ class Leader:
                 waiting.append(request)
             if not self._has_joined:
                 continue
-            for each in waiting:
-                self._answer(each)
-            waiting = []
+            waiting = [each for each in waiting if not self._try_answer(each)]
             if self._term.is_owner and self._requests.empty():
                 self._keep_house()
         for each in waiting:
             each.outcome.set_exception(OperationError("The worker is shutting down"))
         self._drop_writer()
 
-    def _answer(self, request: _Request) -> None:
+    def _try_answer(self, request: _Request) -> bool:
+        """Carry out a request. One that meets an election waits for it for a while."""
         if not self._term.is_owner:
+            if time.monotonic() - request.asked < _ELECTION_S:
+                return False
             request.outcome.set_exception(ConflictError(_NO_LEADER))
-            return
+            return True
         try:
             request.outcome.set_result(self._carry_out(request.command))
         except Exception as error:
             request.outcome.set_exception(error)
+        return True
 
     def _keep_house(self) -> None:
         try:
-            self._carry_out(RotateSessionKey(*self._key, now_ms()))
-            self._carry_out(Reassign(tuple(self._members())))
+            snapshot = self._carry_out(RotateSessionKey(*self._key, now_ms()))
+            self._carry_out(Reassign(self._members(snapshot)))
         except Exception as error:
             log.warning("leader: %s", error)
+
+    def _members(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
+        """The roster. The group knows a restarted worker by its old name: what it is now, it announces itself."""
+        urls = sorted(set(self._member_urls()) & set(snapshot.incarnations))
+        return tuple(Member(url, snapshot.incarnations[url]) for url in urls)
 
     def _carry_out(self, command: Command) -> ClusterSnapshot:
         """Decide and write. Raises OperationError."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from fencepost import __version__
-from fencepost.cluster.assignment import Member
 from fencepost.cluster.command import PutTaskConfigs
 from fencepost.cluster.fencing import ConfOf, fence, known_transactional_ids
 from fencepost.cluster.leader import Leader
@@ -29,6 +28,7 @@ from fencepost.plugin import registry, use_plugin_path
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.session import SparkError, SparkRuntime
 from fencepost.spark.slots import SlotJobs
+from fencepost.storage import records
 from fencepost.storage.change import Change, RestartRequested
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
@@ -49,7 +49,7 @@ from fencepost.worker.operations import WorkerOperations
 from fencepost.worker.preparation import Preparation
 from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
-from fencepost.worker.settings import WorkerSettings, parse_client_id
+from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.slot_pool import SlotPool
 from fencepost.worker.status import StatusBoard
 from fencepost.worker.supervisor import TaskSupervisor
@@ -136,7 +136,7 @@ class WorkerProcess:
             settings.group_id,
             self._config_topic,
             settings.leader_conf(),
-            self._members,
+            self._member_urls,
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
         )
@@ -264,6 +264,7 @@ class WorkerProcess:
     def _read_topics(self) -> None:
         self._config_topic.start(_READ_S)
         self._status_topic.start(_READ_S)
+        self._writer.write([records.worker_incarnation(self.settings.url, self.settings.incarnation)], _READ_S)
 
     def _fence_predecessor(self) -> None:
         """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it."""
@@ -339,10 +340,9 @@ class WorkerProcess:
             if TaskId(request.connector, number) in mine.tasks:
                 self._supervisor.restart(TaskId(request.connector, number))
 
-    def _members(self) -> list[Member]:
+    def _member_urls(self) -> list[str]:
         """The roster: what the group describes."""
-        found = [parse_client_id(m.client_id) for m in self._admin.group(self.settings.group_id).members]
-        return [Member(*each) for each in found if each is not None]
+        return [member.client_id for member in self._admin.group(self.settings.group_id).members]
 
     def _assignment_generation(self) -> int:
         assignment = self._config_topic.snapshot.assignment

@@ -61,7 +61,7 @@ class WorkerSettings:
             "session.timeout.ms": self.config.session_timeout_ms,
             "heartbeat.interval.ms": self.config.heartbeat_interval_ms,
             "group.instance.id": self.worker_id,
-            "client.id": client_id(self.url, self.incarnation),
+            "client.id": self.url,
             "auto.offset.reset": "latest",
         }
 
@@ -127,17 +127,6 @@ class WorkerSettings:
 
 def _overrides(connector_config: Mapping[str, str | None], prefix: str) -> dict[str, str | None]:
     return {k[len(prefix) :]: v for k, v in connector_config.items() if k.startswith(prefix)}
-
-
-def client_id(url: str, incarnation: str) -> str:
-    """Return what the group's roster shows of a worker."""
-    return f"{url} {incarnation}"
-
-
-def parse_client_id(text: str) -> tuple[str, str] | None:
-    """Return (url, incarnation), None for a client that is no worker of ours."""
-    url, _, incarnation = text.partition(" ")
-    return (url, incarnation) if incarnation else None
 
 
 def is_paused(target: str) -> bool:
