@@ -31,11 +31,18 @@ class StandaloneCluster:
 
     def executor_of(self, pid: int) -> psutil.Process:
         """Return the executor's JVM that a Python process works for."""
-        ancestors = psutil.Process(pid).parents()
-        return next(p for p in ancestors if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline()))
+        return next(process for process in psutil.Process(pid).parents() if _is_executor(process))
 
     def executors(self) -> list[psutil.Process]:
-        return [child for worker in self.workers for child in psutil.Process(worker.pid).children()]
+        return [
+            child for worker in self.workers for child in psutil.Process(worker.pid).children() if _is_executor(child)
+        ]
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    return False
 
 
 @contextmanager
