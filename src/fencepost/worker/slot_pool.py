@@ -139,7 +139,9 @@ class SlotPool:
             slot = self._slots.get(body["slot"])
             if slot is None or slot.is_leaving:
                 raise RefusedError(f"slot {body['slot']} is not wanted any more")
-            if slot.attempt is not None:
+            if slot.attempt is not None and slot.attempt != body["attempt"]:
+                if _attempt_number(body["attempt"]) < _attempt_number(slot.attempt):
+                    raise RefusedError(f"attempt {body['attempt']} of slot {slot.id} has a successor")
                 lost = tuple(slot.tasks)
                 slot.tasks.clear()
                 slot.directives.clear()
@@ -283,3 +285,8 @@ class SlotPool:
         if slot.is_tainted and not slot.tasks and not slot.is_leaving:
             slot.is_leaving = True
             threading.Thread(target=self._cancel, args=(slot.id,), daemon=True).start()
+
+
+def _attempt_number(attempt: str) -> int:
+    """Spark's number of an attempt, which grows with every re-run; its rest tells processes apart."""
+    return int(attempt.partition("-")[0])
