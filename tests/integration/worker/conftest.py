@@ -1,0 +1,64 @@
+"""One running worker for most tests here: a start takes seconds."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.source import PLUGIN_PATH
+from support.worker import Worker
+
+PLUGINS = str(Path(__file__).parent / "plugins")
+GRACE_MS = 2000
+
+
+def settings_of_tests(**more: str) -> dict[str, str]:
+    """Return what the workers of these tests have in common."""
+    return {
+        "plugin.path": f"{PLUGIN_PATH},{PLUGINS}",
+        "task.shutdown.graceful.timeout.ms": str(GRACE_MS),
+        "spark.master": "local[8]",
+        "slots.max": "3",
+        **more,
+    }
+
+
+@pytest.fixture(scope="session")
+def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A healthy worker with exactly-once on. Tests share it: unique names, and no restart."""
+    group = f"shared-{uuid.uuid4().hex[:6]}"
+    directory = tmp_path_factory.mktemp("worker")
+    with Worker(kafka.bootstrap_servers, directory, settings_of_tests(), group=group) as running:
+        eventually(running.slots, within_s=120)  # Spark starts beside REST, on a busy machine long after it
+        yield running
+
+
+@pytest.fixture
+def name(worker: Worker, topic_name: str) -> Iterator[str]:
+    """The name of a connector; it is deleted afterwards."""
+    yield topic_name
+    worker.rest.delete(f"/connectors/{topic_name}")
+
+
+@pytest.fixture
+def values(kafka: EmbeddedKafka) -> Callable[..., list[str]]:
+    """Returns the values that are visible in a topic, once there are `at_least` of them."""
+
+    def read(topic: str, at_least: int = 0, within_s: float = 30.0) -> list[str]:
+        def now() -> list[str]:
+            found = CommittedReader(kafka.bootstrap_servers, [topic]).read_all(within_s)
+            return [(o.value or b"").decode() for o in found]
+
+        if not at_least:
+            return now()
+        return eventually(lambda: found if len(found := now()) >= at_least else _few(found), within_s=within_s)
+
+    return read
+
+
+def _few(found: list[str]) -> list[str]:
+    raise AssertionError(f"only {len(found)} records: {found[-3:]}")

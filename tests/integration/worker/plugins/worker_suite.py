@@ -1,0 +1,117 @@
+"""Plug-ins of the worker's tests: found in `plugin.path`, as a third party's would be."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from fencepost.api import (
+    Converter,
+    ExactlyOnceSupport,
+    RecordError,
+    RetriableError,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    setting,
+)
+
+
+class BoundaryTask(SourceTask):
+    """Each step of the script is a poll: how many records, and what is asked of their transaction.
+
+    `commit` and `abort` are asked for at the end of the batch, `commit-first` and `abort-first` after its first record,
+    `both` asks for a commit and an abort at once, `open` for nothing.
+    """
+
+    config: "BoundaryConnector"
+
+    def start(self) -> None:
+        self.script = json.loads(self.config.script)
+        offset = self.context.offset({"script": 0})
+        self.step, self.number = offset.get("step", 0), offset.get("number", 0)
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.step >= len(self.script):
+            self.context.wait(0.05)
+            return None
+        count, request = self.script[self.step]
+        self.step += 1
+        records = [self._record() for _ in range(count)]
+        transaction = self.context.transaction
+        assert transaction is not None
+        place = records[0] if request.endswith("-first") else None
+        if request.startswith("commit") or request == "both":
+            transaction.commit_transaction(place)
+        if request.startswith("abort") or request == "both":
+            transaction.abort_transaction(place)
+        return records
+
+    def _record(self) -> SourceRecord:
+        self.number += 1
+        return SourceRecord(
+            {"script": 0}, {"step": self.step, "number": self.number}, self.config.topic, str(self.number)
+        )
+
+
+class BoundaryConnector(SourceConnector):
+    """Defines its own transactions."""
+
+    task = BoundaryTask
+
+    topic: str = setting("topic", doc="Where records go.")
+    script: str = setting("script", doc="A JSON list of [count, request].")
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def can_define_transaction_boundaries(self) -> bool:
+        return True
+
+
+class TrackingTask(SourceTask):
+    """Sends ten records; tells in a second topic what `commit_record` told it."""
+
+    config: "TrackingConnector"
+
+    def start(self) -> None:
+        self.next = self.context.offset({"n": 0}).get("next", 0)
+        self.told: list[str] = []
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.told:
+            told, self.told = self.told, []
+            return [SourceRecord({"told": 0}, None, f"{self.config.topic}-told", text) for text in told]
+        if self.next >= 10:
+            self.context.wait(0.05)
+            return None
+        self.next += 1
+        return [SourceRecord({"n": 0}, {"next": self.next}, self.config.topic, str(self.next))]
+
+    def commit_record(self, record: SourceRecord, metadata: Any) -> None:
+        if record.topic == self.config.topic:
+            self.told.append(f"{record.value} at {None if metadata is None else metadata.offset}")
+
+
+class TrackingConnector(SourceConnector):
+    """Is told of every record."""
+
+    task = TrackingTask
+    topic: str = setting("topic", doc="Where records go.")
+
+
+_refused: Counter[str] = Counter()
+
+
+class PickyConverter(Converter):
+    """Text as bytes; never takes `bad`, and what begins with `slow` only the third time."""
+
+    def from_connect_data(self, topic: str, schema: Any, value: Any) -> bytes | None:
+        if value == "bad":
+            raise RecordError("this converter does not take 'bad'")
+        if str(value).startswith("slow") and _refused[value] < 2:
+            _refused[value] += 1
+            raise RetriableError("not now")
+        return None if value is None else str(value).encode()
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Any, Any]:
+        return None, data
