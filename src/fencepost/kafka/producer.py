@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -192,6 +193,25 @@ class ProducerClient:
             try:
                 for value in values if done == 0 else values[done:]:
                     produce(topic, value)
+                    done += 1
+                return
+            except BufferError:
+                self._make_room()
+            except KafkaException as error:
+                del produce  # see `_call`
+                raise producer_error(error) from None
+
+    def produce_columns(
+        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
+    ) -> None:
+        """Enqueue records of a topic, a value and a key each, in order. Raises ProducerError."""
+        self._fork.check("a producer")
+        produce = self._producer.produce
+        done = 0
+        while True:
+            try:
+                for topic, value, key in islice(zip(topics, values, keys, strict=True), done, None):
+                    produce(topic, value, key)
                     done += 1
                 return
             except BufferError:

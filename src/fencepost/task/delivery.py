@@ -101,6 +101,9 @@ class PlainDelivery(Delivery):
     def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         self._guarded(lambda: self._client.produce_column(topic, values))
 
+    def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
+        self._guarded(lambda: self._client.produce_columns(topics, values, keys))
+
     def commit(self, offsets: OffsetRecords) -> bool:
         try:
             self._client.flush(self._flush_timeout_s)
@@ -136,16 +139,11 @@ def _produce_error(error: ProducerError) -> ProduceError:
 def _send(sink: TransactionalWriter | PlainDelivery, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
     if not len(outgoing):
         return
-    is_plain = (
-        on_delivered is None
-        and isinstance(outgoing.topics, Repeated)
-        and outgoing.keys is None
-        and outgoing.partitions is None
-        and outgoing.timestamps is None
-        and outgoing.headers is None
-    )
-    if is_plain:
-        sink.send_column(outgoing.topics[0], outgoing.values)
+    if on_delivered is None and outgoing.is_plain:
+        if outgoing.keys is None and isinstance(outgoing.topics, Repeated):
+            sink.send_column(outgoing.topics.value, outgoing.values)
+        else:
+            sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
         return
     send = sink.send if isinstance(sink, TransactionalWriter) else sink.send_one
     for index in range(len(outgoing)):

@@ -21,5 +21,12 @@ class Outgoing:
     headers: Sequence[Sequence[HeaderBytes]] | None = None
     sources: Sequence[int] | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """True where a record is a topic, a value and perhaps a key."""
+        if self.partitions is not None or self.timestamps is not None:
+            return False
+        return self.headers is None or not any(self.headers)
+
     def __len__(self) -> int:
         return len(self.values)

@@ -59,8 +59,8 @@ class Processor:
             topics=[r.topic for _, r, _, _, _ in rows],
             values=[value for _, _, _, value, _ in rows],
             keys=[key for _, _, key, _, _ in rows],
-            partitions=[r.kafka_partition for _, r, _, _, _ in rows],
-            timestamps=[r.timestamp for _, r, _, _, _ in rows],
+            partitions=_column_or_none([r.kafka_partition for _, r, _, _, _ in rows]),
+            timestamps=_column_or_none([r.timestamp for _, r, _, _, _ in rows]),
             headers=[headers for _, _, _, _, headers in rows],
             sources=[index for index, _, _, _, _ in rows],
         )
@@ -92,3 +92,7 @@ class Processor:
 
     def _header(self, topic: str, header: Header) -> bytes | None:
         return self.header_converter.from_connect_header(topic, header.key, header.schema, header.value)
+
+
+def _column_or_none(column: list[int | None]) -> list[int | None] | None:
+    return None if all(v is None for v in column) else column

@@ -118,6 +118,14 @@ class TransactionalWriter:
         except ProducerError as error:
             raise self._produce_error(error) from None
 
+    def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
+        """Write records of a topic, a value and a key each, in order. Raises ProduceError."""
+        self._ensure_begun()
+        try:
+            self._client.produce_columns(topics, values, keys)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
     def flush(self) -> None:
         """Wait until all records sent so far are in the log. Raises ProduceError or WriterFencedError."""
         self._ensure_state("flush", WriterState.OPEN, WriterState.IN_TRANSACTION)
