@@ -23,6 +23,7 @@ from fencepost.task.plugins import connector_of, processor_of, topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
+    ProduceError,
     TransactionalWriter,
     WriterOpenError,
 )
@@ -40,6 +41,19 @@ class NotAdmittedError(Exception):
 
 class StartOverError(Exception):
     """The task instance is to be discarded and the task started again at step 5."""
+
+
+_STARTS_OVER = (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError, ProduceError)
+
+
+def _is_final(error: Exception) -> bool:
+    """Say whether a new producer would only meet the same refusal.
+
+    A broker that was away, or a machine that slept, for longer than a transaction may take is no such refusal.
+    """
+    if isinstance(error, WriterOpenError):
+        return not error.is_passing
+    return isinstance(error, ProduceError) and error.is_refused
 
 
 class TaskRunner:
@@ -108,8 +122,8 @@ class TaskRunner:
                 continue
             try:
                 self._run_instance()
-            except (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError) as error:
-                if isinstance(error, WriterOpenError) and not error.is_passing:
+            except _STARTS_OVER as error:
+                if _is_final(error):
                     raise
                 self._close_delivery()
                 self._before_another_try(error)
