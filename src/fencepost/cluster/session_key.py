@@ -35,7 +35,7 @@ def verify_body_signature(
     """
     signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
     if not signature or not algorithm:
-        raise BadRequestError("Internal request missing required headers for signature")
+        raise BadRequestError("Internal request missing required signature")
     if algorithm not in algorithms or algorithm not in _HASHES:
         raise BadRequestError(
             f"This worker does not support the '{algorithm}' key signing algorithm used by other workers."

@@ -91,6 +91,10 @@ class StatusTable:
         with self._lock:
             return tuple(sorted(self._topics.get(connector, ())))
 
+    def connectors_with_topics(self) -> list[str]:
+        with self._lock:
+            return [connector for connector, topics in self._topics.items() if topics]
+
     def set(self, subject: Subject, status: Status | None) -> None:
         """An UNASSIGNED that a former owner says late does not hide that a later one is RUNNING."""
         with self._lock:

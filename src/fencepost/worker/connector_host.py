@@ -255,7 +255,7 @@ class ConnectorHost:
     def _stop_all(self) -> None:
         for name in list(self._running):
             self._end(name)
-            if name in self._snapshot.connectors and self._running[name].target is TargetState.STARTED:
+            if name in self._snapshot.connectors:
                 self._board.connector(name, State.UNASSIGNED)
 
 

@@ -175,9 +175,9 @@ class WorkerOperations:
         self._lead(StopConnector(name), f"stopping connector {name}")
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> op.ConnectorStatus | None:
+        if name not in self._snapshot.connectors:
+            raise op.NotFoundError(f"Unknown connector: {name}")
         if not include_tasks and not only_failed:
-            if name not in self._snapshot.connectors:
-                raise op.NotFoundError(f"Unknown connector: {name}")
             self._restart_connector(name).wait(_REQUEST_S)
             return None
         status = self._statuses.table.status(name)

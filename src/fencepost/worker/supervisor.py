@@ -284,7 +284,7 @@ class TaskSupervisor:
     def _take_reports(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             self._totals.reported(report)
-            for topic in report.topics:
+            for topic in report.topics if report.connector in self._snapshot.connectors else ():
                 self._board.topic(report.connector, topic, report.task)
             handle = self._handles.get(TaskId(report.connector, report.task))
             if handle is not None and handle.incarnation == report.incarnation:
