@@ -1,0 +1,28 @@
+"""Both doors run unchanged on a Spark standalone cluster, whose executors die under load."""
+
+import pytest
+
+from integration.spark.standalone import standalone
+from support.chaos.campaign import Campaign
+from support.chaos.fault import Kind, plan
+from support.chaos.load import LineLoad, SpoolLoad
+from support.worker import Worker
+
+SETTINGS = {"spark.executor.memory": "512m", "spark.executor.cores": "4"}
+
+
+@pytest.mark.chaos
+def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, seed, capfd):
+    group = f"cluster-{seed}"
+    loads = [
+        LineLoad("lines", tmp_path, f"{group}-lines", transaction_boundary="poll"),
+        SpoolLoad("spool", tmp_path, f"{group}-spool", rows=300),
+    ]
+    with (
+        capfd.disabled(),
+        standalone(tmp_path) as cluster,
+        Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": cluster.url, **SETTINGS}, group=group) as worker,
+        Campaign(worker, loads, kafka.bootstrap_servers, records_per_s=400) as campaign,
+    ):
+        campaign.run(plan(seed, {Kind.KILL_EXECUTOR: 2}))
+        campaign.prove()
