@@ -56,15 +56,14 @@ class SplitReader:
         """Return the rows of a split as records. Raises RecordError where it cannot be read, and ConfigError."""
         return record_frame(self._rows(session, split), self._value, self._key, self._key_field)
 
-    def rows_per_commit(self, session: Session, split: Split) -> int:
-        """Return after how many rows a split is committed in part.
+    @property
+    def rows_max(self) -> int:
+        """What `split.rows.max` says; 0: all in one transaction."""
+        return self._rows_max
 
-        0 (all in one transaction) unless `split.rows.max` asks for less and a second reading is sure to give the same
-        rows in the same order, so that a number of rows is a position.
-        """
-        if not self._rows_max or not split.is_single_file:
-            return 0
-        return self._rows_max if is_deterministic(self._rows(session, split)) else 0
+    def is_exact(self, session: Session, split: Split) -> bool:
+        """Say whether a second reading gives the same rows in the same order: a number of rows is a position then."""
+        return split.is_single_file and is_deterministic(self._rows(session, split))
 
     def _rows(self, session: Session, split: Split) -> DataFrame:
         rows = self._connector.read(session, split)

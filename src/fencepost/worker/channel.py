@@ -64,7 +64,8 @@ class ChannelServer:
         self._thread.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
+        if self._thread.ident is not None:
+            self._server.shutdown()  # waits for the thread that serves
         self._server.server_close()
 
 

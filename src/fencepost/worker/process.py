@@ -29,7 +29,7 @@ from fencepost.spark.cores import CoreLedger
 from fencepost.spark.session import SparkError, SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.storage import records
-from fencepost.storage.change import Change, RestartRequested
+from fencepost.storage.change import Change, ConnectorConfigRemoved, RestartRequested, TaskConfigsUpdated
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import ensure_internal_topics
@@ -38,6 +38,7 @@ from fencepost.storage.status_topic import StatusTopic
 from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.task.slot import run_slot
+from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
@@ -105,7 +106,7 @@ class WorkerProcess:
     def stop(self) -> None:
         """Stop gracefully: tasks end by their boundary's rule, statuses say so, the group is left."""
         self._stopping.set()
-        if self._is_ready.is_set():
+        if self._is_ready.is_set() and self._error is None:
             grace_s = self.settings.config.task_shutdown_graceful_timeout_ms / 1000
             self._supervisor.shut_down(grace_s)
             self._connectors.stop()
@@ -280,7 +281,11 @@ class WorkerProcess:
         connectors = sorted({task.connector for task in held} & set(snapshot.connectors))
         for connector in connectors:
             ids = known_transactional_ids(snapshot, self.settings.group_id, [connector])
-            fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
+            try:
+                fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
+            except WriterOpenError as error:
+                # The start of each task fences its own id again; here it only spares others the wait.
+                log.warning("what was left open by tasks of %s could not be ended: %s", connector, error)
 
     def _run_spark(self) -> None:
         """Start Spark, and again whenever it goes."""
@@ -317,6 +322,8 @@ class WorkerProcess:
     def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         if not self.stages.is_started:
             return
+        if self._leader.is_leading and any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
+            self._forget_vanished(new)  # before a connector of the same name says something
         self._take_work(new)
         for change in changes:
             if isinstance(change, RestartRequested):
@@ -371,11 +378,10 @@ class WorkerProcess:
         if self._spark is not None and self._spark.is_alive:
             self._ledger.set_total(self._spark.cores)
         if self._leader.is_leading:
-            self._forget_vanished()
+            self._forget_vanished(self._config_topic.snapshot)
 
-    def _forget_vanished(self) -> None:
-        """The leader tombstones statuses of connectors and tasks that are gone (contract A.8)."""
-        snapshot = self._config_topic.snapshot
+    def _forget_vanished(self, snapshot: ClusterSnapshot) -> None:
+        """The leader tombstones what is said of connectors and tasks that are gone (contract A.8)."""
         for subject in self._status_topic.table.subjects():
             if isinstance(subject, TaskId):
                 is_known = subject in snapshot.tasks(subject.connector)
@@ -383,6 +389,10 @@ class WorkerProcess:
                 is_known = subject in snapshot.connectors
             if not is_known:
                 self._status_topic.remove(subject)
+        for connector in self._status_topic.table.connectors_with_topics():
+            if connector not in snapshot.connectors:
+                for topic in self._status_topic.table.topics(connector):
+                    self._status_topic.remove_topic(connector, topic)
         self._totals.keep_only({t for c in snapshot.connectors for t in snapshot.tasks(c)})
 
 

@@ -1,0 +1,293 @@
+"""One task of a DataFrame connector: a driver thread that plans splits and runs those that are its own."""
+
+import logging
+import threading
+import time
+import traceback
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
+from fencepost.api.dataframe import DataFrame
+from fencepost.config.connector import SourceConnectorConfig
+from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_topic import encode_key
+from fencepost.task.control import Control
+from fencepost.task.offsets import partition_key
+from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.worker.admission import Admissions
+from fencepost.worker.host import HostEvents
+
+log = logging.getLogger(__name__)
+
+_MOST_FAILURES = 5
+_TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
+_ROWS_OF_A_PART = 100_000
+_BACK_OFF_S = 1.0
+
+
+class Runtime(Protocol):
+    """What is needed of `SparkRuntime`."""
+
+    @property
+    def session(self) -> Any: ...
+
+    def adopt_thread(self) -> None: ...
+
+
+@dataclass
+class Run:
+    """One run of one split."""
+
+    task: "FrameTask"
+    split: Split
+    forget: tuple[bytes, ...]
+    rows: int = 0
+    is_reported: bool = False
+    is_skipped: bool = False
+
+
+class FrameHost(Protocol):
+    """What a task needs of its host."""
+
+    runtime: Runtime | None
+    events: HostEvents
+    ledger: CoreLedger
+    admissions: Admissions
+    connector_of: Callable[[str], type[Any]]
+    channel_url: Callable[[], str]
+
+    def add_run(self, run: Run) -> str: ...
+
+    def remove_run(self, name: str) -> None: ...
+
+    def ended(self, incarnation: str) -> None: ...
+
+
+class FrameTask:
+    """One start of a task of a DataFrame connector: plans, and runs the splits that are its own."""
+
+    def __init__(self, host: FrameHost, spec: TaskSpec) -> None:
+        assert host.runtime is not None
+        self.spec = spec
+        self.control = Control(is_paused=spec.target_state == "PAUSED")
+        self._host = host
+        self._runtime = host.runtime
+        properties = {k: v for k, v in spec.connector_config.items() if v is not None}
+        cls = host.connector_of(properties["connector.class"])
+        self._connector: DataFrameConnector = cls(dict(spec.task_config))
+        self._tasks = SourceConnectorConfig(properties).tasks_max
+        self._tolerates_errors = SourceConnectorConfig(properties).errors_tolerance.lower() == "all"
+        self._reader = SplitReader(self._connector, properties)
+        self._is_abandoned = False
+        self._current: str | None = None
+        self._state = RunState.STARTING
+        self._failures = 0
+        self._set_aside: set[Any] = set()
+        self._parts: dict[Any, int] = {}
+        self._counters = {"records_polled": 0.0, "records_written": 0.0, "commits": 0.0, "batches": 0.0}
+        self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
+
+    @property
+    def topic(self) -> str:
+        return str(self._connector.topic)  # type: ignore[attr-defined]
+
+    def rows_per_commit(self, split: Split) -> int:
+        """Return after how many rows a split is committed in part; 0: not at all, or it would not be exact."""
+        wanted = self._reader.rows_max or self._parts.get(partition_key(split.partition), 0)
+        return wanted if wanted and self._reader.is_exact(self._runtime.session, split) else 0
+
+    def admit(self) -> Admission:
+        return self._host.admissions.decide(
+            TaskId(self.spec.connector, self.spec.task), self.spec.generation, self.spec.incarnation
+        )
+
+    def position(self, admission: Admission, split: Split) -> dict[str, Any] | None:
+        own = partition_key(split.partition)
+        return next((dict(o) for p, o in admission.offsets if partition_key(p) == own), None)
+
+    def is_unchanged(self, split: Split) -> bool:
+        return self._connector.is_unchanged(self._runtime.session, split)
+
+    def abandon(self) -> None:
+        self._is_abandoned = True
+        self.control.stop()
+        current = self._current
+        if current is not None:
+            cancel_run(self._runtime, current)
+
+    # the task's thread
+
+    def _run(self) -> None:
+        try:
+            self._runtime.adopt_thread()
+            self._loop()
+            self._say(RunState.STOPPED)
+        except NotAdmittedError as error:
+            self._say(RunState.ABANDONED, str(error))
+        except Exception as error:
+            if not self._is_abandoned:
+                log.exception("task %s failed", self.spec.id)
+            self._say(RunState.FAILED, "".join(traceback.format_exception(error)))
+        finally:
+            self._host.ended(self.spec.incarnation)
+
+    def _loop(self) -> None:
+        while not self.control.is_stopping:
+            if self.control.is_paused:
+                self._say(RunState.PAUSED)
+                self.control.wait_while_paused()
+                continue
+            if self._state is not RunState.RUNNING:
+                self._say(RunState.RUNNING)
+            if not self._turn():
+                self.control.wait(getattr(self._connector, "poll_interval_ms", 1000) / 1000)
+
+    def _turn(self) -> bool:
+        """Plan, and run what is there. Returns whether there was anything."""
+        admission = self.admit()
+        if not admission.is_admitted:
+            raise NotAdmittedError(admission.reason)
+        session = self._runtime.session
+        planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
+        positions = {partition_key(p): o for p, o in admission.offsets}
+        forget = self._finish_done(planned, positions)
+        todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
+        todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
+        for split in sorted(todo, key=lambda s: s.order):
+            if self.control.should_yield:
+                return True
+            self._run_split(split, forget)
+            forget = ()
+        return bool(todo)
+
+    def _is_mine(self, split: Split) -> bool:
+        """Within a task generation a split belongs to one task, so it has one transactional id."""
+        key = encode_key(self.spec.connector, split.partition)
+        return zlib.crc32(key) % self._tasks == self.spec.task
+
+    def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
+        """Repeat `finished` for what was committed before a crash; return the keys of what can be forgotten."""
+        gone = []
+        for split in planned:
+            offset = positions.get(partition_key(split.partition)) or {}
+            is_done = bool(offset.get("done"))
+            if is_done and self._connector.finished(self._runtime.session, split, int(offset.get("rows", 0))):
+                gone.append(encode_key(self.spec.connector, split.partition))
+        present = {partition_key(s.partition) for s in planned}
+        for key, offset in positions.items():
+            split = Split(dict(key))
+            if key not in present and offset.get("done") and self._is_mine(split) and self._is_gone(split):
+                gone.append(encode_key(self.spec.connector, dict(key)))
+        return tuple(dict.fromkeys(gone))
+
+    def _is_gone(self, split: Split) -> bool:
+        return not self._connector.is_unchanged(self._runtime.session, split)
+
+    def _run_split(self, split: Split, forget: tuple[bytes, ...]) -> None:
+        run = Run(self, split, forget)
+        name = self._host.add_run(run)
+        self._current = name
+        started = time.monotonic()
+        try:
+            self._with_core(lambda: run_split(self._runtime, self._frame(split), self._host.channel_url(), name))
+        except Exception as error:
+            self._split_failed(split, error, time.monotonic() - started)
+            return
+        finally:
+            self._current = None
+            self._host.remove_run(name)
+        self._failures = 0
+        self._count(run)
+        self._connector.finished(self._runtime.session, split, run.rows)
+
+    def _frame(self, split: Split) -> DataFrame:
+        return self._reader.frame(self._runtime.session, split)
+
+    def _with_core(self, act: Callable[[], None]) -> None:
+        """Hold a core for the Spark job, so that slots and splits never wait for each other for ever."""
+        while True:
+            try:
+                self._host.ledger.take(1, CoreUse.SPLIT)
+                break
+            except NoCoreError as error:
+                log.info("task %s waits: %s", self.spec.id, error)
+                if self.control.wait(0.5):
+                    raise
+        try:
+            act()
+        finally:
+            self._host.ledger.release(1, CoreUse.SPLIT)
+
+    def _split_failed(self, split: Split, error: Exception, took_s: float) -> None:
+        if self.control.is_stopping or self._is_abandoned:
+            return
+        if isinstance(error, RecordError) or is_unreadable(error):
+            log.error("task %s sets aside %s: %s", self.spec.id, dict(split.partition), error)
+            self._connector.set_aside(self._runtime.session, split, error)
+            self._set_aside.add(partition_key(split.partition))
+            self._counters["error_errors"] = self._counters.get("error_errors", 0.0) + 1
+            return
+        if took_s * 1000 >= self._transaction_timeout_ms:
+            self._too_large(split, took_s)
+            return
+        self._failures += 1
+        if self._failures >= _MOST_FAILURES:
+            raise error
+        log.warning("task %s runs %s again: %s", self.spec.id, dict(split.partition), error)
+        self.control.wait(_BACK_OFF_S * self._failures)
+
+    @property
+    def _transaction_timeout_ms(self) -> int:
+        return int(self.spec.producer_conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+
+    def _too_large(self, split: Split, took_s: float) -> None:
+        """The transaction has expired under the split: commit it in parts, where a row number is a position."""
+        key = partition_key(split.partition)
+        is_exact = self._reader.is_exact(self._runtime.session, split)
+        if is_exact and self.spec.is_exactly_once and self.rows_per_commit(split) == 0:
+            log.warning("task %s commits %s in parts: it outlasts a transaction", self.spec.id, dict(split.partition))
+            self._parts[key] = _ROWS_OF_A_PART
+            return
+        raise FatalError(
+            f"split {dict(split.partition)} of {split.size_bytes} bytes ran for {took_s:.0f} s, longer than the "
+            f"producer's transaction.timeout.ms={self._transaction_timeout_ms}, so it cannot be one transaction"
+            + (
+                ""
+                if is_exact
+                else ", and its rows may come in another order or number, so it cannot be committed in parts"
+            )
+            + ": raise producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), "
+            "lower split.rows.max, or make the files smaller"
+        )
+
+    def _count(self, run: Run) -> None:
+        if not run.is_skipped:
+            self._counters["records_polled"] += run.rows
+            self._counters["records_written"] += run.rows
+            self._counters["commits"] += 1
+            self._counters["batches"] += 1
+        self._say(self._state)
+
+    def _say(self, state: RunState, trace: str | None = None) -> None:
+        self._state = state
+        if self._is_abandoned:
+            return
+        report = TaskReport(
+            self.spec.connector,
+            self.spec.task,
+            self.spec.incarnation,
+            state.value,
+            trace,
+            {**self._counters, "at": time.time()},
+            (self.topic,) if self._counters["records_written"] else (),
+        )
+        self._host.events.reported([report])
+
+
+class NotAdmittedError(Exception):
+    pass
