@@ -1,0 +1,311 @@
+"""Writes the pages of `docs/reference` from what the code declares.
+
+python docs/generate.py            write the pages
+python docs/generate.py --check    say which are out of date; exit code 1 if any is
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fencepost.config import Config, Setting
+from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
+from fencepost.config.setting import rendered
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin.builtin import BUILT_IN
+from fencepost.plugin.kind import PluginKind
+from fencepost.plugin.registry import PluginRegistry
+
+REFERENCE = Path(__file__).parent / "reference"
+_NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->"
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every page by its file name."""
+    return {
+        "worker-settings.md": _page(_worker_settings()),
+        "connector-settings.md": _page(_connector_settings()),
+        "rest.md": _page(_rest()),
+        "metrics.md": _page(_metrics()),
+        "cli.md": _page(_cli()),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or compare them. Returns the exit code."""
+    stale = [name for name, text in pages().items() if _read(REFERENCE / name) != text]
+    if "--check" in arguments:
+        for name in stale:
+            print(f"docs/reference/{name} is out of date: run `python docs/generate.py`")
+        return 1 if stale else 0
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text)
+    return 0
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
+def _page(lines: Iterable[str]) -> str:
+    first, *rest = lines
+    return "\n".join([first, "", _NOTE, *rest]) + "\n"
+
+
+# settings
+
+
+def _worker_settings() -> Iterator[str]:
+    yield "# Worker settings"
+    yield from _paragraph(
+        "A worker reads the file of Kafka Connect's distributed worker: Java's `.properties` format, the same keys. "
+        "Wrong values are reported all at once and stop the start. An unknown key has no effect; the log names it, "
+        "with the nearest known key. A setting without a default is required."
+    )
+    yield from _paragraph(
+        "Beside the keys below there are prefixes. `producer.`, `consumer.` and `admin.` hold settings of the "
+        "connectors' Kafka clients under their Java names. What stands under `config.storage.`, `offset.storage.` and "
+        "`status.storage.` becomes a config of that topic. `key.converter.`, `value.converter.` and "
+        "`header.converter.` configure the converters. `spark.` is passed to Spark as it is."
+    )
+    yield from _paragraph(
+        "[Operate](../how-to/operate.md#settings-that-have-no-effect-yet) names the settings that are read and have no "
+        "effect yet."
+    )
+    for base in WorkerConfig.__bases__:
+        own = [value for value in vars(base).values() if isinstance(value, Setting)]
+        yield from ("", f"## {_title(base.__name__.removesuffix('Config'))}")
+        yield from _paragraph(_first_paragraph(base))
+        yield from _table(own)
+
+
+_OVERRIDES = (
+    "A connector may change settings of its own Kafka clients under `producer.override.`, `consumer.override.` and "
+    "`admin.override.`, with Kafka's Java names, as far as the worker's "
+    "`connector.client.config.override.policy` lets it. Settings that would break a guarantee are ignored, with a "
+    "warning. Settings that would make the worker load code, read files or reach other hosts are refused."
+)
+
+
+def _connector_settings() -> Iterator[str]:
+    yield "# Connector settings"
+    yield from _paragraph(
+        "A connector's config is a map of strings. The first two tables hold for every connector; the others are the "
+        "settings of the plug-ins that are shipped. A plug-in is named by its full class name, by the class name "
+        "alone, or by that without its suffix (`Connector` and so on). A setting without a default is required."
+    )
+    yield from _paragraph(_OVERRIDES)
+    yield from ("", "## Every connector")
+    yield from _table(_own(ConnectorConfig))
+    yield from ("", "## Every source connector")
+    yield from _table(_own(SourceConnectorConfig))
+    yield from _topic_creation()
+    for kind, title in (
+        (PluginKind.CONNECTOR, "Connectors"),
+        (PluginKind.TRANSFORM, "Transforms"),
+        (PluginKind.PREDICATE, "Predicates"),
+        (PluginKind.CONVERTER, "Converters"),
+        (PluginKind.HEADER_CONVERTER, "Header converters"),
+    ):
+        yield from ("", f"## {title}")
+        yield from _plugins(kind)
+
+
+def _topic_creation() -> Iterator[str]:
+    yield from ("", "## Topic creation")
+    yield from _paragraph(
+        "Where a config has any key below `topic.creation.`, the connector's topics are created before the first "
+        "record goes there (KIP-158). `GROUP` is one of `topic.creation.groups`, or `default`, which always exists, "
+        "takes every topic and must say how many partitions and replicas there shall be."
+    )
+    yield from (
+        "",
+        "| setting | meaning |",
+        "|---|---|",
+        "| `topic.creation.GROUP.include` | Regular expressions: the topics that belong to the group. |",
+        "| `topic.creation.GROUP.exclude` | Regular expressions: the topics that do not, even if included. |",
+        "| `topic.creation.GROUP.partitions` | Partitions of a new topic; -1: the broker's default. |",
+        "| `topic.creation.GROUP.replication.factor` | Replicas of a new topic; -1: the broker's default. |",
+        "| `topic.creation.GROUP.…` | Anything else becomes a config of the new topic. |",
+    )
+
+
+def _plugins(kind: PluginKind) -> Iterator[str]:
+    registry = PluginRegistry()
+    for name in sorted(BUILT_IN[kind]):
+        plugin = registry.find(kind, name)
+        shared = Config.settings() if kind is not PluginKind.CONNECTOR else {}
+        own = [one for key, one in plugin.settings().items() if key not in shared]
+        yield from ("", f"### {name.rpartition('.')[2]}", "", f"`{name}`")
+        yield from _paragraph(_about(plugin))
+        if own:
+            yield from _table(own)
+
+
+def _own(config: type[Config]) -> list[Setting]:
+    return [value for value in vars(config).values() if isinstance(value, Setting)]
+
+
+def _table(settings: Iterable[Setting]) -> Iterator[str]:
+    yield from ("", "| setting | type | default | valid values | importance | meaning |", "|---|---|---|---|---|---|")
+    for one in settings:
+        valid = one.check.text if one.check else ""
+        cells = (
+            f"`{one.key}`",
+            one.kind.value.lower(),
+            _default(one),
+            _escaped(valid),
+            one.importance.value.lower(),
+            _escaped(one.doc),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _default(setting: Setting) -> str:
+    if setting.is_required:
+        return "required"
+    text = rendered(setting.default, setting.kind)
+    if text is None:
+        return "unset"
+    return f"`{_escaped(text)}`" if text else "empty"
+
+
+def _title(name: str) -> str:
+    words = "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+    return words[:1].upper() + words[1:]
+
+
+def _about(plugin: type[Any]) -> str:
+    return " ".join((plugin.__doc__ or "").split())
+
+
+def _first_paragraph(config: type[Any]) -> str:
+    return " ".join((config.__doc__ or "").strip().partition("\n\n")[0].split())
+
+
+def _paragraph(text: str) -> Iterator[str]:
+    if text:
+        yield from ("", text)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+# REST
+
+
+def _rest() -> Iterator[str]:
+    from fencepost.rest.app import create_app
+
+    document = create_app(_Nobody(), version="any").openapi()  # type: ignore[arg-type]
+    yield "# REST API"
+    yield from _paragraph(
+        "Kafka Connect's REST API. Bodies are JSON. Every error is an object of `error_code`, which equals the HTTP "
+        "status, and `message`. Connector names are percent-encoded in paths. A worker answers `GET /docs` with this "
+        "list and `GET /openapi.json` with the same as an OpenAPI document."
+    )
+    yield from _paragraph(
+        "[Migrating from Kafka Connect](../migrating-from-kafka-connect.md#the-rest-api) says where answers differ."
+    )
+    rows: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            rows.setdefault(operation["tags"][0], []).append(_operation(method, path, operation))
+    for tag, lines in rows.items():
+        yield from (
+            "",
+            f"## {tag[:1].upper()}{tag[1:]}",
+            "",
+            "| request | success | meaning |",
+            "|---|---|---|",
+            *lines,
+        )
+
+
+def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+    names = [item["name"] for item in operation.get("parameters", ()) if item["in"] == "query"]
+    query = f"?{'&'.join(f'{name}=' for name in names)}" if names else ""
+    codes = ", ".join(code for code in operation["responses"] if code != "default")
+    return f"| `{method.upper()} {path}{query}` | {codes} | {_escaped(operation.get('description', ''))} |"
+
+
+class _Nobody:
+    """Stands in for a worker: nothing is asked of it to describe the API."""
+
+
+# metrics
+
+
+def _metrics() -> Iterator[str]:
+    yield "# Metrics"
+    yield from _paragraph(
+        "`GET /metrics` answers in Prometheus' text format. Names follow the JMX beans of Kafka Connect: attribute "
+        "`source-record-poll-total` of `kafka.connect:type=source-task-metrics` is "
+        "`kafka_connect_source_task_metrics_source_record_poll_total`; a leading `connect-` of a bean is left out. "
+        "Times are in milliseconds, sizes in records. Counts of a task begin anew with each start of the task."
+    )
+    yield from ("", "| metric | labels |", "|---|---|")
+    for family in _families():
+        labels = ", ".join(f"`{name}`" for name in family._labelnames)
+        yield f"| `{family.name}` | {labels} |"
+
+
+def _families() -> Iterable[Any]:
+    from fencepost.storage.snapshot import ClusterSnapshot
+    from fencepost.storage.status_topic import StatusTable
+    from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
+    from fencepost.worker.task_metrics import TaskTotals
+
+    def none() -> int:
+        return 0
+
+    startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures"), 0)  # noqa: E731
+    figures = WorkerFigures(lambda: False, none, none, startups)
+    return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).collect()
+
+
+# command line
+
+
+def _cli() -> Iterator[str]:
+    from typer.main import get_command
+
+    from fencepost.cli.main import app
+
+    yield "# Command line"
+    yield from _paragraph("`fencepost COMMAND --help` says the same at the terminal.")
+    yield from _paragraph(
+        "`FENCEPOST_LOG_LEVEL` (default `INFO`) sets the level of the log; `FENCEPOST_LOG_FORMAT=json` makes each line "
+        "a JSON object."
+    )
+    for name, command in _commands("fencepost", get_command(app)):
+        yield from _command(name, command)
+
+
+def _commands(prefix: str, group: Any) -> Iterator[tuple[str, Any]]:
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _commands(f"{prefix} {name}", command)
+        else:
+            yield f"{prefix} {name}", command
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    usage = " ".join([name, *(["[OPTIONS]"] if options else []), *(a.metavar or a.name.upper() for a in arguments)])
+    yield from ("", f"## {name}", "", f"    {usage}")
+    yield from _paragraph(" ".join((command.help or "").split()))
+    if arguments or options:
+        yield from ("", "| | default | meaning |", "|---|---|---|")
+    for each in (*arguments, *options):
+        spelled = each.metavar or each.name.upper() if each in arguments else ", ".join(each.opts)
+        default = "" if each.default is None or each.required else f"`{each.default}`"
+        yield f"| `{spelled}` | {default} | {_escaped(getattr(each, 'help', None) or '')} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,207 @@
+"""Configs in the pages are valid, and the connectors in them do what the pages say. No worker, no Spark."""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from page import PAGES, ROOT, Block, blocks
+from typer.main import get_command
+
+from fencepost.api import Batch, DataFrameConnector, SourceConnector, SourceTask
+from fencepost.cli.main import app
+from fencepost.config.properties import parse_properties
+from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.settings import Kind, translate
+from fencepost.plugin import PluginKind
+from fencepost.plugin.registry import PluginRegistry
+from fencepost.worker.validation import require_valid, validate_connector
+
+_WORKER = {
+    "group.id": "g",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "status",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "exactly.once.source.support": "enabled",
+}
+_BODY = re.compile(r"-d '\n(.*?)'", re.DOTALL)
+_COMMAND = re.compile(r"\.venv/bin/fencepost ((?:[a-z]+ ?)+)((?: ?--?\S+ \S+)*)")
+_MISTAKE = '"batch.size": "0"'
+
+
+class Sent(NamedTuple):
+    """A body of a request in a page."""
+
+    block: Block
+    body: dict[str, Any]
+
+
+def _python(page: str, text: str) -> str:
+    """Return the Python block of a page that holds `text`."""
+    [found] = [b.text for b in blocks("python") if b.page == ROOT / page and text in b.text]
+    return found
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> PluginRegistry:
+    """The connectors of the pages, as plug-ins of a directory."""
+    directory = tmp_path_factory.mktemp("plugins")
+    for name, page, text in (
+        ("counter", "README.md", "CounterTask"),
+        ("wordlist", "docs/tutorial/first-pipeline.md", "WordListTask"),
+        ("orders", "docs/how-to/write-a-connector.md", "OrdersTask"),
+        ("parquetfiles", "docs/how-to/write-a-connector.md", "ParquetConnector"),
+        ("suffix", "docs/how-to/write-a-connector.md", "class Suffix"),
+    ):
+        (directory / f"{name}.py").write_text(_python(page, text))
+    found = PluginRegistry([str(directory)])
+    assert found.failures() == ()
+    return found
+
+
+class Context:
+    """A task's context that waits for nothing."""
+
+    is_stopping = False
+
+    def __init__(self, offsets: Mapping[str, Any] | None = None) -> None:
+        self._offset = dict(offsets or {})
+        self.asked: list[str] = []
+        self.transaction = self
+
+    def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        return self._offset
+
+    def wait(self, timeout_s: float) -> bool:
+        return False
+
+    def commit_transaction(self, record: object = None) -> None:
+        self.asked.append("commit")
+
+
+def _started(registry: PluginRegistry, name: str, config: Mapping[str, str], offset: Any = None) -> SourceTask:
+    connector: type[SourceConnector] = registry.find(PluginKind.CONNECTOR, name)
+    task = connector.task()
+    task.initialize(Context(offset), connector(connector(config).task_configs(1)[0]))  # type: ignore[arg-type]
+    task.start()
+    return task
+
+
+def _polled(task: SourceTask) -> Batch:
+    batch = task.poll()
+    assert isinstance(batch, Batch)
+    return batch
+
+
+def test_the_connector_of_the_readme_has_ten_lines_and_counts_on_from_its_offset(registry: PluginRegistry) -> None:
+    lines = [line for line in _python("README.md", "CounterTask").splitlines() if line.strip()]
+    assert len(lines) == 10
+    assert list(_polled(_started(registry, "Counter", {})).values) == [{"n": 1}]
+    task = _started(registry, "Counter", {}, {"n": 41})
+    batch = _polled(task)
+    assert list(batch.values) == [{"n": 42}]
+    assert list(batch.source_offsets) == [{"n": 42}]
+    assert batch.topics[0] == "numbers"
+
+
+def test_the_connector_of_the_tutorial_goes_on_behind_the_committed_words(
+    registry: PluginRegistry, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one two three fo")
+    config = {"files": str(file), "topic": "words", "batch.size": "2"}
+    task = _started(registry, "WordList", config)
+    assert [row["word"] for row in _polled(task).values] == ["one", "two"]
+    assert [row["word"] for row in _polled(task).values] == ["three"]
+    assert task.poll() is None
+    batch = _polled(_started(registry, "WordList", config, {"words": 2}))
+    assert list(batch.source_offsets) == [{"words": 3}]
+
+
+def test_the_connector_of_the_tutorial_divides_its_files(registry: PluginRegistry) -> None:
+    connector = registry.find(PluginKind.CONNECTOR, "WordList")({"files": "a,b,c", "topic": "words"})
+    assert [own["files"] for own in connector.task_configs(2)] == ["a,c", "b"]
+    assert len(connector.task_configs(9)) == 3
+
+
+def test_the_connector_with_boundaries_of_its_own_commits_each_order(registry: PluginRegistry) -> None:
+    task = _started(registry, "Orders", {}, {"order": 4})
+    batch = _polled(task)
+    assert [row["order"] for row in batch.values] == [5, 5, 5]
+    assert task.context.asked == ["commit"]  # type: ignore[attr-defined]
+
+
+def test_the_dataframe_connector_plans_a_split_for_each_file(registry: PluginRegistry, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"")
+    connector = registry.find(PluginKind.CONNECTOR, "Parquet")({"input.path": str(tmp_path), "topic": "t"})
+    assert isinstance(connector, DataFrameConnector)
+    [split] = connector.splits(None)
+    assert split.partition["file"].endswith("a.parquet")
+
+
+def test_python_blocks_compile() -> None:
+    assert blocks("python")
+    for block in blocks("python"):
+        compile(block.text, block.name, "exec")
+
+
+def _sent() -> list[Sent]:
+    found = [Sent(block, json.loads(body)) for block in blocks("bash") for body in _BODY.findall(block.text)]
+    return found + [Sent(block, json.loads(block.text)) for block in blocks("json")]
+
+
+@pytest.mark.parametrize("sent", _sent(), ids=lambda sent: sent.block.name)
+def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
+    config = {"name": "c", **sent.body.get("config", sent.body)}
+    if "connector.class" not in config:
+        config = {"connector.class": "Counter", **config}  # a PATCH
+    report = validate_connector(config, find_plugin=registry.find, worker=WorkerConfig(_WORKER))
+    if _MISTAKE in sent.block.text:
+        assert report.error_count == 1
+    else:
+        require_valid(report)
+        known = registry.find(PluginKind.CONNECTOR, config["connector.class"]).settings()
+        assert all("." in key or key in {"name", "transforms", *known} for key in config)
+
+
+@pytest.mark.parametrize("block", blocks("properties"), ids=lambda block: block.name)
+def test_worker_files_are_valid(block: Block) -> None:
+    config = WorkerConfig({**_WORKER, **parse_properties(block.text)})
+    assert config.unknown_keys() == []
+    assert config.warnings() == []
+    for kind in Kind:
+        assert translate(kind, config.internal_client_properties).conf
+
+
+def test_commands_of_fencepost_exist_with_their_options() -> None:
+    found = [match for page in PAGES for match in _COMMAND.findall(page.read_text())]
+    assert found
+    for words, options in found:
+        command: Any = get_command(app)
+        for word in words.split():
+            if not hasattr(command, "commands") or word not in command.commands:
+                break
+            command = command.commands[word]
+        assert not hasattr(command, "commands"), words
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in options.split() if word.startswith("-")} <= known, (words, options)
+
+
+def test_settings_that_have_no_effect_yet_are_declared() -> None:
+    text = (ROOT / "docs/how-to/operate.md").read_text().partition("## Settings that have no effect yet")[2]
+    named = [key for key in re.findall(r"`([a-z.]+\.[a-z.]+)`", text) if key != "config.action.reload"]
+    assert named
+    assert [key for key in named if key not in WorkerConfig.settings()] == []
+
+
+def test_orders_of_a_page_are_in_order() -> None:
+    """The invariants and decisions are numbered without a gap."""
+    numbers = [int(n) for n in re.findall(r"^\*\*E(\d+)\*\*", (ROOT / "docs/invariants.md").read_text(), re.MULTILINE)]
+    assert numbers == list(range(1, 13))
+    decisions = sorted(int(page.name[:4]) for page in (ROOT / "docs/decisions").glob("0*.md"))
+    assert all(b - a == 1 for a, b in pairwise(decisions))

@@ -1,0 +1,86 @@
+"""Links lead somewhere, generated pages are current, and what a page names exists."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from page import PAGES, ROOT, anchors, blocks, links
+
+_NAMED_TEST = re.compile(r"`(test_\w+)`")
+_TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+
+
+def _id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
+    lost = []
+    for link in links(page):
+        target, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        other = (page.parent / target).resolve() if target else page
+        if not other.exists() or (anchor and anchor not in anchors(other)):
+            lost.append(link)
+    assert lost == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    queue = [ROOT / "README.md"]
+    while queue:
+        page = queue.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        queue += [(page.parent / link.partition("#")[0]).resolve() for link in links(page) if "://" not in link]
+    assert [_id(page) for page in PAGES if page not in seen] == []
+
+
+def _generator() -> ModuleType:
+    found = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_reference_pages_are_current() -> None:
+    generate = _generator()
+    stale = [n for n, text in generate.pages().items() if (generate.REFERENCE / n).read_text() != text]
+    assert stale == [], "run `python docs/generate.py`"
+
+
+def test_tests_that_pages_name_exist() -> None:
+    named = {name for page in PAGES for name in _NAMED_TEST.findall(page.read_text())}
+    written = "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert named
+    assert [name for name in sorted(named) if f"def {name}(" not in written] == []
+
+
+def test_modules_that_invariants_name_exist() -> None:
+    text = (ROOT / "docs" / "invariants.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text))
+    assert named
+    assert [n for n in sorted(named) if not ((ROOT / "src/fencepost" / n).exists() or (ROOT / n).exists())] == []
+
+
+def test_make_targets_that_pages_name_exist() -> None:
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
+    named = {name for page in PAGES for name in re.findall(r"(?:^    |`)make ([a-z]+)", page.read_text(), re.MULTILINE)}
+    assert named
+    assert named <= targets
+
+
+def test_shell_blocks_parse() -> None:
+    import subprocess
+
+    assert blocks("bash")
+    for block in blocks("bash"):
+        done = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, f"{block.name}: {done.stderr}"
