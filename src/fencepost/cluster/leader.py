@@ -20,7 +20,13 @@ from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.operations import ConflictError, OperationError
 from fencepost.kafka.member import Term
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterTimeouts
+from fencepost.transaction import (
+    CommitUnknownError,
+    StaleMemberError,
+    TransactionalWriter,
+    WriterFencedError,
+    WriterTimeouts,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +95,8 @@ class Leader:
         """Finish the command at hand and end; what still waits is refused."""
         self._is_stopping = True
         self._requests.put(None)
-        self._thread.join(10.0)
+        if self._thread.ident is not None:
+            self._thread.join(10.0)
 
     def on_term(self, term: Term) -> None:
         """Told of every assignment of the group; the writer is renewed before the next decision."""
@@ -152,30 +159,43 @@ class Leader:
 
     def _carry_out(self, command: Command) -> ClusterSnapshot:
         """Decide and write. Raises OperationError."""
-        writer = self._ensure_writer()
         try:
-            snapshot = self._log.read_to_end(_READ_S)
-            records = command.decide(snapshot)
-            if not records:
-                return snapshot
-            for key, value in records:
-                writer.send(self._log.topic, value, key=key)
-            writer.commit(
-                group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
-            )  # E4
-            return self._log.read_to_end(_READ_S)
+            try:
+                return self._decide_and_write(command)
+            except WriterFencedError as error:
+                # Certainly not committed. A deposed leader that woke up does this to the rightful one.
+                log.info("leader: fenced, decides again: %s", error)
+                self._drop_writer()
+                return self._decide_and_write(command)
         except OperationError:
             raise
         except Exception as error:
             self._drop_writer()
             log.warning("leader: a write failed: %s", error)
+            if isinstance(error, StaleMemberError) and self._term is self._writing_term:
+                self._term = Term(self._term.number)  # deposed, until the next assignment says otherwise
             if isinstance(error, CommitUnknownError):
                 log.info("leader: the topic is read anew to learn what happened")
             raise OperationError(_FAILED_WRITE) from error
 
+    def _decide_and_write(self, command: Command) -> ClusterSnapshot:
+        writer = self._ensure_writer()
+        snapshot = self._log.read_to_end(_READ_S)
+        records = command.decide(snapshot)
+        if not records:
+            return snapshot
+        for key, value in records:
+            writer.send(self._log.topic, value, key=key)
+        writer.commit(
+            group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
+        )  # E4
+        return self._log.read_to_end(_READ_S)
+
     def _ensure_writer(self) -> TransactionalWriter:
         """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
         term = self._term
+        if not term.is_owner:  # it may have been lost since the command was taken on; no proof, no write (E4)
+            raise ConflictError(_NO_LEADER)
         if self._writer is not None and (self._writer.is_struck or self._writing_term is not term):
             self._drop_writer()
         if self._writer is None:

@@ -63,7 +63,10 @@ class GroupMembership:
     def stop(self) -> None:
         """Stop polling and close the consumer."""
         self._stop.set()
-        self._thread.join(10.0)
+        if self._thread.ident is None:
+            self._consumer.close()  # it never joined
+        else:
+            self._thread.join(10.0)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -74,13 +77,13 @@ class GroupMembership:
                 self._lose()
                 self._stop.wait(1.0)
                 continue
-            error = None if message is None else message.error()
-            if error is not None and error.fatal():
-                log.error("this worker lost its membership for good: %s", error.str())
+            problem = None if message is None else message.error()
+            if problem is not None and problem.fatal():
+                log.error("this worker lost its membership for good: %s", problem.str())
                 self._lose()
                 return
-            if error is not None and error.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
-                log.info("group membership: %s", error.str())
+            if problem is not None and problem.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
+                log.info("group membership: %s", problem.str())
         self._consumer.close()
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
