@@ -73,7 +73,8 @@ class SpoolDirectorySource(DataFrameConnector):
     split_rows_max: int = setting(
         "split.rows.max", default=0, check=at_least(0), importance=LOW,
         doc="Commit a file in parts of so many rows; 0: all of it, or nothing, in one transaction. For files that take "
-        "longer than the broker's transaction.max.timeout.ms.",
+        "longer than the broker's transaction.max.timeout.ms. A file that changes after a part of it was committed is "
+        "another file, and read from its start.",
     )  # fmt: skip
 
     # Tasks of one connector run in one process: what the first of them found out about the columns holds for all.

@@ -9,7 +9,15 @@ import importlib
 
 from pyspark.daemon import manager
 
-_LIGHT = ("pyspark.worker", "orjson", "confluent_kafka", "fencepost.task.slot", "fencepost.spark.datasource")
+_LIGHT = (
+    "pyspark.worker",
+    "orjson",
+    "confluent_kafka",
+    "fencepost.task.slot",
+    "fencepost.spark.datasource",
+    "fencepost.spark.partition",
+    "fencepost.spark.split_run",
+)
 
 
 def main() -> None:

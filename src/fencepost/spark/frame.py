@@ -45,7 +45,8 @@ def with_sql(session: Any, frame: Any, query: str) -> Any:
     """
     view = f"fencepost_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(view)
-    named = f"WITH split AS (SELECT * FROM {view}), source AS (SELECT * FROM {view}) SELECT * FROM ({query})"
+    own = query.strip().rstrip(";")
+    named = f"WITH split AS (SELECT * FROM {view}), source AS (SELECT * FROM {view}) SELECT * FROM (\n{own}\n)"
     try:
         result = session.sql(named)
         foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)

@@ -1,5 +1,6 @@
 """Files in a directory, through real Spark, the data source and a real broker."""
 
+import gzip
 import itertools
 import os
 from collections.abc import Iterator
@@ -219,3 +220,33 @@ def test_a_file_that_cannot_be_moved_stays_and_is_tried_again(
 def test_a_missing_directory_is_named(runtime: SparkRuntime, inbox: Path) -> None:
     with pytest.raises(ConfigError, match=r"input\.path=.*there is no such directory"):
         list(source(inbox / "nowhere").splits(runtime.session))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "settings"),
+    [
+        ("a.parquet", b"this is no parquet", {"input_format": "parquet"}),
+        ("a.json", b'{"id": 1}\n{"id": \n', {"input_format": "json"}),
+        ("a.csv.gz", gzip.compress(b"id\n" + b"1\n" * 10_000)[:-20], {}),
+    ],
+)
+def test_broken_content_is_told_apart_from_passing_trouble(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, name: str, content: bytes, settings: dict[str, str]
+) -> None:
+    (inbox / name).write_bytes(content)
+    connector = source(inbox, **settings)
+    split = only_split(connector, runtime)
+    with pytest.raises(Exception) as raised:
+        worker.run(connector, split)
+    assert is_unreadable(raised.value), repr(raised.value)
+    assert records(worker) == []
+
+
+def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id\n1\n")
+    connector = source(inbox, input_schema="id INT")
+    split = only_split(connector, runtime)
+    (inbox / "a.csv").unlink()
+    with pytest.raises(Exception) as raised:
+        worker.run(connector, split)
+    assert not is_unreadable(raised.value)
