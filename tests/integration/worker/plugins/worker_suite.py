@@ -115,3 +115,34 @@ class PickyConverter(Converter):
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Any, Any]:
         return None, data
+
+
+class CountingTask(SourceTask):
+    """Counts up for ever, ten a batch; leaves a line in a file when it is started."""
+
+    config: "CountingConnector"
+
+    def start(self) -> None:
+        with open(self.config.witness, "a") as out:
+            out.write("start\n")
+        self.next = self.context.offset({"count": 0}).get("next", 0)
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.next >= self.config.last:
+            self.context.wait(0.05)
+            return None
+        self.context.wait(0.02)
+        records = []
+        for _ in range(10):
+            self.next += 1
+            records.append(SourceRecord({"count": 0}, {"next": self.next}, self.config.topic, str(self.next)))
+        return records
+
+
+class CountingConnector(SourceConnector):
+    """Sends 1, 2, 3 and so on."""
+
+    task = CountingTask
+    topic: str = setting("topic", doc="Where records go.")
+    witness: str = setting("witness", doc="A file that gets a line for every start.")
+    last: int = setting("last", default=1_000_000, doc="Where to end.")

@@ -1,0 +1,102 @@
+"""Only the current leader writes the config topic (E4)."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.command import PutConnector
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.operations import ConflictError, OperationError
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.member import GroupMembership, Term
+from fencepost.kafka.settings import member_conf, transactional_conf
+from fencepost.storage.config_topic import ConfigTopic
+from fencepost.testing import eventually
+
+
+class Candidate:
+    """What a worker has of leadership. A frozen one does not learn what becomes of its membership."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, name: str) -> None:
+        self.topic = ConfigTopic({"bootstrap.servers": bootstrap}, topic)
+        self.topic.start(30)
+        writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
+        del writing["transactional.id"]
+        self.leader = Leader(group, self.topic, writing, list)
+        self.is_frozen = False
+        joining: dict[str, Any] = {
+            **member_conf({"bootstrap.servers": bootstrap}, group).conf,
+            "session.timeout.ms": 2000,
+            "heartbeat.interval.ms": 500,
+            "group.instance.id": name,
+            "auto.offset.reset": "latest",
+        }
+        self.membership = GroupMembership(joining, topic, self._on_term)
+
+    def _on_term(self, term: Term) -> None:
+        if not self.is_frozen:
+            self.leader.on_term(term)
+
+    def start(self) -> None:
+        self.leader.start()
+        self.membership.start()
+
+    def put(self, name: str) -> None:
+        self.leader.submit(PutConnector(name, {"name": name})).result(60)
+
+    def stop(self) -> None:
+        self.leader.stop()
+        self.membership.stop()
+        self.topic.stop()
+
+
+@pytest.fixture
+def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Candidate]]:
+    group = f"g-{uuid.uuid4().hex[:6]}"
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic_name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    old, new = (Candidate(kafka.bootstrap_servers, group, topic_name, name) for name in ("a", "b"))
+    old.start()
+    eventually(lambda: old.leader.is_leading, within_s=30)
+    new.start()
+    yield old, new
+    for each in (old, new):
+        each.stop()
+
+
+def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes_on(
+    pair: tuple[Candidate, Candidate],
+) -> None:
+    old, new = pair
+    old.put("first")
+    eventually(lambda: not new.leader.is_leading and new.leader._has_joined, within_s=30)
+    with pytest.raises(ConflictError):
+        new.put("refused-because-a-leads")
+    old.is_frozen = True
+    old.membership.stop()  # its session ends and the group moves on, which the frozen one is not told
+    eventually(lambda: new.leader.is_leading, within_s=30)
+    new.put("second")
+    assert old.leader.is_leading
+    with pytest.raises(OperationError):
+        old.put("by-a-zombie")
+    new.put("third")
+    with pytest.raises(OperationError):
+        old.put("by-a-zombie-again")
+    snapshot = new.topic.read_to_end(30)
+    assert sorted(snapshot.connectors) == ["first", "second", "third"]
+
+
+def test_nothing_is_written_once_leadership_is_lost_between_taking_a_command_on_and_writing(
+    pair: tuple[Candidate, Candidate],
+) -> None:
+    old, _ = pair
+    old.put("first")
+    before = old.topic.read_to_end(30).offset
+    old.leader._term = Term(99)
+    with pytest.raises(OperationError):
+        old.leader._decide_and_write(PutConnector("unproven", {"name": "unproven"}))
+    assert "unproven" not in old.topic.read_to_end(30).connectors
+    assert old.topic.snapshot.offset >= before

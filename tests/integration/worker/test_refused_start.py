@@ -1,0 +1,118 @@
+"""A worker that cannot start says why, all of it at once, and ends; one that only has to wait, waits."""
+
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from support.worker import Worker, free_port
+
+
+@pytest.fixture
+def fresh(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
+    """A worker of a new group, not started."""
+    own = Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": "local[2]"}, group=f"g-{uuid.uuid4().hex[:6]}")
+    yield own
+    if own.process is not None and own.process.poll() is None:
+        own.kill()
+
+
+def refusal(worker: Worker, within_s: float = 60) -> str:
+    """Return what a worker printed that ended by itself, as it should: with 1."""
+    worker.launch()
+    assert worker.process is not None
+    assert worker.process.wait(within_s) == 1, worker.log_text()
+    return worker.log_text()
+
+
+def test_all_errors_of_a_worker_file_are_told_at_once(fresh: Worker) -> None:
+    fresh.properties |= {
+        "session.timeout.ms": "soon",
+        "exactly.once.source.support": "maybe",
+        "offset.flush.interval.ms": "-1",
+        "listeners": "gopher://x:1",
+    }
+    del fresh.properties["status.storage.topic"]
+    text = refusal(fresh)
+    for key in (
+        "session.timeout.ms",
+        "exactly.once.source.support",
+        "offset.flush.interval.ms",
+        "listeners",
+        "status.storage.topic",
+    ):
+        assert any(key in line for line in text.splitlines() if line.startswith("  - ")), key
+    assert "Traceback" not in text
+
+
+def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fencepost.cli.main", "worker", str(tmp_path / "no.properties")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "no.properties" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_rest_port_in_use(fresh: Worker) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", fresh.port))
+        taken.listen()
+        text = refusal(fresh)
+    assert str(fresh.port) in text
+    assert "choose another port" in text
+
+
+def test_a_config_topic_with_two_partitions(fresh: Worker, kafka: EmbeddedKafka) -> None:
+    topic = fresh.properties["config.storage.topic"]
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic, partitions=2, replication=1, configs={"cleanup.policy": "compact"})
+    text = refusal(fresh)
+    assert topic in text
+    assert "The worker cannot start" in text
+    assert admin.partitions(topic) == 2
+
+
+def test_an_internal_topic_that_is_not_compacted(fresh: Worker, kafka: EmbeddedKafka) -> None:
+    topic = fresh.properties["offset.storage.topic"]
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "delete"})
+    text = refusal(fresh)
+    assert topic in text
+    assert "cleanup.policy" in text
+    assert "Traceback" not in text
+
+
+def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(fresh: Worker) -> None:
+    port = free_port()
+    fresh.properties["bootstrap.servers"] = f"127.0.0.1:{port}"
+    fresh.properties["ofset.flush.interval.ms"] = "1000"
+    fresh.launch()
+    eventually(lambda: _answers(fresh), within_s=60)
+    assert fresh.rest.get("/health").json()["status"] == "starting"
+    eventually(lambda: "trying again" in fresh.log_text(), within_s=60)
+    assert "did you mean 'offset.flush.interval.ms'" in fresh.log_text()
+    with EmbeddedKafka(port=port):
+        eventually(lambda: fresh.rest.get("/health").status_code == 200, within_s=60)
+        assert fresh.stop() == 0
+
+
+def test_a_worker_that_waits_for_kafka_stops_when_told(fresh: Worker) -> None:
+    fresh.properties["bootstrap.servers"] = "127.0.0.1:1"
+    fresh.launch()
+    eventually(lambda: _answers(fresh), within_s=60)
+    assert fresh.stop(within_s=20) == 0
+
+
+def _answers(worker: Worker) -> bool:
+    try:
+        return worker.rest.get("/health").status_code == 503
+    except httpx.TransportError:
+        return False

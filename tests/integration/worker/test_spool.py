@@ -1,0 +1,133 @@
+"""The spool directory on a running worker: what goes wrong with files, and what users see of it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.testing import eventually
+from support.worker import Worker
+
+Values = Callable[..., list[str]]
+
+
+def _config(directory: Path, topic: str, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "SpoolDirectorySource",
+        "input.path": str(directory),
+        "input.schema": "id INT, name STRING",
+        "reader.header": "true",
+        "topic": topic,
+        "poll.interval.ms": "200",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        **more,
+    }
+
+
+def _put(directory: Path, name: str, rows: list[str]) -> None:
+    """Make a file appear whole."""
+    directory.mkdir(exist_ok=True)
+    hidden = directory / f".{name}"
+    hidden.write_text("id,name\n" + "".join(f"{row}\n" for row in rows))
+    hidden.rename(directory / name)
+
+
+def _ids(values: list[str]) -> list[int]:
+    return [json.loads(v)["id"] for v in values]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    found = tmp_path / "in"
+    found.mkdir()
+    return found
+
+
+def test_new_files_are_picked_up_and_done_ones_are_moved(worker: Worker, name: str, directory: Path, values: Values):
+    done = directory.parent / "done"
+    _put(directory, "a.csv", ["1,x", "2,y"])
+    more = {"finished.action": "move", "finished.path": str(done)}
+    assert worker.create(name, _config(directory, name, **more)).status_code == 201
+    assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
+    _put(directory, "b.csv", ["3,z"])
+    assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
+    assert eventually(lambda: sorted(p.name for p in done.iterdir()) == ["a.csv", "b.csv"], within_s=30)
+    assert worker.task_states(name) == ["RUNNING"]
+
+
+def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
+    worker: Worker, name: str, directory: Path, values: Values
+):
+    _put(directory, "a.csv", ["1,x", "not a number,y", "3,z"])
+    _put(directory, "b.csv", ["4,w"])
+    worker.create(name, _config(directory, name))
+    assert _ids(values(name, at_least=1, within_s=60)) == [4]
+    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=30)
+    assert "a.csv" in worker.log_text()
+    assert "sets aside" in worker.log_text()
+    assert worker.task_states(name) == ["RUNNING"]
+
+
+def test_broken_rows_are_dropped_when_errors_are_tolerated(worker: Worker, name: str, directory: Path, values: Values):
+    _put(directory, "a.csv", ["1,x", "not a number,y", "3,z"])
+    worker.create(name, _config(directory, name, **{"errors.tolerance": "all"}))
+    assert _ids(values(name, at_least=2, within_s=60)) == [1, 3]
+
+
+def test_a_split_committed_in_parts_comes_whole_and_in_order(
+    worker: Worker, name: str, directory: Path, values: Values
+):
+    _put(directory, "a.csv", [f"{i},n" for i in range(1000)])
+    worker.create(name, _config(directory, name, **{"split.rows.max": "300"}))
+    assert _ids(values(name, at_least=1000, within_s=60)) == list(range(1000))
+
+
+def test_sql_projects_and_filters(worker: Worker, name: str, directory: Path, values: Values):
+    _put(directory, "a.csv", ["1,x", "2,y", "3,z"])
+    worker.create(name, _config(directory, name, **{"transforms.sql": "SELECT id * 10 AS id FROM split WHERE id > 1"}))
+    assert _ids(values(name, at_least=2, within_s=60)) == [20, 30]
+
+
+def test_sql_that_does_more_fails_the_task_and_names_the_key(worker: Worker, name: str, directory: Path):
+    _put(directory, "a.csv", ["1,x"])
+    worker.create(name, _config(directory, name, **{"transforms.sql": "SELECT count(*) AS n FROM split"}))
+    assert eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=60)
+    assert "transforms.sql" in worker.status(name)["tasks"][0]["trace"]
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a file system of its own that has no room left."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system can be mounted by root only")
+    place = tmp_path / "full"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    (place / "filler").write_bytes(b"x" * 60_000)
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_again(
+    worker: Worker, name: str, directory: Path, values: Values, full_disk: Path
+):
+    _put(directory, "a.csv", [f"{i},{'n' * 100}" for i in range(1000)])
+    more = {"finished.action": "move", "finished.path": str(full_disk)}
+    worker.create(name, _config(directory, name, **more))
+    assert _ids(values(name, at_least=1000, within_s=60)) == list(range(1000))
+    assert eventually(lambda: f"finished.action=move: {full_disk}" in worker.log_text() or _log(worker), within_s=30)
+    assert (directory / "a.csv").exists()
+    (full_disk / "filler").unlink()
+    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
+    assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=30)
+    assert len(values(name)) == 1000
+
+
+def _log(worker: Worker) -> bool:
+    raise AssertionError([line for line in worker.log_text().splitlines() if "finished" in line][-3:])

@@ -1,0 +1,243 @@
+"""The executor's part of the start-up order (DESIGN 2, steps 5 to 8), on a real broker: each step left out, or moved,
+fails a test here. `Gate` is the worker: it admits, and looks at the broker at that moment."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.settings import transactional_conf
+from fencepost.storage.offset_topic import OffsetReader
+from fencepost.task.runner import TaskRunner
+from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.testing import eventually
+from fencepost.testing.proxy import KafkaProxy
+from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
+
+PLUGINS = str(Path(__file__).parent / "plugins")
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class Gate:
+    """Answers admissions, as a worker would: offsets are read once the answer is yes."""
+
+    def __init__(self, bootstrap: str, spec: TaskSpec, admin: Admin) -> None:
+        self._spec = spec
+        self._reader = OffsetReader({"bootstrap.servers": bootstrap}, spec.offsets_topic)
+        self._admin = admin
+        self.is_open = True
+        self.asked: list[str] = []
+        self.reports: list[TaskReport] = []
+        self.at_each: Callable[[], None] = lambda: None
+
+    def admit(self, spec: TaskSpec) -> Admission:
+        assert spec.transactional_id is not None
+        known = self._admin.describe_transactions([spec.transactional_id])
+        self.asked.append(known[spec.transactional_id].state if known else "unknown")
+        self.at_each()
+        if not self.is_open:
+            return Admission(False, "a newer generation")
+        stored = self._reader.read(spec.connector, 30)
+        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in stored))
+
+    @property
+    def states(self) -> list[str]:
+        return [report.state for report in self.reports]
+
+
+class Scene:
+    """One task, its gate, and what is seen of it from outside."""
+
+    def __init__(self, bootstrap: str, via: str, topic: str, directory: Path) -> None:
+        self.topic = topic
+        self.bootstrap = bootstrap
+        self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.admin.create_topic(topic, partitions=1, replication=1)
+        self.admin.create_topic(f"{topic}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        self.witness = directory / "starts"
+        self.id = f"g-{topic}-0"
+        conf = transactional_conf({"bootstrap.servers": via}, self.id).conf
+        del conf["transactional.id"]
+        properties = {
+            "name": topic,
+            "connector.class": "worker_suite.CountingConnector",
+            "topic": topic,
+            "witness": str(self.witness),
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "header.converter": STRING,
+        }
+        self.spec = TaskSpec(
+            connector=topic,
+            task=0,
+            generation=1,
+            incarnation=uuid.uuid4().hex,
+            connector_config=properties,
+            task_config=properties,
+            producer_conf=conf,
+            offsets_topic=f"{topic}-offsets",
+            transactional_id=self.id,
+            plugin_path=(PLUGINS,),
+            topic_creation_enabled=False,
+        )
+        self.gate = Gate(bootstrap, self.spec, self.admin)
+        self.runner = TaskRunner(self.spec, self.gate.admit, self.gate.reports.append)
+
+    def rival(self) -> TransactionalWriter:
+        """Another holder of the id, not opened."""
+        return TransactionalWriter(transactional_conf({"bootstrap.servers": self.bootstrap}, self.id).conf, self.id)
+
+    def visible(self) -> list[bytes | None]:
+        return [o.value for o in CommittedReader(self.bootstrap, [self.topic]).read_all(20)]
+
+    def committed(self) -> list[int]:
+        return [int(value or b"0") for value in self.visible() if value != b"zombie"]
+
+    def starts(self) -> int:
+        return len(self.witness.read_text().splitlines()) if self.witness.exists() else 0
+
+    def until_running(self) -> None:
+        self.runner.thread.start()
+        eventually(lambda: self.gate.states[-1] == "RUNNING" and self.committed(), within_s=30)
+
+    def ends_as(self, state: str) -> None:
+        eventually(lambda: self.gate.states[-1] == state, within_s=40)
+        self.runner.thread.join(10)
+
+
+@pytest.fixture
+def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+    made: list[Scene] = []
+
+    def scene(via: str | None = None) -> Scene:
+        made.append(Scene(kafka.bootstrap_servers, via or kafka.bootstrap_servers, topic_name, tmp_path))
+        return made[-1]
+
+    yield scene
+    for each in made:
+        each.runner.control.stop()
+        if each.runner.thread.ident is not None:
+            each.runner.thread.join(20)
+
+
+@pytest.fixture
+def scene(make: Callable[..., Scene]) -> Scene:
+    return make()
+
+
+def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(scene: Scene) -> None:
+    predecessor = scene.rival()
+    predecessor.open()
+    predecessor.send(scene.topic, b"zombie")
+    predecessor.flush()
+    assert scene.admin.describe_transactions([scene.id])[scene.id].state == "Ongoing"
+    scene.until_running()
+    assert scene.gate.asked[0] not in ("Ongoing", "unknown")
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        predecessor.commit()
+    predecessor.close()
+    assert b"zombie" not in scene.visible()
+
+
+def test_step_6_who_is_not_admitted_produces_nothing_and_is_not_started(scene: Scene) -> None:
+    scene.gate.is_open = False
+    scene.runner.thread.start()
+    scene.ends_as("ABANDONED")
+    assert scene.starts() == 0
+    assert scene.committed() == []
+    assert scene.gate.asked != ["unknown"], "admission was asked for before init_transactions"
+
+
+def test_step_7_the_position_is_read_after_the_fence(scene: Scene) -> None:
+    """What the predecessor commits up to the fence is not done again: the offset counts that is read afterwards."""
+    scene.until_running()
+    scene.runner.control.stop()
+    scene.ends_as("STOPPED")
+    before = scene.committed()
+    successor = TaskRunner(scene.spec, scene.gate.admit, scene.gate.reports.append)
+    successor.thread.start()
+    eventually(lambda: len(scene.committed()) > len(before) + 20, within_s=30)
+    successor.control.stop()
+    successor.thread.join(20)
+    found = scene.committed()
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_step_8_the_task_is_started_only_once_it_is_admitted(scene: Scene) -> None:
+    seen: list[int] = []
+    scene.gate.at_each = lambda: seen.append(scene.starts())
+    scene.until_running()
+    assert seen[0] == 0
+    assert scene.starts() == 1
+
+
+def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..., Scene]) -> None:
+    scene = make()
+    scene.runner.control.pause()
+    scene.runner.thread.start()
+    eventually(lambda: scene.gate.states == ["PAUSED"])
+    assert scene.admin.describe_transactions([scene.id]) == {}
+    scene.runner.control.resume()
+    eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=30)
+
+
+def test_a_fenced_task_that_is_not_current_any_more_leaves_its_successor_alone(scene: Scene) -> None:
+    scene.until_running()
+    scene.gate.is_open = False
+    rival = scene.rival()
+    rival.open()
+    scene.ends_as("ABANDONED")
+    rival.send(scene.topic, b"zombie")
+    rival.commit()
+    rival.close()
+    found = scene.committed()
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(scene: Scene) -> None:
+    scene.until_running()
+    asked = len(scene.gate.asked)
+    rival = scene.rival()
+    rival.open()
+    rival.close()
+    eventually(lambda: scene.starts() == 2, within_s=30)
+    assert len(scene.gate.asked) >= asked + 2, "before it initialises again, and after"
+    count = len(scene.committed())
+    eventually(lambda: len(scene.committed()) > count + 20, within_s=30)
+    scene.runner.control.stop()
+    scene.ends_as("STOPPED")
+    found = scene.committed()
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_a_struck_task_is_admitted_anew_and_goes_on(kafka: EmbeddedKafka, make: Callable[..., Scene]) -> None:
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        scene = make(proxy.bootstrap_servers)
+        scene.until_running()
+        asked = len(scene.gate.asked)
+        proxy.reset_all()
+        eventually(lambda: len(scene.gate.asked) > asked, within_s=30)
+        count = len(scene.committed())
+        eventually(lambda: len(scene.committed()) > count + 20, within_s=40)
+        scene.runner.control.stop()
+        scene.ends_as("STOPPED")
+        found = scene.committed()
+        assert found == list(range(1, len(found) + 1))
+
+
+def test_a_struck_zombie_is_refused_and_produces_nothing_more(kafka: EmbeddedKafka, make: Callable[..., Scene]) -> None:
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        scene = make(proxy.bootstrap_servers)
+        scene.until_running()
+        frozen: list[Any] = []
+        scene.gate.is_open = False
+        scene.gate.at_each = lambda: frozen.append(scene.committed())
+        proxy.reset_all()
+        scene.ends_as("ABANDONED")
+        assert scene.committed() == frozen[0]
+        assert "FAILED" not in scene.gate.states
