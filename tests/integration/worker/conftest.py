@@ -2,29 +2,14 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from file_connector import settings_of_tests
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from fencepost.testing.source import PLUGIN_PATH
 from support.worker import Worker
-
-PLUGINS = str(Path(__file__).parent / "plugins")
-GRACE_MS = 2000
-
-
-def settings_of_tests(**more: str) -> dict[str, str]:
-    """Return what the workers of these tests have in common."""
-    return {
-        "plugin.path": f"{PLUGIN_PATH},{PLUGINS}",
-        "task.shutdown.graceful.timeout.ms": str(GRACE_MS),
-        "spark.master": "local[8]",
-        "slots.max": "3",
-        **more,
-    }
 
 
 @pytest.fixture(scope="session")

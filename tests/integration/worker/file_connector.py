@@ -1,10 +1,26 @@
-"""What tests of a running worker do with files and connectors."""
+"""What tests of a running worker have in common: its settings, files, connectors."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fencepost.testing.source import PLUGIN_PATH
 from support.worker import Worker
+
+PLUGINS = str(Path(__file__).parent / "plugins")
+GRACE_MS = 2000
+
+
+def settings_of_tests(**more: str) -> dict[str, str]:
+    """Return what the workers of these tests have in common."""
+    return {
+        "plugin.path": f"{PLUGIN_PATH},{PLUGINS}",
+        "task.shutdown.graceful.timeout.ms": str(GRACE_MS),
+        "spark.master": "local[8]",
+        "slots.max": "3",
+        **more,
+    }
+
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 

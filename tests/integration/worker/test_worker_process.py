@@ -1,0 +1,99 @@
+"""A worker's own life: killed and started again, stopped gracefully, with exactly-once on and off."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from file_connector import append, created, file_source, numbered, settings_of_tests
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from support.worker import Worker
+
+Values = Callable[..., list[str]]
+
+
+@pytest.fixture
+def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., Worker]]:
+    """Makes a worker that the test may kill."""
+    made: list[Worker] = []
+
+    def make(**settings: str) -> Worker:
+        group = f"own-{uuid.uuid4().hex[:6]}"
+        made.append(Worker(kafka.bootstrap_servers, tmp_path, settings_of_tests(**settings), group=group))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for worker in made:
+        if worker.process is not None and worker.process.poll() is None:
+            worker.kill()
+
+
+def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
+    own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
+) -> None:
+    worker, file = own_worker(), tmp_path / "in.txt"
+    append(file, numbered(1, 100))
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
+    created(worker, "poll", file_source(file, topic_name))
+    created(worker, "interval", {**file_source(file, f"{topic_name}-i"), **interval})
+    created(worker, "paused", file_source(file, f"{topic_name}-p"), initial_state="PAUSED")
+    assert values(topic_name, 100, within_s=90) == numbered(1, 100)
+    worker.wait_for_tasks("interval", "RUNNING")
+    worker.kill()
+    append(file, numbered(101, 200))
+    worker.start()
+    assert sorted(worker.rest.get("/connectors").json()) == ["interval", "paused", "poll"]
+    assert values(topic_name, 200, within_s=90) == numbered(1, 200)
+    eventually(lambda: worker.status("paused")["connector"]["state"] == "PAUSED")
+    eventually(
+        lambda: worker.log_text().count("task interval-0") >= 0 and worker.task_states("interval") == ["RUNNING"]
+    )
+    eventually(lambda: _polled(worker, "interval") == 200, within_s=60)
+    process = worker.process
+    assert process is not None
+    below = psutil.Process(process.pid).children(recursive=True)
+    assert worker.stop() == 0
+    assert values(f"{topic_name}-i") == numbered(1, 200)
+    eventually(lambda: not [p for p in below if p.is_running() and p.status() != psutil.STATUS_ZOMBIE], within_s=20)
+
+
+def test_with_exactly_once_off_records_come_at_least_once_and_offsets_are_committed_in_time(
+    own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
+) -> None:
+    off = {"exactly.once.source.support": "disabled", "offset.flush.interval.ms": "300"}
+    worker, file = own_worker(**off), tmp_path / "in.txt"
+    assert "exactly.once.source.support is disabled" in worker.log_text()
+    append(file, numbered(1, 100))
+    created(worker, "c", file_source(file, topic_name))
+    assert values(topic_name, 100, within_s=90) == numbered(1, 100)
+    eventually(lambda: _figure(worker, "offset_commit_success_percentage", "c") > 0)
+    worker.kill()
+    append(file, numbered(101, 200))
+    worker.start()
+    assert values(topic_name, 200, within_s=90) == numbered(1, 200)
+    created(worker, "required", {**file_source(file, "t"), "exactly.once.support": "requested"})
+    answer = worker.create("refused", {**file_source(file, "t"), "exactly.once.support": "required"})
+    assert answer.status_code == 400
+    assert "exactly.once.s" in json.dumps(answer.json())
+    append(file, numbered(201, 300))
+    worker.rest.put("/connectors/c/pause")
+    eventually(lambda: worker.task_states("c") == ["PAUSED"])
+    found = values(topic_name)
+    assert found == numbered(1, len(found))
+    assert worker.stop() == 0
+
+
+def _figure(worker: Worker, metric: str, name: str) -> float:
+    for line in worker.rest.get("/metrics").text.splitlines():
+        if metric in line and f'"{name}"' in line:
+            return float(line.rsplit(" ", 1)[1])
+    return -1
+
+
+def _polled(worker: Worker, name: str) -> float:
+    return _figure(worker, "source_record_poll_total", name)
