@@ -67,7 +67,8 @@ class SourceLoop:
                 self._stay_paused()
             else:
                 return Ending.DISCARDED
-        self._ends_cleanly()
+        if not self._delivery.must_be_replaced:  # else nothing is open, and a start for nothing would fence others
+            self._ends_cleanly()
         return Ending.STOPPED
 
     def _maybe_replace(self) -> None:
@@ -129,7 +130,7 @@ class SourceLoop:
         if self._updates_offsets:
             self.book.updated_by(self.task.update_offsets(self.book.pending))
         if not self._delivery.is_open and not self.book.pending:
-            self.task.commit()
+            self._tell_committed()
             return True
         started = time.monotonic()
         try:
@@ -145,6 +146,9 @@ class SourceLoop:
         self.book.committed()
         self.boundary.committed()
         self.counters.committed(took_s)
+        self._tell_committed()
+
+    def _tell_committed(self) -> None:
         delivered, self._delivered = self._delivered, []
         for record, places in delivered:
             self.task.commit_record(record, places[0] if places else None)

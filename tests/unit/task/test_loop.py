@@ -1,0 +1,325 @@
+"""The loop of a source task, over a delivery that only takes notes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+
+from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.plugin import find
+from fencepost.record.schema import STRING
+from fencepost.task.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
+from fencepost.task.control import Control
+from fencepost.task.counters import Counters
+from fencepost.task.delivery import Delivery
+from fencepost.task.loop import Ending, SourceLoop
+from fencepost.task.offsets import OffsetBook
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.processing import Processor
+from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+FILTER = {
+    "transforms": "f",
+    "transforms.f.type": "org.apache.kafka.connect.transforms.Filter",
+    "transforms.f.predicate": "p",
+    "predicates": "p",
+    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+    "predicates.p.pattern": "drop.*",
+}
+
+
+class Notes(Delivery):
+    """Writes down what reaches Kafka, in order."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.is_sending = False
+        self.is_struck = False
+        self.refuses_to_commit: Exception | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.is_sending
+
+    @property
+    def must_be_replaced(self) -> bool:
+        return self.is_struck and not self.is_sending
+
+    def send(self, outgoing: Outgoing, on_delivered: Callable[[int, RecordMetadata], None] | None = None) -> None:
+        assert not self.must_be_replaced, "a struck delivery was used (E5)"
+        for index, value in enumerate(outgoing.values):
+            self.is_sending = True
+            self.log.append(f"send {(value or b'').decode()}")
+            if on_delivered is not None:
+                source = index if outgoing.sources is None else outgoing.sources[index]
+                on_delivered(source, RecordMetadata("t", 0, index, None))
+
+    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]]) -> bool:
+        assert not self.must_be_replaced, "a struck delivery was used (E5)"
+        if self.refuses_to_commit is not None:
+            raise self.refuses_to_commit
+        self.is_sending = False
+        self.log.append("commit " + " ".join(orjson.dumps(orjson.loads(v or b"null")).decode() for _, v in offsets))
+        return True
+
+    def abort(self) -> None:
+        self.is_sending = False
+        self.log.append("abort")
+
+    def close(self) -> None: ...
+
+
+class Scripted(SourceTask):
+    """Each entry of the script is a batch, or an error; then the task is stopped."""
+
+    def __init__(self, stage: "Stage") -> None:
+        self.stage = stage
+
+    def poll(self) -> list[SourceRecord] | None:
+        if not self.stage.script:
+            self.stage.control.stop()
+            return None
+        item = self.stage.script.pop(0)
+        if callable(item):
+            item = item()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+
+class Watching(Scripted):
+    """Overrides what may be overridden."""
+
+    def update_offsets(self, offsets: Mapping[Any, Any]) -> Any:
+        self.stage.log.append("update_offsets")
+        return self.stage.update
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        self.stage.log.append(f"commit_record {record.value}{'' if metadata else ' not sent'}")
+
+    def commit(self) -> None:
+        self.stage.log.append("committed")
+
+
+@dataclass
+class Stage:
+    """A loop and all that it needs."""
+
+    boundary: Boundary = field(default_factory=PollBoundary)
+    script: list[Any] = field(default_factory=list)
+    task: type[Scripted] = Scripted
+    is_exactly_once: bool = True
+    update: Any = None
+    log: list[str] = field(default_factory=list)
+    control: Control = field(default_factory=lambda: Control(is_paused=False))
+    book: OffsetBook = field(default_factory=OffsetBook)
+    transforms: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.delivery = Notes(self.log)
+        self.states: list[RunState] = []
+        self.counters = Counters()
+
+    def run(self) -> Ending:
+        tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
+        key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
+        chain = Chain.from_config(self.transforms, find)
+        identity = "g-c-0" if self.is_exactly_once else None
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id=identity)
+        loop = SourceLoop(
+            spec,
+            self.task(self),
+            Processor(chain, key, value, SimpleHeaderConverter({}), tolerance),
+            self.boundary,
+            self.control,
+            self.book,
+            self.counters,
+            replace=self._replace,
+            say=self._say,
+            topics=NoTopics(),  # type: ignore[arg-type]
+        )
+        return loop.run(self.delivery)
+
+    def _replace(self) -> Delivery:
+        self.log.append("replaced")
+        self.delivery = Notes(self.log)
+        return self.delivery
+
+    def _say(self, state: RunState) -> None:
+        self.states.append(state)
+        if state is RunState.PAUSED:
+            self.log.append("paused")
+            self.control.resume()
+
+
+class NoTopics:
+    def ensure(self, topics: Sequence[str]) -> None: ...
+
+
+def records(*values: str, topic: str = "t") -> list[SourceRecord]:
+    return [SourceRecord({"f": 1}, {"at": value}, topic, value, STRING) for value in values]
+
+
+def test_each_batch_and_the_offset_that_covers_it_are_committed_together() -> None:
+    stage = Stage(script=[records("a", "b"), None, records("c")])
+    assert stage.run() is Ending.STOPPED
+    assert stage.log == ["send a", "send b", 'commit {"at":"b"}', "send c", 'commit {"at":"c"}']
+    assert (stage.counters.commits, stage.counters.records_written) == (2, 3)
+
+
+def test_the_order_at_a_boundary() -> None:
+    stage = Stage(script=[records("a", "b")], task=Watching)
+    stage.run()
+    assert stage.log[:7] == [
+        "send a",
+        "send b",
+        "update_offsets",
+        'commit {"at":"b"}',
+        "commit_record a",
+        "commit_record b",
+        "committed",
+    ]
+
+
+def test_updated_offsets_are_written_without_records() -> None:
+    stage = Stage(script=[None], task=Watching, update={(("f", 2),): {"at": "z"}})
+    stage.run()
+    assert stage.log.count('commit {"at":"z"}') == 1
+
+
+def test_filtered_records_move_the_position_and_are_told_of() -> None:
+    stage = Stage(script=[records("x", topic="drop-1")], task=Watching, transforms=FILTER)
+    stage.run()
+    assert stage.log[:4] == ["update_offsets", 'commit {"at":"x"}', "commit_record x not sent", "committed"]
+
+
+def test_filtered_records_without_an_offset_are_told_of_too() -> None:
+    lost = [SourceRecord({"f": 1}, None, "drop-1", "x", STRING)]
+    stage = Stage(script=[lost], task=Watching, transforms=FILTER)
+    stage.run()
+    assert stage.log[:3] == ["update_offsets", "commit_record x not sent", "committed"]
+
+
+def test_a_commit_that_fails_moves_nothing_and_tells_nobody() -> None:
+    stage = Stage(script=[records("a")], task=Watching)
+    stage.delivery.refuses_to_commit = ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        stage.run()
+    assert stage.log == ["send a", "update_offsets"]
+    assert stage.book.all_committed() == []
+    assert stage.counters.commit_failures == 1
+
+
+def test_a_retriable_error_of_poll_is_polled_again() -> None:
+    stage = Stage(script=[RetriableError("later"), records("a")])
+    stage.run()
+    assert stage.log == ["send a", 'commit {"at":"a"}']
+    assert stage.counters.errors.retries == 1
+
+
+def test_an_interval_that_has_not_passed_is_committed_at_the_end() -> None:
+    stage = Stage(IntervalBoundary(3600), script=[records("a"), records("b")])
+    stage.run()
+    assert stage.log == ["send a", "send b", 'commit {"at":"b"}']
+
+
+def test_a_pause_commits_and_nothing_is_sent_before_the_resume() -> None:
+    stage = Stage(IntervalBoundary(3600))
+    stage.script = [records("a"), lambda: stage.control.pause() or records("b"), records("c")]
+    stage.run()
+    assert stage.log == ["send a", "send b", 'commit {"at":"b"}', "paused", "send c", 'commit {"at":"c"}']
+    assert stage.states == [RunState.PAUSED, RunState.RUNNING]
+
+
+def test_what_a_connector_did_not_commit_is_taken_back_at_the_end() -> None:
+    stage = Stage(ConnectorBoundary(), script=[records("a")])
+    assert stage.run() is Ending.STOPPED
+    assert stage.log == ["send a", "abort"]
+    assert stage.book.to_write() == []
+
+
+def test_what_a_connector_did_not_commit_is_taken_back_at_a_pause_and_the_instance_is_discarded() -> None:
+    stage = Stage(ConnectorBoundary())
+    stage.script = [lambda: stage.control.pause() or records("a")]
+    assert stage.run() is Ending.DISCARDED
+    assert stage.log == ["send a", "abort"]
+
+
+def test_an_abort_drops_the_records_and_commits_their_offsets() -> None:
+    boundary = ConnectorBoundary()
+    stage = Stage(boundary, task=Watching)
+    stage.script = [lambda: boundary.abort_transaction() or records("a", "b")]
+    stage.run()
+    assert stage.log[:7] == [
+        "send a",
+        "send b",
+        "abort",
+        "update_offsets",
+        'commit {"at":"b"}',
+        "commit_record a not sent",
+        "commit_record b not sent",
+    ]
+
+
+def test_an_abort_with_nothing_open_does_nothing() -> None:
+    boundary = ConnectorBoundary()
+    stage = Stage(boundary)
+    stage.script = [lambda: boundary.abort_transaction()]
+    stage.run()
+    assert stage.log == []
+
+
+def test_requests_after_records_end_transactions_inside_a_batch() -> None:
+    boundary = ConnectorBoundary()
+    batch = records("a", "b", "c")
+    stage = Stage(boundary)
+    stage.script = [lambda: boundary.commit_transaction(batch[0]) or boundary.abort_transaction(batch[1]) or batch]
+    stage.run()
+    assert stage.log == ["send a", 'commit {"at":"a"}', "send b", "abort", 'commit {"at":"b"}', "send c", "abort"]
+
+
+def test_a_struck_delivery_is_replaced_before_the_next_transaction() -> None:
+    stage = Stage()
+
+    def strike() -> list[SourceRecord]:
+        stage.delivery.is_struck = True
+        return records("a")
+
+    # The strike is seen while the transaction is open: it ends, and only then the delivery goes.
+    stage.delivery.is_sending = True
+    stage.script = [strike, records("b")]
+    stage.run()
+    assert stage.log == ["send a", 'commit {"at":"a"}', "replaced", "send b", 'commit {"at":"b"}']
+
+
+def test_a_struck_delivery_is_not_used_for_a_last_commit() -> None:
+    stage = Stage(task=Watching, update={(("f", 2),): {"at": "z"}})
+
+    def strike_and_stop() -> None:
+        stage.update = {(("f", 2),): {"at": "zz"}}
+        stage.delivery.is_struck = True
+        stage.control.stop()
+
+    original = stage.delivery.commit
+
+    def commit(offsets: Any) -> bool:
+        is_done = original(offsets)
+        strike_and_stop()
+        return is_done
+
+    stage.delivery.commit = commit  # type: ignore[method-assign]
+    stage.script = [records("a")]
+    assert stage.run() is Ending.STOPPED
+    assert "replaced" not in stage.log
+
+
+def test_at_least_once_commits_only_when_the_flush_is_due_and_at_the_end() -> None:
+    stage = Stage(script=[records("a"), records("b")], is_exactly_once=False)
+    stage.run()
+    assert stage.log == ["send a", "send b", 'commit {"at":"b"}']
