@@ -1,7 +1,8 @@
 """The `fencepost` data source: rows into Kafka, exactly once.
 
-By hand:
+By hand, in any Spark session:
 
+    spark.dataSource.register(FencepostDataSource)
     (df.write.format("fencepost").mode("append")
        .option("kafka.bootstrap.servers", "localhost:9092").option("topic", "prices")
        .option("write.id", "prices-2026-11-21").option("write.partitions", 4)
