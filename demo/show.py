@@ -1,0 +1,52 @@
+"""What the demo shows while it runs: bars at a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from demo.source import Source
+
+_PLAIN_EVERY_S = 3.0
+
+
+class Show:
+    """Progress of each source, and lines of text between. A context manager."""
+
+    def __init__(self, console: Console, sources: Sequence[Source]) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._said_at = self._began
+        self._totals = {source.name: source.rows for source in sources}
+        self._bars = Progress(
+            TextColumn("{task.description:9}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._ids = {name: self._bars.add_task(name, total=total) for name, total in self._totals.items()}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a line, above the bars where there are any."""
+        elapsed_s = time.monotonic() - self._began
+        self._console.print(f"{elapsed_s:5.1f} s  {text}", style=style, highlight=False, soft_wrap=True)
+
+    def update(self, visible: Mapping[str, int]) -> None:
+        """Tell how many records of each source a reader can see."""
+        for name, count in visible.items():
+            self._bars.update(self._ids[name], completed=count)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._said_at >= _PLAIN_EVERY_S:
+            self._said_at = now
+            self.say(", ".join(f"{name} {count:,} of {self._totals[name]:,}" for name, count in visible.items()))
