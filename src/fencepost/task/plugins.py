@@ -17,9 +17,19 @@ from fencepost.transform.chain import Chain
 
 def connector_of(spec: TaskSpec) -> tuple[SourceConnector, SourceTask]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
+    cls = _connector_class(spec)
+    return cls(dict(spec.task_config)), cls.task()
+
+
+def tracks_records(spec: TaskSpec) -> bool:
+    """Say whether the task wants to know of every record."""
+    return _connector_class(spec).task.commit_record is not SourceTask.commit_record
+
+
+def _connector_class(spec: TaskSpec) -> type[SourceConnector]:
     _use_plugin_path(spec.plugin_path)
     cls: type[SourceConnector] = find("connector", str(spec.connector_config["connector.class"]))
-    return cls(dict(spec.task_config)), cls.task()
+    return cls
 
 
 @lru_cache(maxsize=1)

@@ -180,6 +180,8 @@ class TaskRunner:
 
     def _open_delivery(self) -> Delivery:
         conf = dict(self.spec.producer_conf)
+        if tracks_records(self.spec):
+            conf["delivery.report.only.error"] = False  # `commit_record` is told where each record went
         if self.spec.transactional_id is None:
             self._delivery = PlainDelivery(conf, self.spec.offsets_topic, self.spec.offset_flush_timeout_ms / 1000)
             return self._delivery

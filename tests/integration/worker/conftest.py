@@ -1,7 +1,7 @@
 """One running worker for most tests here: a start takes seconds."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from file_connector import settings_of_tests
@@ -9,6 +9,7 @@ from file_connector import settings_of_tests
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation
 from support.worker import Worker
 
 
@@ -31,19 +32,19 @@ def name(worker: Worker, topic_name: str) -> Iterator[str]:
 
 @pytest.fixture
 def values(kafka: EmbeddedKafka) -> Callable[..., list[str]]:
-    """Returns the values that are visible in a topic, once there are `at_least` of them."""
+    """Returns the values that are visible in a topic, once there are `at_least` of them (0: to the topic's end)."""
 
     def read(topic: str, at_least: int = 0, within_s: float = 30.0) -> list[str]:
-        def now() -> list[str]:
-            found = CommittedReader(kafka.bootstrap_servers, [topic]).read_all(within_s)
-            return [(o.value or b"").decode() for o in found]
-
-        if not at_least:
-            return now()
-        return eventually(lambda: found if len(found := now()) >= at_least else _few(found), within_s=within_s)
+        with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+            if at_least:
+                eventually(lambda: len(reader.seen()) >= at_least or _few(reader.seen()), within_s=within_s)
+                found = reader.seen()
+            else:
+                found = reader.read_all(within_s)
+        return [(o.value or b"").decode() for o in found]
 
     return read
 
 
-def _few(found: list[str]) -> list[str]:
-    raise AssertionError(f"only {len(found)} records: {found[-3:]}")
+def _few(found: Sequence[Observation]) -> bool:
+    raise AssertionError(f"only {len(found)} records: {[o.value for o in found[-3:]]}")

@@ -90,7 +90,7 @@ def test_a_task_that_raises_in_poll_fails_with_its_trace_and_a_restart_goes_on(
     source = TestingSource(
         ["a", RAISE("out of order"), "b", RETRY(), "c"], topic=name, bootstrap=kafka.bootstrap_servers
     )
-    created(worker, name, source.properties())
+    created(worker, name, source.properties(name=name))
     worker.wait_for_tasks(name, "FAILED")
     [task] = worker.status(name)["tasks"]
     assert "ScriptedError: out of order" in task["trace"]

@@ -85,7 +85,7 @@ def test_asking_for_both_fails_the_task(worker: Worker, name: str) -> None:
 def test_a_connector_that_does_not_define_boundaries_is_refused(worker: Worker, name: str, tmp_path: Path) -> None:
     answer = worker.create(name, file_source(tmp_path / "f", name, transaction_boundary="connector"))
     assert answer.status_code == 400
-    assert "transaction.boundary" in answer.json()["message"]
+    assert "transaction boundaries" in answer.json()["message"]
 
 
 def test_an_interval_holds_records_back_and_a_pause_commits_them(
@@ -121,7 +121,7 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
 ) -> None:
     source = TestingSource(["a", "b", RAISE("broken"), "c"], topic=name, bootstrap=kafka.bootstrap_servers)
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "3600000"}
-    created(worker, name, source.properties(**interval))
+    created(worker, name, source.properties(name=name, **interval))
     worker.wait_for_tasks(name, "FAILED")
     assert "broken" in worker.status(name)["tasks"][0]["trace"]
     assert values(name, within_s=10) == []

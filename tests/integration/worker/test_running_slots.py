@@ -20,7 +20,7 @@ def test_a_task_that_hangs_does_not_stop_its_neighbours_and_is_abandoned(
     append(file, numbered(1, 10))
     created(worker, neighbour, file_source(file, neighbour))
     source = TestingSource(["a", DEAF()], topic=name, bootstrap=kafka.bootstrap_servers)
-    created(worker, name, source.properties())
+    created(worker, name, source.properties(name=name))
     worker.wait_for_tasks(name, "RUNNING")
     assert len(values(name, 1)) == 1
     append(file, numbered(11, 20))
@@ -37,7 +37,7 @@ def test_a_task_that_waits_but_heeds_a_stop_is_not_abandoned(
     worker: Worker, name: str, values: Values, kafka: EmbeddedKafka
 ) -> None:
     source = TestingSource(["a", HANG()], topic=name, bootstrap=kafka.bootstrap_servers)
-    created(worker, name, source.properties())
+    created(worker, name, source.properties(name=name))
     values(name, 1)
     worker.rest.put(f"/connectors/{name}/stop")
     eventually(lambda: worker.status(name)["tasks"] == [])
