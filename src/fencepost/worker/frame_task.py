@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.api.dataframe import DataFrame
+from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
@@ -226,6 +227,8 @@ class FrameTask:
     def _split_failed(self, split: Split, error: Exception, took_s: float) -> None:
         if self.control.is_stopping or self._is_abandoned:
             return
+        if isinstance(error, ConfigError):
+            raise error
         if isinstance(error, RecordError) or is_unreadable(error):
             log.error("task %s sets aside %s: %s", self.spec.id, dict(split.partition), error)
             self._connector.set_aside(self._runtime.session, split, error)
