@@ -19,7 +19,7 @@ from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, processor_of, topics_of
+from fencepost.task.plugins import connector_of, processor_of, topics_of, tracks_records
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
