@@ -132,7 +132,7 @@ class TaskSupervisor:
         for task, generation in wanted.items():
             current = self._handles.get(task)
             if current is None:
-                if not any(h.id == task for h in self._stopping):
+                if not self._has_predecessor(task, generation):
                     self._begin(task, generation)
             elif current.state is HandleState.WAITING and now >= current.starts_again_at:
                 self._place(current)
@@ -140,6 +140,12 @@ class TaskSupervisor:
                 self._begin(task, generation)
             elif current.state is HandleState.HOSTED:
                 self._follow_target(current)
+
+    def _has_predecessor(self, task: TaskId, generation: int) -> bool:
+        """Whether a start has to wait: a round of fencing would cut off tasks of older generations that still stop."""
+        return any(
+            h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
+        )
 
     def _wanted(self) -> dict[TaskId, int]:
         snapshot = self._snapshot

@@ -218,6 +218,30 @@ def test_a_new_generation_starts_only_when_the_older_start_has_ended(running: St
     assert running.handle().incarnation != older.incarnation
 
 
+def test_no_task_of_a_new_generation_starts_while_one_of_the_older_still_stops(stage: Stage) -> None:
+    """Its fencing round would cut off the last commit of those that are stopping."""
+    stage.tasks(2)
+    stage.tick()
+    older = [stage.handle(FIRST), stage.handle(SECOND)]
+    stage.tasks(1)
+    stage.tick()
+    stage.report(older[0], "STOPPED")
+    assert stage.door.verbs == ["start STARTED", "start STARTED", "stop", "stop"]
+    stage.report(older[1], "STOPPED")
+    assert stage.door.verbs[4:] == ["start STARTED"]
+
+
+def test_a_restart_of_one_task_does_not_wait_for_another(stage: Stage) -> None:
+    stage.tasks(2)
+    stage.tick()
+    older = [stage.handle(FIRST), stage.handle(SECOND)]
+    stage.supervisor.restart(FIRST)
+    stage.supervisor.restart(SECOND)
+    stage.tick()
+    stage.report(older[0], "STOPPED")
+    assert stage.door.verbs[4:] == ["start STARTED"]
+
+
 def test_a_task_that_does_not_stop_in_time_is_abandoned_and_its_neighbours_move(stage: Stage) -> None:
     stage.tasks(2)
     stage.tick()
