@@ -38,10 +38,12 @@ def between(low: float, high: float) -> Check:
 def one_of(*choices: str, ignore_case: bool = True) -> Check:
     """One of the words; case does not matter unless told."""
     known = {c.lower() for c in choices} if ignore_case else set(choices)
+    shown = [c.upper() for c in choices] if ignore_case else choices  # as Kafka shows them
+    expected = f"one of{' (case insensitive)' if ignore_case else ''}: {', '.join(shown)}"
 
     def test(value: Any) -> str | None:
         text = str(value).lower() if ignore_case else str(value)
-        return None if text in known else f"String must be one of: {', '.join(choices)}"
+        return None if text in known else f"String must be {expected}"
 
     return Check(test, f"[{', '.join(choices)}]", recommended=choices)
 

@@ -1,0 +1,135 @@
+"""The differences from Kafka Connect 4.3.1 that stay, each with its reason. Whatever is not here is a failure."""
+
+import json
+from typing import Any, NamedTuple
+
+from replay import Exchange
+
+
+class Accepted(NamedTuple):
+    """An answer of ours that differs: to which request, what it is, and why.
+
+    `mark` is in what was sent or recorded as the answer; `message` is how ours begins (empty: there is none).
+    """
+
+    method: str
+    path: str
+    mark: str
+    statuses: tuple[int, ...]
+    message: str
+    reason: str
+
+    def fits(self, exchange: Exchange) -> bool:
+        return (self.method, self.path) == (exchange["method"], exchange["path"]) and self.mark in _text(exchange)
+
+    def allows(self, ours: Exchange) -> bool:
+        message = ours["response"].get("message") if isinstance(ours["response"], dict) else None
+        return ours["status"] in self.statuses and (message or "").startswith(self.message)
+
+
+_VALIDATE = "/connector-plugins/FileStreamSource/config/validate"
+_NO_JSON = "Cannot deserialize value: the request body is not valid JSON"
+_NO_OBJECT = "Cannot deserialize value of type"
+_NOT_FOUND = "Failed to find any class that implements Connector and which name matches "
+_IN_JAVA = "a 400 that says what to send, instead of a 500 of a Java exception"
+_WORDING = "the words after the first ones, which clients test for, are those of Java's JSON reader"
+_OWN_LIST = "the list after it is of what we ship, by name"
+
+ANSWERS = (
+    Accepted("PUT", _VALIDATE, '{"file": "input.txt"}', (400,), "Connector config contains no connector", _IN_JAVA),
+    Accepted("PUT", "/connector-plugins/Nonsense/config/validate", "", (400,), _NOT_FOUND + "Nonsense", _IN_JAVA),
+    Accepted("POST", "/connectors", '"config": null', (400,), 'The request body lacks "config"', _IN_JAVA),
+    Accepted("POST", "/connectors", '{"name": "bad"}', (400,), 'The request body lacks "config"', _IN_JAVA),
+    Accepted("POST", "/connectors", "''", (400,), 'The request body lacks "name" and "config"', _IN_JAVA),
+    Accepted("PUT", _VALIDATE, "{nonsense", (500,), _NO_JSON, _WORDING),
+    Accepted("POST", "/connectors", "{nonsense", (500,), _NO_JSON, _WORDING),
+    Accepted("PUT", _VALIDATE, "'[]'", (500,), _NO_OBJECT, _WORDING),
+    Accepted("PUT", "/connectors/bad/config", "'[]'", (500,), _NO_OBJECT, _WORDING),
+    Accepted("POST", "/connectors", '"initial_state": "nonsense"', (500,), "Cannot construct instance of", _WORDING),
+    Accepted("POST", "/connectors", '"nonsense": 1', (500,), 'Unrecognized field "nonsense" (class ', _WORDING),
+    Accepted("POST", "/connectors", "com.example.Missing", (400,), _NOT_FOUND + "com.example.Missing", _OWN_LIST),
+    Accepted(
+        "POST", "/connectors", '"config": {}', (400,), "Connector config with the keys ['name'] contains no connector",
+        "the config is not repeated: a value may be a secret (E11)",
+    ),
+    Accepted(
+        "POST", "/connectors", '"name": "null"', (400,), "Connector configuration is invalid",
+        "a null is refused (E12); Kafka Connect takes it and the connector fails",
+    ),
+    Accepted("DELETE", "/connectors/null", "", (404,), "Connector null not found", "it was refused, see above"),
+    Accepted(
+        "POST", "/connectors/lines/restart?includeTasks=true&onlyFailed=true", "", (202,), "",
+        "Kafka Connect was still at the restart before this one",
+    ),
+    Accepted(
+        "GET", "/connectors/lines/topics", '["more-lines", "lines"]', (200,), "",
+        "asked right after the reset: Kafka Connect had not read its tombstones yet",
+    ),
+    Accepted(
+        "POST", "/connectors/lines/tasks/0/restart", "409", (409,), "Cannot complete request momentarily due to stale",
+        "a stopped connector has no tasks; Kafka Connect misses a leader instead",
+    ),
+    Accepted(
+        "GET", "/connectors/many-tasks/status", "", (200, 404), "",
+        "asked right after the deletion: Kafka Connect had not read its tombstones yet",
+    ),
+    Accepted(
+        "POST", "/connectors/failing/restart?includeTasks=true&onlyFailed=true", "", (202,), "",
+        "what is restarting shows no trace of its last life",
+    ),
+    Accepted(
+        "PUT", "/admin/loggers/org.apache.kafka.connect.file", "", (200,), "",
+        "Java's loggers below that one are not here",
+    ),
+    Accepted(
+        "PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", "", (204, 400), "",
+        "levels of all workers at once come with clusters of several",
+    ),
+)  # fmt: skip
+
+# Errors of validation that only one of the two has.
+OURS_ALONE = {
+    'Missing required configuration "file" which has no default value.': "a worker has no standard input to read",
+    "Invalid value  for configuration file: must not be empty": "the same",
+    "Null value can not be supplied as the configuration value.": "Kafka Connect says so too, but not of every key",
+}
+THEIRS_ALONE = {
+    "Invalid value null for configuration tasks.max: Value must be non-null": "said already: x is not a number",
+    "Invalid value null for configuration regex: Invalid regex:": "said already: it is missing",
+}
+
+# Keys that only Kafka Connect declares.
+KEYS_NOT_DECLARED = {
+    "plugin.version": "one version of a plug-in is installed (KIP-891 allows several side by side)",
+    "converter.type": "set by whoever makes a converter, never by a user",
+    "schema.content": "a schema given once for all records of the JSON converter (4.2) is not there yet",
+}
+
+# Keys of the internal topics that only one of the two has.
+KEYS_OURS_ALONE = {
+    "fencepost-": "our own kinds of records; Kafka Connect skips them",
+    "status-topic-refused/by/kafka:connector-failing": "belongs to what was sent instead, see FAILS_LATER",
+}
+KEYS_THEIRS_ALONE = {
+    "connector-null": "a config with a null is refused",
+    "target-state-null": "the same",
+    "status-connector-null": "the same",
+    "logger-cluster-": "levels of all workers at once come with clusters of several",
+}
+# Values that only Kafka Connect's side of a key has.
+VALUES_THEIRS_ALONE: dict[str, tuple[Any, str]] = {
+    "tasks-fencing-lines": ({"task-count": 0}, "the fencing round of the offsets API, which is not there yet"),
+}
+VALUES_OURS_ALONE: dict[str, tuple[Any, str]] = {
+    "status-task-failing-0": ("RUNNING", "what was sent instead fails with its first record, see FAILS_LATER"),
+}
+
+
+def accepted(expected: Exchange) -> Accepted | None:
+    """The accepted difference of a recorded exchange, if there is one."""
+    return next((one for one in ANSWERS if one.fits(expected)), None)
+
+
+def _text(exchange: Exchange) -> str:
+    sent = json.dumps(exchange["body"]) if exchange["raw_body"] is None else repr(exchange["raw_body"])
+    return f"{sent} {json.dumps(exchange['response'])}"

@@ -1,0 +1,111 @@
+"""The oracle's scenario against our worker: the same requests in the same order, every answer kept."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fencepost.kafka.log import LogReader
+from fencepost.kafka.writer import RecordWriter
+from fencepost.storage.offset_topic import OffsetReader, encode
+from fencepost.testing import eventually
+from oracle.scenario import Json, Recorder
+
+Exchange = dict[str, Any]
+
+_SETTLED_S = 3.0
+_READ_S = 30.0
+
+# The recorded task fails on a number that is none, which our validation refuses: nothing would be left to fail.
+FAILS_LATER = {"throughput": "5", "topic": "refused/by/kafka"}
+
+
+class Replay(Recorder):
+    """Sends what was recorded again.
+
+    1. What a worker says of itself follows what it was told to do, so a question (GET) whose answer is not the recorded
+       one is asked again for a while; `differs` compares one answer with the recorded one.
+    2. Requests to `/offsets` are not sent: that API is not there yet. What the recorded ones wrote to the offsets
+       topic is written here in its place, so that everything after them meets the same offsets.
+    """
+
+    def __init__(
+        self, url: str, recorded: Sequence[Exchange], differs: Callable[[Exchange, Exchange], object], topics: "Topics"
+    ) -> None:
+        super().__init__(url)
+        self._recorded = recorded
+        self._differs = differs
+        self._topics = topics
+
+    def call(
+        self, method: str, path: str, body: Json = None, *, raw: str | None = None, media: str = "application/json"
+    ) -> Json:
+        expected = self._recorded[len(self.exchanges)]
+        assert (method, path, body if raw is None else None) == (
+            expected["method"],
+            expected["path"],
+            expected["body"],
+        ), "the scenario is not the recorded one; record it again"
+        if path.endswith("/offsets"):
+            self._topics.play(expected)
+            self.exchanges.append(expected)
+            return expected["response"]
+        if body and body.get("name") == "failing":
+            body = {**body, "config": {**body["config"], **FAILS_LATER}}
+        answer = super().call(method, path, body, raw=raw, media=media)
+        if method == "GET" and path.startswith("/connectors") and self._differs(expected, self.exchanges[-1]):
+            answer = self._ask_again(expected)
+        return answer
+
+    def _ask_again(self, expected: Exchange) -> Json:
+        def settled() -> bool:
+            self.exchanges.pop()
+            super(Replay, self).call(expected["method"], expected["path"])
+            return not self._differs(expected, self.exchanges[-1])
+
+        try:
+            eventually(settled, within_s=_SETTLED_S)
+        except AssertionError:
+            pass  # the comparison shows what the difference is
+        return self.exchanges[-1]["response"]
+
+    def wait_reconfigured(self, connector: str) -> None:
+        """Until the fencing round after the new task configs: our tasks would still send what is appended before."""
+        order = (f"connector-{connector}", f"commit-{connector}", f"tasks-fencing-{connector}")
+        eventually(lambda: (at := self._topics.last_configs(order)) == sorted(at) and -1 not in at, within_s=60)
+        super().wait_reconfigured(connector)
+
+    def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
+        eventually(lambda: accept(self._topics.of(connector)), within_s=60)
+
+
+class Topics:
+    """The internal topics; that of offsets is read as the worker reads it, and written as the offsets API will."""
+
+    def __init__(self, bootstrap_servers: str, names: Mapping[str, str]) -> None:
+        conf = {"bootstrap.servers": bootstrap_servers}
+        self._configs = LogReader(conf, names["config"])
+        self._last: dict[str, int] = {}
+        self._reader = OffsetReader(conf, names["offset"])
+        self._writer = RecordWriter(conf, names["offset"])
+
+    def last_configs(self, keys: Sequence[str]) -> list[int]:
+        """Where in the config topic the last record of each key is; -1 if there is none."""
+        self._configs.read_to_end(_READ_S, lambda r: self._last.update({(r.key or b"").decode(): r.offset}))
+        return [self._last.get(key, -1) for key in keys]
+
+    def of(self, connector: str) -> Json:
+        return [{"partition": p, "offset": o} for p, o in self._reader.read(connector, _READ_S)]
+
+    def play(self, exchange: Exchange) -> None:
+        """Write what this request, if it changed anything, wrote."""
+        if exchange["method"] == "GET" or exchange["status"] != 200:
+            return
+        connector = exchange["path"].split("/")[2]
+        given = exchange["body"]["offsets"] if exchange["body"] else self.of(connector)
+        for one in given:
+            offset = None if exchange["method"] == "DELETE" else one["offset"]
+            self._writer.write([encode(connector, one["partition"], offset)], _READ_S)
+
+    def close(self) -> None:
+        self._configs.close()
+        self._reader.close()
+        self._writer.close()
