@@ -21,12 +21,12 @@ SETTINGS = {
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300 * TIMES)
+@pytest.mark.timeout(900 * TIMES)
 def test_every_fault_leaves_the_delivery_exact(kafka, tmp_path, seed, capfd):
     group = f"chaos-{seed}"
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
     loads = [
-        LineLoad("lines-poll", tmp_path, f"{group}-poll", transaction_boundary="poll"),
+        LineLoad("lines-poll", tmp_path, f"{group}-poll", transaction_boundary="poll", slot_dedicated="true"),
         LineLoad("lines-interval", tmp_path, f"{group}-interval", **interval),
         NumberedLoad("own-transactions", tmp_path, f"{group}-own", tasks=2),
         SpoolLoad("spool", tmp_path, f"{group}-spool", rows=300),

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import statistics
 import threading
@@ -20,7 +21,8 @@ from support.chaos.load import Load
 from support.worker import Worker
 
 _FEED_EVERY_S = 0.05
-_RECOVERY_S = 100.0
+_RECOVERY_S = 240.0  # a limit for the busiest of machines; what it took is in the summary
+_REFUSED = re.compile(r"has been fenced by a newer instance|is not admitted: a newer start")
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -30,6 +32,7 @@ class Campaign:
     def __init__(self, worker: Worker, loads: Sequence[Load], bootstrap: str, records_per_s: int) -> None:
         self._worker = worker
         self._loads = loads
+        self._broker_port = int(bootstrap.rpartition(":")[2])
         self._admin = Admin({"bootstrap.servers": bootstrap})
         self._readers = {load.name: CommittedReader(bootstrap, [load.topic]) for load in loads}
         self._marks = {load.name: _Mark(load, self._readers[load.name]) for load in loads}
@@ -116,6 +119,7 @@ class Campaign:
             )
         opened = ", ".join(f"{count}: {times}x" for count, times in sorted(self.open_at_fault.items()))
         lines.append(f"  transactions open right after the fault: {opened}")
+        lines.append(f"  times that a zombie was refused: {len(_REFUSED.findall(self._worker.log_text()))}")
         return "\n".join(lines)
 
     # faults
@@ -135,12 +139,12 @@ class Campaign:
         return self._recover()
 
     def _kill_split(self, fault: Fault) -> float:
-        os.kill(_chosen(eventually(self._split_processes, every_s=0.005), fault), signal.SIGKILL)
+        os.kill(_chosen(eventually(self._split_processes, within_s=_RECOVERY_S, every_s=0.005), fault), signal.SIGKILL)
         return self._recover()
 
     def _kill_worker(self, fault: Fault) -> float:
         self._worker.kill()
-        return self._recover(self._worker.start)
+        return self._recover(lambda: self._worker.start(_RECOVERY_S))
 
     def _kill_executor(self, fault: Fault) -> float:
         """The JVM that runs a slot; what was below it is an orphan, and a zombie for as long as it lives."""
@@ -171,15 +175,19 @@ class Campaign:
         return time.monotonic() - started
 
     def _slots(self) -> list[int]:
-        return eventually(lambda: sorted(self._worker.slots().values()))
+        """Return the processes of slots that have tasks."""
+        return eventually(lambda: self._producing(self._worker.slots().values()))
 
     def _split_processes(self) -> list[int]:
-        """Return the Python processes under the worker's daemon that are no slots."""
+        """Return the Python processes of Spark that write and are no slots."""
         assert self._worker.process is not None
         slots = set(self._worker.slots().values())
         below = psutil.Process(self._worker.process.pid).children(recursive=True)
-        daemons = {p.pid for p in below if "fencepost.spark.daemon" in p.cmdline()}
-        return sorted(p.pid for p in below if p.ppid() in daemons and p.pid not in slots)
+        return self._producing(p.pid for p in below if p.pid not in slots and "fencepost.spark.daemon" in p.cmdline())
+
+    def _producing(self, pids: Iterable[int]) -> list[int]:
+        """Return those processes that are connected to the broker, as every running task and split is."""
+        return sorted(pid for pid in pids if self._broker_port in _peer_ports(pid))
 
     def _is_past_marks(self) -> bool:
         passed = [mark.is_passed() for mark in self._marks.values()]  # each is looked at: it keeps its own time
@@ -257,6 +265,12 @@ class _Feeder:
 
 def _chosen(pids: Sequence[int], fault: Fault) -> int:
     return pids[int(fault.choice * len(pids))]
+
+
+def _peer_ports(pid: int) -> set[int]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return {c.raddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
+    return set()
 
 
 def _is_alive(process: psutil.Process) -> bool:
