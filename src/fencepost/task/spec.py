@@ -33,12 +33,13 @@ class TaskSpec:
     task: int
     generation: int
     incarnation: str
-    connector_config: Mapping[str, str | None]
-    task_config: Mapping[str, str | None]
+    connector_config: Mapping[str, str | None] = field(repr=False)  # may hold a user's secrets (E11)
+    task_config: Mapping[str, str | None] = field(repr=False)
     producer_conf: Mapping[str, Any] = field(repr=False)
     offsets_topic: str
     admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     group_id: str = ""
+    task_count: int = 1
     transactional_id: str | None = None
     target_state: str = TargetState.STARTED.value
     boundary: str = "poll"
