@@ -10,7 +10,7 @@ from demo.source import Source
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge
 
-_COLUMNS = ("rows in the files", "records committed", "missing", "duplicated", "out of order", "not in the files")
+_COLUMNS = ("rows in\nthe files", "records\ncommitted", "missing", "duplicated", "out of\norder", "in no\nfile")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Ledger:
         inside = sum(killed.is_inside_transaction for killed in self.killed)
         said = [
             f"{self.records:,} records in {self.moved_s:.1f} s from the first to the last, "
-            f"{self.records / max(self.moved_s, 0.001):,.0f} records/s; {self.down_s:.1f} s of it the worker was down",
+            f"{self.records / max(self.moved_s, 0.001):,.0f} records/s; {self.down_s:.1f} s of it without the worker",
             f"kills with SIGKILL: {len(self.killed)}, inside a transaction: {inside}",
         ]
         for entry in self.entries:

@@ -22,7 +22,7 @@ from fencepost.testing.reader import CommittedReader
 _LOOK_EVERY_S = 0.05
 _CHECK_EVERY_S = 2.0
 _STANDSTILL_S = 120.0
-_FIRST_RECORD = 1e-9
+_NEXT_RECORD = 1e-9
 _CANCELLED = 130
 
 
@@ -114,7 +114,7 @@ class Demo:
         for source in self._sources:
             self._worker.create(source.name, source.config)
         self._show.say("the connectors are created; their tasks wait for Spark")
-        self._until(_FIRST_RECORD)
+        self._until(_NEXT_RECORD)
         self._began = time.monotonic()
         self._feeder.begin()
         for kill in self._kills() if self._has_kills else ():
@@ -151,11 +151,14 @@ class Demo:
         self._show.say(f"{len(rest)} more files of flights arrive")
 
     def _restart(self) -> None:
+        """It is down until a record of its next life is visible."""
         began = time.monotonic()
         self._worker.kill()  # what was started in its last moment
         self._worker.start()
-        self._down_s += time.monotonic() - began
         self._show.say(f"the worker is ready again after {time.monotonic() - began:.1f} s")
+        self._until(self._share(self._visible()) + _NEXT_RECORD)
+        self._down_s = time.monotonic() - began
+        self._show.say(f"records flow again after {self._down_s:.1f} s")
 
     def _until(self, share: float) -> None:
         """Wait until this share of all rows is visible. Raises WorkerError, StandstillError."""
@@ -194,10 +197,7 @@ class Demo:
 
     def _compare(self) -> Ledger:
         self._show.say("comparing every record with its row")
-        entries = []
-        for source in self._sources:
-            entries.append(entry(source, self._readers[source.name]))
-            self._show.say(source.name)
+        entries = [entry(source, self._readers[source.name]) for source in self._sources]
         return Ledger(entries, self._killer.killed, self._moved_s, self._down_s)
 
 

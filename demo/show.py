@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from demo.source import Source
 
 _PLAIN_EVERY_S = 3.0
+_STANDING_EVERY_S = 15.0
 
 
 class Show:
@@ -19,6 +20,7 @@ class Show:
         self._console = console
         self._began = time.monotonic()
         self._said_at = self._began
+        self._said: dict[str, int] = {}
         self._totals = {source.name: source.rows for source in sources}
         self._bars = Progress(
             TextColumn("{task.description:9}"),
@@ -47,6 +49,7 @@ class Show:
         for name, count in visible.items():
             self._bars.update(self._ids[name], completed=count)
         now = time.monotonic()
-        if not self._console.is_terminal and now - self._said_at >= _PLAIN_EVERY_S:
-            self._said_at = now
+        wait_s = _STANDING_EVERY_S if visible == self._said else _PLAIN_EVERY_S
+        if not self._console.is_terminal and now - self._said_at >= wait_s:
+            self._said_at, self._said = now, dict(visible)
             self.say(", ".join(f"{name} {count:,} of {self._totals[name]:,}" for name, count in visible.items()))

@@ -1,0 +1,68 @@
+"""What the demo expects comes from the files, whole and in order."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from demo import dataset
+from demo.feeder import Feeder
+
+from fencepost.testing import eventually
+from fencepost.testing.verdict import Observation, judge
+
+_CSV = "year,month,day,dep_time,tailnum\n2013,1,1,517,N1\n2013,2,1,NA,N2\n2013,1,2,533,NA\n"
+_RECORDS = [
+    {"year": 2013, "month": 1, "day": 1, "dep_time": 517, "tailnum": "N1"},
+    {"year": 2013, "month": 1, "day": 2, "dep_time": 533, "tailnum": None},
+    {"tailnum": "N2", "dep_time": None, "day": 1, "month": 2, "year": 2013},
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    with zipfile.ZipFile(tmp_path / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", _CSV)
+    (tmp_path / "planes.csv").write_text("tailnum,year\nN1,1999\n")
+    return tmp_path
+
+
+def observed(*records: object) -> list[Observation]:
+    return [Observation("flights", 0, None, json.dumps(record).encode()) for record in records]
+
+
+def test_each_month_is_a_file_and_a_record_finds_its_row_whatever_the_order_of_its_fields(data: Path) -> None:
+    source = dataset.flights(data, data / "months", data / "inbox")
+    assert [f.name for f in sorted((data / "months").iterdir())] == ["flights-01.csv", "flights-02.csv"]
+    assert source.expected() == {"flights-01.csv": [1, 2], "flights-02.csv": [1]}
+    assert judge(source.expected(), observed(*_RECORDS), sighting=source.sighting).is_clean
+
+
+def test_a_changed_a_missing_and_a_late_record_are_seen(data: Path) -> None:
+    source = dataset.flights(data, data / "months", data / "inbox")
+    first, second, third = _RECORDS
+    verdict = judge(
+        source.expected(), observed(second, first, {**third, "dep_time": 1}, first), sighting=source.sighting
+    )
+    counts = (len(verdict.missing), len(verdict.duplicated), len(verdict.reordered), len(verdict.unexpected))
+    assert counts == (1, 1, 1, 1)
+
+
+def test_rows_that_could_not_be_told_apart_are_refused(data: Path) -> None:
+    source, lines = dataset.lines(data, "planes", data)
+    assert lines == [b"tailnum,year\n", b"N1,1999\n"]
+    assert source.rows == 2
+    with pytest.raises(ValueError, match="already"):
+        source.add("planes.txt", [b"N1,1999"])
+
+
+def test_a_fed_file_is_complete_only_after_the_release(tmp_path: Path) -> None:
+    lines = [b"%d\n" % n for n in range(100)]
+    file = tmp_path / "f.txt"
+    with Feeder({file: lines}) as feeder:
+        assert file.read_bytes() == b"".join(lines[:5])
+        feeder.begin()
+        eventually(lambda: file.read_bytes().count(b"\n") > 5, within_s=10)
+        assert file.read_bytes().count(b"\n") < 100
+        feeder.release()
+        eventually(lambda: file.read_bytes() == b"".join(lines), within_s=10)
