@@ -12,8 +12,8 @@ help: ## list the targets
 
 setup: $(VENV)/.ready java ## make .venv with everything in it, and .venv/bin/fencepost
 
-java:
-	@command -v java >/dev/null || { echo "Java 17 or newer is needed (Kafka and Spark run on it): apt-get install -y openjdk-17-jre-headless"; exit 1; }
+java: $(VENV)/.ready
+	@$(PY) -c "import sys; from fencepost.embedded.java import main; sys.exit(main())"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@test -x $(UV) || { python3 -m venv $(VENV) && $(VENV)/bin/pip install -q uv==0.13.8; }

@@ -39,6 +39,10 @@ class DataFrameConnector(SourceConnector):
     """
 
     is_dataframe: ClassVar[bool] = True
+    topic: str
+    """Where records go: a setting of the connector."""
+    poll_interval_ms: int = 1000
+    """How often `splits` is asked when there was nothing new; may be a setting."""
 
     @abstractmethod
     def splits(self, session: Session) -> Iterable[Split]:

@@ -107,6 +107,11 @@ def _serve(properties: Mapping[str, object]) -> int:
     config = WorkerConfig(properties)
     _warn(config)
     listener = config.rest_listeners[0]
+    if listener.scheme != "http":
+        raise ConfigError(
+            f"listeners: {listener} asks for TLS, which the REST server does not speak yet; listen at "
+            "http://127.0.0.1:PORT and put a proxy that does in front"
+        )
     process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)))
     options = RestOptions(
         allow_origin=config.access_control_allow_origin,

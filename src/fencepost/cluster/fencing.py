@@ -47,15 +47,6 @@ def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> Fe
     return FencingPlan(tuple(task_transactional_id(group_id, connector, n) for n in range(recorded)), count)
 
 
-def known_transactional_ids(snapshot: ClusterSnapshot, group_id: str, connectors: Iterable[str]) -> list[str]:
-    """Return every id that tasks of `connectors` may hold, by task configs and task-count records."""
-    ids: list[str] = []
-    for connector in connectors:
-        count = max(snapshot.task_counts.get(connector, 0), snapshot.task_count_records.get(connector, 0))
-        ids.extend(task_transactional_id(group_id, connector, n) for n in range(count))
-    return ids
-
-
 ConfOf = Callable[[str], Mapping[str, Any]]
 
 

@@ -40,6 +40,15 @@ class TransformSpec:
     negate: bool
 
 
+class SlotChoice(Config):
+    """What is ours alone in a connector's config; not among the keys that Kafka Connect's `validate` answers with."""
+
+    is_dedicated: bool = setting(
+        "slot.dedicated", default=False, importance=LOW,
+        doc="Whether each task gets a slot, that is a Python process on an executor, of its own.",
+    )  # fmt: skip
+
+
 class ConnectorConfig(Config):
     """What all connectors have in common."""
 

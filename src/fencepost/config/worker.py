@@ -161,7 +161,7 @@ class SlotConfig(Config):
         "slots.max",
         default=0,
         check=between(0, 10_000),
-        doc="How many slots this worker may ask Spark for; 0: as many as there are cores.",
+        doc="How many slots this worker may ask Spark for; 0: as many as this machine has cores, at least 2.",
     )
     slot_lease_ms: int = setting(
         "slot.lease.ms",
@@ -267,6 +267,10 @@ class WorkerConfig(
         for key in ("config.storage.cleanup.policy", "offset.storage.cleanup.policy", "status.storage.cleanup.policy"):
             if key in self.originals:
                 found.append(f"Ignoring '{key}': internal topics are always compacted")
+        if self.config_providers:
+            found.append("Ignoring 'config.providers': references like ${provider:key} are not looked up yet")
+        if len(self.listeners) > 1:
+            found.append(f"Ignoring all of 'listeners' but the first, {self.listeners[0]}")
         return found
 
     def check_together(self) -> list[str]:

@@ -79,6 +79,6 @@ class GrowingFile:
     def _shrunk(self, position: int, size_bytes: int) -> str:
         return (
             f"{self.path} has {size_bytes} bytes, but it was read up to byte {position}: it was truncated or replaced. "
-            f"Put the file back; or, to read it from its start, stop the connector, reset its offsets "
-            f"(DELETE /connectors/NAME/offsets) and resume it"
+            f"Put the file back and restart the task; or, to read it from its start, delete the connector and create "
+            f"it under another name, which has no offsets yet"
         )

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def find_java() -> Java:
     if java.major < MINIMUM_VERSION:
         raise _missing(f"{path} is version {version}")
     return java
+
+
+def main() -> int:
+    """Say in one line what is missing; `make` calls this."""
+    try:
+        find_java()
+    except JavaMissingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _missing(reason: str) -> JavaMissingError:

@@ -14,7 +14,7 @@ def configure_logs(level: str | None = None) -> None:
     chosen = (level or os.environ.get("FENCEPOST_LOG_LEVEL") or "INFO").upper()
     is_json = os.environ.get("FENCEPOST_LOG_FORMAT", "").lower() == "json"
     renderer = structlog.processors.JSONRenderer() if is_json else structlog.dev.ConsoleRenderer(colors=False)
-    shared = [
+    shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -31,7 +31,7 @@ class Admissions:
         self._read_to_end = read_to_end
         self._handle_of = handle_of
         self._lock = threading.Lock()
-        self._readers: dict[str, OffsetReader] = {}
+        self._readers: dict[tuple[Any, ...], OffsetReader] = {}
 
     def admit(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/admit`."""
@@ -55,10 +55,13 @@ class Admissions:
 
     def offsets(self, snapshot: ClusterSnapshot, connector: str) -> list[StoredOffset]:
         """Return what the connector has committed: its own topic first, the worker's for what that has not."""
-        shared = self._settings.config.offset_storage_topic
-        own = self._settings.offsets_topic(snapshot.connectors.get(connector, {}))
-        fallback = self._reader(shared).read(connector, _READ_S)
-        return fallback if own == shared else merge(self._reader(own).read(connector, _READ_S), fallback)
+        config = snapshot.connectors.get(connector, {})
+        shared = self._reader(self._settings.config.offset_storage_topic, self._settings.reader_conf())
+        fallback = shared.read(connector, _READ_S)
+        if not self._settings.has_own_offsets(config):
+            return fallback
+        own = self._reader(self._settings.offsets_topic(config), self._settings.task_reader_conf(config))
+        return merge(own.read(connector, _READ_S), fallback)
 
     def close(self) -> None:
         for reader in self._readers.values():
@@ -72,8 +75,9 @@ class Admissions:
             return f"the task is {handle.state.value}"
         return check_current(snapshot, self._settings, task, generation)
 
-    def _reader(self, topic: str) -> OffsetReader:
+    def _reader(self, topic: str, conf: dict[str, Any]) -> OffsetReader:
+        key = (topic, *sorted((k, str(v)) for k, v in conf.items()))
         with self._lock:
-            if topic not in self._readers:
-                self._readers[topic] = OffsetReader(self._settings.reader_conf(), topic)
-            return self._readers[topic]
+            if key not in self._readers:
+                self._readers[key] = OffsetReader(conf, topic)
+            return self._readers[key]

@@ -81,7 +81,6 @@ class FrameTask:
         properties = {k: v for k, v in spec.connector_config.items() if v is not None}
         cls = host.connector_of(properties["connector.class"])
         self._connector: DataFrameConnector = cls(dict(spec.task_config))
-        self._tasks = SourceConnectorConfig(properties).tasks_max
         self._tolerates_errors = SourceConnectorConfig(properties).errors_tolerance.lower() == "all"
         self._reader = SplitReader(self._connector, properties)
         self._is_abandoned = False
@@ -95,7 +94,7 @@ class FrameTask:
 
     @property
     def topic(self) -> str:
-        return str(self._connector.topic)  # type: ignore[attr-defined]
+        return self._connector.topic
 
     def rows_per_commit(self, split: Split) -> int:
         """Return after how many rows a split is committed in part; 0: not at all, or it would not be exact."""
@@ -146,7 +145,7 @@ class FrameTask:
             if self._state is not RunState.RUNNING:
                 self._say(RunState.RUNNING)
             if not self._turn():
-                self.control.wait(getattr(self._connector, "poll_interval_ms", 1000) / 1000)
+                self.control.wait(self._connector.poll_interval_ms / 1000)
 
     def _turn(self) -> bool:
         """Plan, and run what is there. Returns whether there was anything."""
@@ -169,7 +168,7 @@ class FrameTask:
     def _is_mine(self, split: Split) -> bool:
         """Within a task generation a split belongs to one task, so it has one transactional id."""
         key = encode_key(self.spec.connector, split.partition)
-        return zlib.crc32(key) % self._tasks == self.spec.task
+        return zlib.crc32(key) % self.spec.task_count == self.spec.task
 
     def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
         """Repeat `finished` for what was committed before a crash; return the keys of what can be forgotten."""

@@ -107,10 +107,8 @@ class WorkerMetrics(Collector):
 
     def _connectors(self) -> Iterator[Metric]:
         info = _gauge("connector_metrics", "status", ("connector", "status", "connector_class"), "1 for the state")
-        counts = {
-            s: _gauge("worker_metrics", f"connector_{s.value.lower()}_task_count", ("connector",)) for s in _STATES
-        }
-        total = _gauge("worker_metrics", "connector_total_task_count", ("connector",))
+        counts = {s: _of_connector(f"{s.value.lower()}_task_count") for s in _STATES}
+        total = _of_connector("total_task_count")
         for name, config in self._snapshot().connectors.items():
             status = self._statuses.status(name)
             tasks = self._statuses.tasks(name).values()
@@ -146,7 +144,7 @@ class WorkerMetrics(Collector):
             yield _single(f"{kind}_startup_failure_total", counted["failures"])
             yield _single(f"{kind}_startup_success_percentage", counted["successes"] / done if done else 0.0)
             yield _single(f"{kind}_startup_failure_percentage", counted["failures"] / done if done else 0.0)
-        leader = _gauge("worker_rebalance_metrics", "is_leader", ())
+        leader = _gauge("connect_worker_rebalance_metrics", "is_leader", ())
         leader.add_metric([], float(self._figures.is_leader()))
         yield leader
 
@@ -155,8 +153,12 @@ def _gauge(bean: str, attribute: str, labels: tuple[str, ...], text: str = "") -
     return GaugeMetricFamily(f"kafka_connect_{bean}_{attribute}", text or f"{attribute} of {bean}", labels=labels)
 
 
+def _of_connector(attribute: str) -> GaugeMetricFamily:
+    return _gauge("connect_worker_metrics", f"connector_{attribute}", ("connector",))
+
+
 def _single(attribute: str, value: float) -> GaugeMetricFamily:
-    family = _gauge("worker_metrics", attribute, ())
+    family = _gauge("connect_worker_metrics", attribute, ())
     family.add_metric([], value)
     return family
 

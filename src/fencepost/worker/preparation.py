@@ -51,7 +51,6 @@ class Preparation:
     settings: WorkerSettings
     request_fencing: Callable[[str], "Future[None]"]
     read_to_end: Callable[[float], ClusterSnapshot]
-    admin: Admin
     is_stopping: threading.Event
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
@@ -101,10 +100,10 @@ class Preparation:
 
     def _ensure_offsets_topic(self, spec: TaskSpec) -> None:
         config = self.settings.config
-        if spec.offsets_topic == config.offset_storage_topic:
+        if not self.settings.has_own_offsets(spec.connector_config):
             return
         try:
-            self.admin.ensure_topic(
+            Admin(spec.admin_conf, timeout_s=15.0).ensure_topic(
                 spec.offsets_topic,
                 partitions=config.offset_storage_partitions,
                 replication=config.offset_storage_replication_factor,

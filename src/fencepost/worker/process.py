@@ -17,7 +17,7 @@ from typing import Any
 
 from fencepost import __version__
 from fencepost.cluster.command import PutTaskConfigs
-from fencepost.cluster.fencing import ConfOf, fence, known_transactional_ids
+from fencepost.cluster.fencing import ConfOf, fence, task_transactional_id
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -38,7 +38,6 @@ from fencepost.storage.status_topic import StatusTopic
 from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.task.slot import run_slot
-from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
@@ -159,9 +158,7 @@ class WorkerProcess:
         self._admissions = Admissions(
             settings, self._config_topic.read_to_end, lambda task: self._supervisor.handle(task)
         )
-        preparation = Preparation(
-            settings, self._rounds.fence, self._config_topic.read_to_end, self._admin, self._stopping
-        )
+        preparation = Preparation(settings, self._rounds.fence, self._config_topic.read_to_end, self._stopping)
         self._supervisor = TaskSupervisor(settings, preparation, self._host_of, self._board, self._totals)
         self._connectors = ConnectorHost(
             settings,
@@ -278,14 +275,9 @@ class WorkerProcess:
             if worker.url == self.settings.url and worker.incarnation != self.settings.incarnation
             for task in worker.tasks
         }
-        connectors = sorted({task.connector for task in held} & set(snapshot.connectors))
-        for connector in connectors:
-            ids = known_transactional_ids(snapshot, self.settings.group_id, [connector])
-            try:
-                fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
-            except WriterOpenError as error:
-                # The start of each task fences its own id again; here it only spares others the wait.
-                log.warning("what was left open by tasks of %s could not be ended: %s", connector, error)
+        for connector in sorted({task.connector for task in held} & set(snapshot.connectors)):
+            ids = [task_transactional_id(self.settings.group_id, *task) for task in held if task.connector == connector]
+            fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
 
     def _run_spark(self) -> None:
         """Start Spark, and again whenever it goes."""

@@ -96,6 +96,19 @@ class WorkerSettings:
                 effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
         return effective
 
+    def task_reader_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return what reads a connector's own offsets topic, as its own principal: where its producers write."""
+        own = _overrides(connector_config, "consumer.override.")
+        bootstrap = {k: v for k, v in _overrides(connector_config, _OVERRIDE).items() if k == _BOOTSTRAP}
+        properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
+        return _logged(reader_conf({**properties, **bootstrap, **own}))
+
+    def has_own_offsets(self, connector_config: Mapping[str, str | None]) -> bool:
+        """Say whether the connector's offsets are not in the worker's topic: another topic, or another cluster."""
+        target = connector_config.get(_OVERRIDE + _BOOTSTRAP)
+        is_elsewhere = target is not None and set(target.split(",")) != set(self.config.bootstrap_servers)
+        return is_elsewhere or self.offsets_topic(connector_config) != self.config.offset_storage_topic
+
     def offsets_topic(self, connector_config: Mapping[str, str | None]) -> str:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
@@ -114,9 +127,14 @@ class WorkerSettings:
             admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
             group_id=self.group_id,
+            task_count=snapshot.task_counts.get(connector, 1),
             target_state=snapshot.target_state(connector).value,
             boundary=source.transaction_boundary.lower(),
-            boundary_interval_ms=source.transaction_boundary_interval_ms or self.config.offset_flush_interval_ms,
+            boundary_interval_ms=(
+                self.config.offset_flush_interval_ms
+                if source.transaction_boundary_interval_ms is None
+                else source.transaction_boundary_interval_ms
+            ),
             offset_flush_interval_ms=self.config.offset_flush_interval_ms,
             offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,
             plugin_path=tuple(self.config.plugin_path or ()),

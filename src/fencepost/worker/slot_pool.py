@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fencepost.config.connector import SlotChoice
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.task.slot import SlotSpec
 from fencepost.task.spec import TaskReport, TaskSpec
@@ -105,7 +106,7 @@ class SlotPool:
     def start(self, spec: TaskSpec) -> None:
         """Give a task to the slot that has least to do, or to a new one. Raises NoRoomError."""
         with self._changed:
-            owner = spec.id if str(spec.connector_config.get("slot.dedicated")).lower() == "true" else None
+            owner = spec.id if SlotChoice(spec.connector_config).is_dedicated else None
             slot = self._choose(owner)
             slot.tasks[spec.incarnation] = _Task(spec.incarnation, time.monotonic())
             self._tell(slot, verb="start", spec=spec.to_json())

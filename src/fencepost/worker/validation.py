@@ -10,13 +10,14 @@ Nothing is stored or started. Texts and counts are Kafka Connect's where it has 
 
 from collections.abc import Mapping
 
-from fencepost.api import SourceConnector
+from fencepost.api import DataFrameConnector, SourceConnector
 from fencepost.cluster.operations import BadRequestError, RawConfig, ValidationReport
 from fencepost.config import ConfigError
-from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
+from fencepost.config.connector import ConnectorConfig, SlotChoice, SourceConnectorConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
+from fencepost.spark.splits import SplitReader
 from fencepost.worker.answer import Answers, aliases, definition_of, plugin_definitions
 from fencepost.worker.override import override_reports
 from fencepost.worker.preflight import check_boundary, check_exactly_once
@@ -51,6 +52,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     _check_topic_creation(answers, given)
     _check_nulls(answers, config)
     _check_providers(answers, given)
+    _check_slot(answers, given)
     _check_construction(answers, connector, given, worker)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(answers, given, find_plugin)  # 4
@@ -116,6 +118,12 @@ def _check_providers(answers: Answers, given: Mapping[str, str]) -> None:
             answers.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
 
 
+def _check_slot(answers: Answers, given: Mapping[str, str]) -> None:
+    for one in SlotChoice.validate_values(given):
+        for text in one.errors:
+            answers.fault(one.setting.key, text)
+
+
 def _check_construction(
     answers: Answers, connector: type[SourceConnector], given: Mapping[str, str], worker: WorkerConfig
 ) -> None:
@@ -130,6 +138,17 @@ def _check_construction(
         return
     check_exactly_once(answers, instance, worker)
     check_boundary(answers, instance)
+    if isinstance(instance, DataFrameConnector):
+        _check_frame(answers, instance, given)
+
+
+def _check_frame(answers: Answers, instance: DataFrameConnector, given: Mapping[str, str]) -> None:
+    """What a DataFrame connector cannot follow: transforms record by record, converters that Spark does not have."""
+    try:
+        SplitReader(instance, given)
+    except ConfigError as error:
+        for text in error.messages:
+            answers.fault(text.partition("=")[0].partition(":")[0], text)
 
 
 def _key_in(text: str, connector: type[SourceConnector]) -> str:

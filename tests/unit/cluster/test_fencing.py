@@ -1,6 +1,6 @@
 """What a round of fencing has to do: the rules of contract A.9."""
 
-from fencepost.cluster.fencing import FencingPlan, known_transactional_ids, plan_fencing
+from fencepost.cluster.fencing import FencingPlan, plan_fencing
 from fencepost.storage import records
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId
@@ -67,10 +67,3 @@ def test_a_connector_that_was_deleted_and_created_again_is_fenced() -> None:
         *generation(1),
     )
     assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1"), 1)
-
-
-def test_known_ids_cover_both_the_recorded_and_the_new_tasks() -> None:
-    snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(3))
-    assert known_transactional_ids(snapshot, "g", ["c", "unknown"]) == ["g-c-0", "g-c-1", "g-c-2"]
-    snapshot = folded(CONNECTOR, *generation(3), records.task_count("c", 3), *generation(1))
-    assert known_transactional_ids(snapshot, "g", ["c"]) == ["g-c-0", "g-c-1", "g-c-2"]

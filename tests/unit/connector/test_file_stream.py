@@ -139,7 +139,7 @@ def test_a_file_that_shrinks_fails_the_task_and_says_what_to_do(tmp_path: Path) 
     task = started(file)
     polled(task)
     os.truncate(file, 3)
-    with pytest.raises(FatalError, match=r"f has 3 bytes, but it was read up to byte 6.*reset its offsets"):
+    with pytest.raises(FatalError, match=r"f has 3 bytes, but it was read up to byte 6.*under another name"):
         task.poll()
 
 
