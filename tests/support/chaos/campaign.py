@@ -149,7 +149,7 @@ class Campaign:
     def _kill_executor(self, fault: Fault) -> float:
         """The JVM that runs a slot; what was below it is an orphan, and a zombie for as long as it lives."""
         slot = psutil.Process(_chosen(self._slots(), fault))
-        next(p for p in slot.parents() if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())).kill()
+        next(p for p in slot.parents() if "CoarseGrainedExecutorBackend" in _command(p)).kill()
         return self._recover()
 
     def _stop_slot(self, fault: Fault) -> float:
@@ -183,7 +183,7 @@ class Campaign:
         assert self._worker.process is not None
         slots = set(self._worker.slots().values())
         below = psutil.Process(self._worker.process.pid).children(recursive=True)
-        return self._producing(p.pid for p in below if p.pid not in slots and "fencepost.spark.daemon" in p.cmdline())
+        return self._producing(p.pid for p in below if p.pid not in slots and "fencepost.spark.daemon" in _command(p))
 
     def _producing(self, pids: Iterable[int]) -> list[int]:
         """Return those processes that are connected to the broker, as every running task and split is."""
@@ -267,8 +267,15 @@ def _chosen(pids: Sequence[int], fault: Fault) -> int:
     return pids[int(fault.choice * len(pids))]
 
 
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return ""
+
+
 def _peer_ports(pid: int) -> set[int]:
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.Error):
         return {c.raddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
     return set()
 
