@@ -19,7 +19,7 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
     group = f"shared-{uuid.uuid4().hex[:6]}"
     directory = tmp_path_factory.mktemp("worker")
     with Worker(kafka.bootstrap_servers, directory, settings_of_tests(), group=group) as running:
-        eventually(running.slots, within_s=120)  # Spark starts beside REST, on a busy machine long after it
+        eventually(running.slots, within_s=200)  # Spark starts beside REST, on a busy machine long after it
         yield running
 
 
