@@ -210,12 +210,15 @@ class FrameTask:
 
     def _with_core(self, act: Callable[[], None]) -> None:
         """Hold a core for the Spark job, so that slots and splits never wait for each other for ever."""
+        told = ""
         while True:
             try:
                 self._host.ledger.take(1, CoreUse.SPLIT)
                 break
             except NoCoreError as error:
-                log.info("task %s waits: %s", self.spec.id, error)
+                if told != str(error):
+                    told = str(error)
+                    log.info("task %s waits: %s", self.spec.id, told)
                 if self.control.wait(0.5):
                     raise
         try:
