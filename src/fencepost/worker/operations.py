@@ -26,6 +26,7 @@ from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.worker.masking import HIDDEN, masked, unmasked
 from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
 from fencepost.worker.settings import WorkerSettings
@@ -107,11 +108,13 @@ class WorkerOperations:
         return _info(self._known(name), name)
 
     def connector_config(self, name: str) -> op.RawConfig:
-        return self._known(name).connectors[name]
+        return masked(self._known(name).connectors[name])
 
     def task_configs(self, name: str) -> Sequence[op.TaskInfo]:
         snapshot = self._known(name)
-        return [op.TaskInfo(op.TaskId(name, t.task), snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
+        found = [(t.task, snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
+        cls = snapshot.connectors[name].get("connector.class")
+        return [op.TaskInfo(op.TaskId(name, number), masked(config, cls)) for number, config in found]
 
     def connector_status(self, name: str) -> op.ConnectorStatus:
         status = self._statuses.table.status(name)
@@ -146,8 +149,9 @@ class WorkerOperations:
         return _info(self._lead(command, f"writing a config for connector {name} to the config topic"), name)
 
     def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
-        self._check(config)
         before = self._snapshot
+        config = unmasked(config, before.connectors.get(name))
+        self._check(config)
         snapshot = self._lead(PutConnector(name, config), f"writing a config for connector {name} to the config topic")
         tasks = _info(before, name).tasks if name in before.connectors else ()
         info = _info(snapshot, name)
@@ -202,6 +206,12 @@ class WorkerOperations:
         self._restart_task(TaskId(name, task))
 
     def _check(self, config: op.RawConfig) -> None:
+        """Raises BadRequestError with everything that is wrong."""
+        hidden = sorted(key for key, value in config.items() if value == HIDDEN)
+        if hidden:
+            raise op.BadRequestError(
+                f"{HIDDEN} is how secrets are shown, and there is none stored for {', '.join(hidden)}: give the value"
+            )
         require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
 
     def _target(self, name: str, state: TargetState) -> None:
@@ -282,7 +292,7 @@ def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:
     if name not in snapshot.connectors:
         raise op.NotFoundError(f"Connector {name} not found")
     tasks = [op.TaskId(name, t.task) for t in snapshot.tasks(name)]
-    return op.ConnectorInfo(name, snapshot.connectors[name], tasks, _type(snapshot, name))
+    return op.ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, _type(snapshot, name))
 
 
 def _task_state(number: int, status: Status) -> op.TaskState:
