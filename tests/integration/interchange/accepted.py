@@ -18,6 +18,7 @@ class Accepted(NamedTuple):
     statuses: tuple[int, ...]
     message: str
     reason: str
+    depends_on_time: bool = False
 
     def fits(self, exchange: Exchange) -> bool:
         return (self.method, self.path) == (exchange["method"], exchange["path"]) and self.mark in _text(exchange)
@@ -59,11 +60,11 @@ ANSWERS = (
     Accepted("DELETE", "/connectors/null", "", (404,), "Connector null not found", "it was refused, see above"),
     Accepted(
         "POST", "/connectors/lines/restart?includeTasks=true&onlyFailed=true", "", (202,), "",
-        "Kafka Connect was still at the restart before this one",
+        "Kafka Connect was still at the restart before this one", True,
     ),
     Accepted(
         "GET", "/connectors/lines/topics", '["more-lines", "lines"]', (200,), "",
-        "asked right after the reset: Kafka Connect had not read its tombstones yet",
+        "asked right after the reset: Kafka Connect had not read its tombstones yet", True,
     ),
     Accepted(
         "POST", "/connectors/lines/tasks/0/restart", "409", (409,), "Cannot complete request momentarily due to stale",
@@ -71,7 +72,7 @@ ANSWERS = (
     ),
     Accepted(
         "GET", "/connectors/many-tasks/status", "", (200, 404), "",
-        "asked right after the deletion: Kafka Connect had not read its tombstones yet",
+        "asked right after the deletion: Kafka Connect had not read its tombstones yet", True,
     ),
     Accepted(
         "POST", "/connectors/failing/restart?includeTasks=true&onlyFailed=true", "", (202,), "",

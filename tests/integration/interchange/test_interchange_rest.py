@@ -18,4 +18,4 @@ def test_each_accepted_difference_belongs_to_one_recorded_request(connect: Side)
 
 def test_accepted_answers_are_different_where_that_is_not_a_matter_of_time(connect: Side, ours: Side) -> None:
     same = [accepted(a) for a, b in zip(connect.exchanges, ours.exchanges, strict=True) if is_same(a, b)]
-    assert [one for one in same if one is not None and "right after" not in one.reason] == []
+    assert [one for one in same if one is not None and not one.depends_on_time] == []
