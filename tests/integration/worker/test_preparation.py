@@ -86,7 +86,7 @@ class Scene:
                 done.set_exception(error)
             return done
 
-        own = Preparation(self.settings, fence, self.topic.read_to_end, self.admin, self.is_stopping)
+        own = Preparation(self.settings, fence, self.topic.read_to_end, self.is_stopping)
         return own.prepare(self.handle)
 
     def hosted(self) -> Admissions:
