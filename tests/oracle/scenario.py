@@ -23,7 +23,9 @@ Json = Any
 
 
 class Recorder:
-    """Sends requests and keeps each with its answer."""
+    """Sends requests and keeps each with its answer. `patience_s` is for what the worker does by itself."""
+
+    patience_s = 90.0
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=100)
@@ -67,21 +69,23 @@ class Recorder:
             found = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
             return found == [state] * (1 + tasks)
 
-        eventually(reached, within_s=90)
+        eventually(reached, within_s=self.patience_s)
 
     def wait_reconfigured(self, connector: str) -> None:
         """Until one task runs with a new config. All that REST tells is RUNNING, which was true before, too."""
         self.wait_state(connector, "RUNNING", 1)
 
     def wait_topic(self, connector: str, topic: str) -> None:
-        eventually(lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"], within_s=60)
+        eventually(
+            lambda: topic in self.peek(f"/connectors/{connector}/topics")[connector]["topics"], within_s=self.patience_s
+        )
 
     def wait_gone(self, connector: str) -> None:
         """Until nothing is said of a deleted connector any more."""
-        eventually(lambda: "error_code" in self.peek(f"/connectors/{connector}/status"), within_s=60)
+        eventually(lambda: "error_code" in self.peek(f"/connectors/{connector}/status"), within_s=self.patience_s)
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=60)
+        eventually(lambda: accept(self.peek(f"/connectors/{connector}/offsets")["offsets"]), within_s=self.patience_s)
 
 
 def file_config(**more: str) -> dict[str, str]:
@@ -256,7 +260,7 @@ def start_in_other_states(rest: Recorder) -> None:
     odd, encoded = "a b;ü", "a%20b%3B%C3%BC"
     rest.call("POST", "/connectors", {"name": odd, "config": file_config(file="other.txt", topic="odd")})
     rest.wait_state(encoded, "RUNNING", 1)
-    eventually(lambda: rest.peek(f"/connectors/{encoded}/topics")[odd]["topics"], within_s=60)
+    eventually(lambda: rest.peek(f"/connectors/{encoded}/topics")[odd]["topics"], within_s=rest.patience_s)
     rest.call("GET", f"/connectors/{encoded}")
     rest.call("DELETE", f"/connectors/{encoded}")
 
@@ -265,7 +269,7 @@ def fail(rest: Recorder) -> None:
     """A task that fails as soon as it starts."""
     config = file_config(file="", topic="numbers", **{"connector.class": VERIFIABLE, "throughput": "x"})
     rest.call("POST", "/connectors", {"name": "failing", "config": config})
-    eventually(lambda: "FAILED" in json.dumps(rest.peek("/connectors/failing/status")), within_s=60)
+    eventually(lambda: "FAILED" in json.dumps(rest.peek("/connectors/failing/status")), within_s=rest.patience_s)
     rest.call("GET", "/connectors/failing/status")
     rest.call("GET", "/connectors/failing/tasks/0/status")
     rest.call("POST", "/connectors/failing/restart?includeTasks=true&onlyFailed=true")

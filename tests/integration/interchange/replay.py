@@ -27,6 +27,8 @@ class Replay(Recorder):
        topic is written here in its place, so that everything after them meets the same offsets.
     """
 
+    patience_s = 120.0  # Spark may still be starting
+
     def __init__(
         self, url: str, recorded: Sequence[Exchange], differs: Callable[[Exchange, Exchange], object], topics: "Topics"
     ) -> None:
@@ -70,11 +72,13 @@ class Replay(Recorder):
     def wait_reconfigured(self, connector: str) -> None:
         """Until the fencing round after the new task configs: our tasks would still send what is appended before."""
         order = (f"connector-{connector}", f"commit-{connector}", f"tasks-fencing-{connector}")
-        eventually(lambda: (at := self._topics.last_configs(order)) == sorted(at) and -1 not in at, within_s=60)
+        eventually(
+            lambda: (at := self._topics.last_configs(order)) == sorted(at) and -1 not in at, within_s=self.patience_s
+        )
         super().wait_reconfigured(connector)
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self._topics.of(connector)), within_s=60)
+        eventually(lambda: accept(self._topics.of(connector)), within_s=self.patience_s)
 
 
 class Topics:

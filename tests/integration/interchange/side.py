@@ -53,6 +53,9 @@ def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> 
         rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, topics)
         run(rest, directory)
         topics.close()
+    except AssertionError:
+        print(worker.log_text()[-4000:])
+        raise
     finally:
         worker.stop()  # gracefully, so that the last states are written
     return Side(rest.exchanges, dump(bootstrap_servers, TOPICS))
