@@ -39,6 +39,7 @@ class Campaign:
         self._feeder = _Feeder(loads, records_per_s)
         self.recoveries: dict[Kind, list[float]] = defaultdict(list)
         self.open_at_fault: Counter[int] = Counter()
+        self._last_recovery = ""
 
     def __enter__(self) -> "Campaign":
         for load in self._loads:
@@ -62,13 +63,18 @@ class Campaign:
             threading.Event().wait(fault.delay_s)
             took_s = self._carry_out(fault)
             self.recoveries[fault.kind].append(took_s)
-            slow = ", ".join(f"{name} {mark.took_s:.1f}" for name, mark in self._marks.items())
-            print(f"fault {number}: {fault}: {took_s:.1f} s to the next record of every load ({slow})", flush=True)
+            print(f"fault {number}: {fault}: {took_s:.1f} s to new records ({self._last_recovery})", flush=True)
 
     def await_progress(self) -> None:
         """Wait until each load has committed a record that was made after this call."""
+        self._set_marks()
+        self._await_marks()
+
+    def _set_marks(self) -> None:
         for mark in self._marks.values():
             mark.set()
+
+    def _await_marks(self) -> None:
         try:
             eventually(self._is_past_marks, within_s=_RECOVERY_S)
         except AssertionError:
@@ -88,11 +94,11 @@ class Campaign:
 
     def _finish(self, within_s: float) -> None:
         self._feeder.finish()
-        for load in self._loads:
-            total = sum(map(len, load.expected().values()))
-            reader = self._readers[load.name]
-            with contextlib.suppress(AssertionError):  # what is missing then is the verdict's to say
-                eventually(lambda reader=reader, total=total: len(reader.seen()) >= total, within_s=within_s)
+        with contextlib.suppress(AssertionError):  # what is missing then is the verdict's to say
+            eventually(lambda: all(self._is_through(load) for load in self._loads), within_s=within_s)
+
+    def _is_through(self, load: Load) -> bool:
+        return len(self._readers[load.name].seen()) >= sum(map(len, load.expected().values()))
 
     def _verdicts(self, load: Load) -> Iterator[tuple[str, Verdict]]:
         """Yield the verdict by the reader that watched, and by one that comes now."""
@@ -167,12 +173,21 @@ class Campaign:
         return took_s
 
     def _recover(self, restart: Callable[[], None] | None = None) -> float:
+        """Wait until each load has committed what was made after the fault. Returns how long that took."""
         started = time.monotonic()
-        self.open_at_fault[len(self.open_transactions())] += 1
+        self._set_marks()
+        count = threading.Thread(target=self._count_open_transactions)  # beside: asking may take seconds
+        count.start()
         if restart is not None:
             restart()
-        self.await_progress()
-        return time.monotonic() - started
+        self._await_marks()
+        took_s = time.monotonic() - started
+        self._last_recovery = ", ".join(f"{name} {mark.took_s:.1f}" for name, mark in self._marks.items())
+        count.join()
+        return took_s
+
+    def _count_open_transactions(self) -> None:
+        self.open_at_fault[len(self.open_transactions())] += 1
 
     def _slots(self) -> list[int]:
         """Return the processes of slots that have tasks."""
