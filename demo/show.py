@@ -6,6 +6,7 @@ from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from demo.source import Source
 
@@ -42,7 +43,9 @@ class Show:
     def say(self, text: str, style: str = "") -> None:
         """Print a line, above the bars where there are any."""
         elapsed_s = time.monotonic() - self._began
-        self._console.print(f"{elapsed_s:5.1f} s  {text}", style=style, highlight=False, soft_wrap=True)
+        self._console.print(
+            Text(f"{elapsed_s:5.1f} s  {text}", style), soft_wrap=True
+        )  # a style of print is the bars' too
 
     def update(self, visible: Mapping[str, int]) -> None:
         """Tell how many records of each source a reader can see."""
