@@ -33,6 +33,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tell of an executor that was killed in the middle of a request in a line, not with a stack."""
+        log.debug("channel: the connection from %s broke", client_address, exc_info=True)
+
 
 class ChannelServer:
     """Serves `handlers` by path. A request with a wrong signature is answered 403 and nothing else happens."""
