@@ -31,7 +31,7 @@ class Counters:
     producers_retired: int = 0
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
-    _last_topic: str | None = None
+    _topics_in_transaction: set[str] = field(default_factory=set)
 
     def polled(self, count: int, took_s: float) -> None:
         self.records_polled += count
@@ -44,12 +44,8 @@ class Counters:
         self.records_written += count
         self.in_transaction += count
         self.active_records = self.in_transaction
-        if isinstance(topics, Repeated):
-            if count and topics.value != self._last_topic:
-                self._last_topic = topics.value
-                self.topics.add(topics.value)
-        else:
-            self.topics.update(topics)
+        if count:
+            self._topics_in_transaction.update({topics.value} if isinstance(topics, Repeated) else topics)
 
     def committed(self, took_s: float) -> None:
         self.commits += 1
@@ -59,12 +55,19 @@ class Counters:
         self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
         self.transaction_size_max = max(self.transaction_size_max, size)
         self.transaction_size_total += size
+        self.used_topics()
+
+    def used_topics(self) -> None:
+        """What was sent is there: its topics count as the connector's."""
+        self.topics |= self._topics_in_transaction
+        self._topics_in_transaction.clear()
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
 
     def aborted(self) -> None:
         self.aborts += 1
+        self._topics_in_transaction.clear()
         self.in_transaction = self.active_records = 0
 
     def to_json(self) -> dict[str, float]:

@@ -88,6 +88,7 @@ class SourceLoop:
             self._dispatch(batches, records, count)
         else:
             self._send(batches)
+            self.counters.used_topics()
             self._maybe_flush()
         if not count and took_s < _IDLE_POLL_S:
             self.control.wait(_IDLE_WAIT_S)

@@ -290,13 +290,21 @@ class TaskSupervisor:
     def _take_reports(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             self._totals.reported(report)
-            for topic in report.topics if report.connector in self._snapshot.connectors else ():
-                self._board.topic(report.connector, topic, report.task)
+            if report.connector in self._snapshot.connectors and self._has_written(report):
+                for topic in report.topics:
+                    self._board.topic(report.connector, topic, report.task)
             handle = self._handles.get(TaskId(report.connector, report.task))
             if handle is not None and handle.incarnation == report.incarnation:
                 self._take_report(handle, report)
             else:
                 self._take_last_report(report)
+
+    def _has_written(self, report: TaskReport) -> bool:
+        """Say whether records came since the last report: topics that were reset stay so until then."""
+        handle = self._handles.get(TaskId(report.connector, report.task))
+        last = handle.report if handle is not None and handle.incarnation == report.incarnation else None
+        key = "records_written"
+        return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
 
     def _take_report(self, handle: TaskHandle, report: TaskReport) -> None:
         before = handle.report.state if handle.report else None
