@@ -141,7 +141,7 @@ def test_a_connector_may_have_a_slot_of_its_own(pool: Pool) -> None:
 
 def test_without_spark_or_cores_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     crowded = Pool(monkeypatch, cores=0)
-    with pytest.raises(NoRoomError, match="spark.master"):
+    with pytest.raises(NoRoomError, match=r"spark\.master"):
         crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, {}, "o"))
     crowded.slots.attach(None)
     with pytest.raises(NoRoomError, match="Spark"):
