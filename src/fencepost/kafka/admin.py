@@ -18,15 +18,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
 
 if TYPE_CHECKING:
     from fencepost.kafka.transactions import Transaction, TransactionAdmin
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
-_LIBRARY_LOG = LOG.getChild("librdkafka")
-# The settings may be those of a consumer or producer; warnings about that help nobody.
-_LIBRARY_LOG.addFilter(lambda record: "CONFWARN" not in record.getMessage())
 _BACKOFF_S = 0.05
 _PROPAGATION_S = 0.01
 _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -61,7 +59,7 @@ class Admin:
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
-        self._client = new_client(AdminClient, self._conf, logger=_LIBRARY_LOG)
+        self._client = new_client(AdminClient, self._conf, logger=library_log(__name__))
 
     def cluster_id(self) -> str:
         try:

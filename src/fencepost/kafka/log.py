@@ -21,6 +21,7 @@ from fencepost.kafka.errors import (
     translate,
 )
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
 
 LOG = logging.getLogger(__name__)
 _BATCH = 1_000
@@ -58,7 +59,9 @@ class LogReader:
         self._partitions: tuple[int, ...] = ()
         self._assigned = False
         self._trouble: Any = None
-        self._consumer: Any = new_client(Consumer, _consumer_conf(conf, read_committed, fetch_wait_ms), logger=LOG)
+        self._consumer: Any = new_client(
+            Consumer, _consumer_conf(conf, read_committed, fetch_wait_ms), logger=library_log(__name__)
+        )
 
     def start(self, timeout_s: float = 30.0) -> None:
         """Finds the partitions and begins to fetch. Idempotent. KafkaRequestError if there is no such topic."""

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class GroupMembership:
         self._number = 0
         self._consumer = Consumer(
             {**conf, "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False},
-            logger=log,
+            logger=library_log(__name__),
         )
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from fencepost.kafka.errors import KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
 
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 1.0
@@ -58,7 +59,7 @@ class RecordWriter:
 
     def _send(self, records: Iterable[KeyValue], timeout_s: float) -> tuple[list[Any], int]:
         if self._producer is None:
-            self._producer = new_client(Producer, self._conf, logger=LOG)
+            self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
         failures: list[Any] = []
         try:
             for key, value in records:
@@ -96,7 +97,7 @@ class LatestWriter:
 
     def start(self) -> None:
         """KafkaRequestError for settings that the client does not take."""
-        self._producer = new_client(Producer, self._conf, logger=LOG)
+        self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -131,7 +132,7 @@ class LatestWriter:
                 self._sending = 0
                 self._changed.notify_all()
             if fatal:
-                self._producer = new_client(Producer, self._conf, logger=LOG)
+                self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
             if failed:
                 self._stopping.wait(_BACKOFF_S)
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
