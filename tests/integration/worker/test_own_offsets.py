@@ -1,0 +1,47 @@
+"""Step 4 of the start-up order: a connector whose offsets are not in the worker's topic (KIP-618)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from support.worker import Worker
+
+
+@pytest.fixture(scope="module")
+def other_kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+def _lines(bootstrap: str, topic: str) -> list[bytes | None]:
+    return [o.value for o in CommittedReader(bootstrap, [topic]).read_all(30)]
+
+
+@pytest.mark.parametrize("where", ["own topic", "other cluster"])
+def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
+    worker: Worker, kafka: EmbeddedKafka, other_kafka: EmbeddedKafka, name: str, tmp_path: Path, where: str
+):
+    file = tmp_path / "in.txt"
+    file.write_text("a\nb\n")
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": name}
+    if where == "own topic":
+        target, own_topic = kafka, f"{name}-offsets"
+        config["offsets.storage.topic"] = own_topic
+    else:
+        target, own_topic = other_kafka, worker.properties["offset.storage.topic"]
+        config["producer.override.bootstrap.servers"] = other_kafka.bootstrap_servers
+    assert worker.create(name, config).status_code == 201
+    bootstrap = target.bootstrap_servers
+    assert eventually(lambda: _lines(bootstrap, name) == [b"a", b"b"], within_s=60)
+    assert Admin({"bootstrap.servers": bootstrap}).topic_config(own_topic)["cleanup.policy"] == "compact"
+    assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
+    with file.open("a") as end:
+        end.write("c\n")
+    assert eventually(lambda: len(_lines(bootstrap, name)) >= 3, within_s=60)
+    assert _lines(bootstrap, name) == [b"a", b"b", b"c"]
+    assert worker.task_states(name) == ["RUNNING"]
