@@ -10,6 +10,4 @@ import pytest
 def seed() -> int:
     """`FENCEPOST_CHAOS_SEED` repeats a plan; else every run has its own."""
     given = os.environ.get("FENCEPOST_CHAOS_SEED")
-    chosen = int(given) if given else secrets.randbelow(1_000_000)
-    print(f"FENCEPOST_CHAOS_SEED={chosen}")
-    return chosen
+    return int(given) if given else secrets.randbelow(1_000_000)

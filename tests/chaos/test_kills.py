@@ -36,5 +36,6 @@ def test_every_fault_leaves_the_delivery_exact(kafka, tmp_path, seed, capfd):
         Worker(kafka.bootstrap_servers, tmp_path, SETTINGS, group=group) as worker,
         Campaign(worker, loads, kafka.bootstrap_servers, RECORDS_PER_S) as campaign,
     ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         campaign.run(plan(seed, QUOTAS))
         campaign.prove()

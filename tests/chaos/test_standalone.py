@@ -25,5 +25,6 @@ def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, 
         Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": cluster.url, **SETTINGS}, group=group) as worker,
         Campaign(worker, loads, kafka.bootstrap_servers, records_per_s=400) as campaign,
     ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         campaign.run(plan(seed, {Kind.KILL_EXECUTOR: 2}))
         campaign.prove()
