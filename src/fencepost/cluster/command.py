@@ -18,6 +18,10 @@ from fencepost.storage.snapshot import ClusterSnapshot
 Properties = Mapping[str, str | None]
 
 
+class StaleConfigError(ConflictError):
+    """The config that a change was made from is no longer the one that is stored; make the change again."""
+
+
 class Command(Protocol):
     """Decides, by the newest snapshot, what to write in one transaction; nothing is a decision too."""
 
@@ -27,16 +31,22 @@ class Command(Protocol):
 
 @dataclass(frozen=True)
 class PutConnector:
-    """Store a connector's config; with `target_state` that too, before it (KIP-980)."""
+    """Store a connector's config; with `target_state` that too, before it (KIP-980).
+
+    With `expected` only if that is what is stored: the config was made from it.
+    """
 
     connector: str
     config: Properties
     is_create: bool = False
     target_state: TargetState | None = None
+    expected: Properties | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.is_create and self.connector in snapshot.connectors:
             raise AlreadyExistsError(f"Connector {self.connector} already exists")
+        if self.expected is not None and snapshot.connectors.get(self.connector) != self.expected:
+            raise StaleConfigError(f"The config of connector {self.connector} was changed meanwhile")
         first = [] if self.target_state is None else [records.target_state(self.connector, self.target_state)]
         return [*first, records.connector_config(self.connector, self.config)]
 

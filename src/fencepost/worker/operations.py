@@ -13,6 +13,7 @@ from fencepost.cluster.command import (
     PutTaskConfigs,
     RemoveConnector,
     RequestRestart,
+    StaleConfigError,
     StopConnector,
 )
 from fencepost.cluster.leader import Leader
@@ -34,6 +35,7 @@ from fencepost.worker.validation import plugin_definitions, require_valid, valid
 
 _REQUEST_S = 90.0
 _READ_S = 30.0
+_PATCH_TRIES = 10
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
@@ -149,10 +151,15 @@ class WorkerOperations:
         return _info(self._lead(command, f"writing a config for connector {name} to the config topic"), name)
 
     def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
+        return self._put(name, config)
+
+    def _put(self, name: str, config: op.RawConfig, expected: op.RawConfig | None = None) -> op.StoredConnector:
         before = self._snapshot
         config = unmasked(config, before.connectors.get(name))
         self._check(config)
-        snapshot = self._lead(PutConnector(name, config), f"writing a config for connector {name} to the config topic")
+        snapshot = self._lead(
+            PutConnector(name, config, expected=expected), f"writing a config for connector {name} to the config topic"
+        )
         tasks = _info(before, name).tasks if name in before.connectors else ()
         info = _info(snapshot, name)
         return op.StoredConnector(
@@ -160,11 +167,17 @@ class WorkerOperations:
         )
 
     def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
-        snapshot = self._topic.read_to_end(_READ_S)
-        if name not in snapshot.connectors:
-            raise op.NotFoundError(f"Connector {name} not found")
-        merged = {k: v for k, v in {**snapshot.connectors[name], **patch}.items() if not (k in patch and v is None)}
-        return self.put_connector_config(name, merged).info
+        for _ in range(_PATCH_TRIES):
+            snapshot = self._topic.read_to_end(_READ_S)
+            if name not in snapshot.connectors:
+                raise op.NotFoundError(f"Connector {name} not found")
+            stored = snapshot.connectors[name]
+            merged = {k: v for k, v in {**stored, **patch}.items() if not (k in patch and v is None)}
+            try:
+                return self._put(name, merged, expected=stored).info
+            except StaleConfigError:
+                continue  # somebody else's change came first: this one is made to what is there now
+        raise op.ConflictError(f"The config of connector {name} changes all the time; ask again")
 
     def delete_connector(self, name: str) -> None:
         self._lead(RemoveConnector(name), f"removing the config for connector {name} from the config topic")

@@ -38,6 +38,7 @@ from fencepost.storage.status_topic import StatusTopic
 from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.task.slot import run_slot
+from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
@@ -226,12 +227,15 @@ class WorkerProcess:
         try:
             self._patiently("connecting to Kafka", self._connect)  # 2
             self._patiently("reading to the end of internal topics", self._read_topics)  # 3
+            before = self._config_topic.snapshot  # whatever is assigned from here on is this incarnation's
             self._leader.start()
             self._supervisor.start()
             self._connectors.start()
             with self.stages.doing("joining the group"):
                 self._membership.start()  # 4
-            self._patiently("fencing what this worker's predecessor held", self._fence_predecessor)  # 5
+            self._patiently(
+                "fencing what this worker's predecessor held", partial(self._fence_predecessor, before)
+            )  # 5
             self._channel.start()
             self._housekeeping.start()
             self.stages.is_started = True
@@ -264,9 +268,8 @@ class WorkerProcess:
         self._status_topic.start(_READ_S)
         self._writer.write([records.worker_incarnation(self.settings.url, self.settings.incarnation)], _READ_S)
 
-    def _fence_predecessor(self) -> None:
+    def _fence_predecessor(self, snapshot: ClusterSnapshot) -> None:
         """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it."""
-        snapshot = self._config_topic.snapshot
         if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED or snapshot.assignment is None:
             return
         held = {
@@ -275,9 +278,15 @@ class WorkerProcess:
             if worker.url == self.settings.url and worker.incarnation != self.settings.incarnation
             for task in worker.tasks
         }
-        for connector in sorted({task.connector for task in held} & set(snapshot.connectors)):
-            ids = [task_transactional_id(self.settings.group_id, *task) for task in held if task.connector == connector]
-            fence(ids, self._fencing_conf(snapshot, connector), _FENCE_S)
+        confs = {
+            task_transactional_id(self.settings.group_id, *task): self._fencing_conf(snapshot, task.connector)
+            for task in held
+            if task.connector in snapshot.connectors
+        }
+        try:
+            fence(confs, lambda transactional_id: confs[transactional_id](transactional_id), _FENCE_S)
+        except WriterOpenError as error:
+            log.warning("not all that this worker's predecessor held is fenced; its tasks' starts fence it: %s", error)
 
     def _run_spark(self) -> None:
         """Start Spark, and again whenever it goes."""
