@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import psutil
+
 from fencepost.testing import eventually
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -236,6 +236,12 @@ VALUES: dict[str, tuple[Schema, st.SearchStrategy[Any]]] = {
 }
 
 
+def _holds_the_mark(column: list[Any]) -> bool:
+    """DEL stands between the values that are written together, so a text that has one goes record by record."""
+    parts = [part for value in column for part in (value.values() if isinstance(value, dict) else [value])]
+    return any("\x7f" in part for part in parts if isinstance(part, str))
+
+
 @pytest.mark.parametrize("kind", list(VALUES))
 @given(data=st.data())
 def test_columns_are_written_as_their_records_one_by_one(kind: str, data: st.DataObject) -> None:
@@ -245,7 +251,7 @@ def test_columns_are_written_as_their_records_one_by_one(kind: str, data: st.Dat
         written = converter.from_column(schema, column)
         if written is not None:
             assert written == [converter.from_connect_data("t", schema, value) for value in column]
-        if kind != "text":
+        if kind != "text" and not _holds_the_mark(column):
             assert written is not None
 
 
