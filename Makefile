@@ -51,8 +51,10 @@ unit: setup ## unit tests: no network, no Spark
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
-test: setup ## every test: unit, conformance, integration, and the faults
-	$(VENV)/bin/pytest -q tests
+# The faults run alone: they measure how long a recovery takes. The rest mostly waits, and shares the cores.
+test: setup ## every test: the faults, then unit, conformance, integration and docs
+	$(VENV)/bin/pytest -q tests/chaos
+	$(VENV)/bin/pytest -q -n 2 --dist loadfile tests/unit tests/conformance tests/integration tests/docs
 
 chaos: setup ## the long faults
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos

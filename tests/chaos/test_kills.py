@@ -10,7 +10,7 @@ from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
 from support.worker import Worker
 
 TIMES = 15 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
-QUOTAS = {Kind.KILL_SLOT: 8 * TIMES, Kind.STOP_SLOT: 5 * TIMES, Kind.KILL_WORKER: 4 * TIMES, Kind.KILL_SPLIT: 3 * TIMES}
+QUOTAS = {Kind.KILL_SLOT: 9 * TIMES, Kind.STOP_SLOT: 5 * TIMES, Kind.KILL_WORKER: 3 * TIMES, Kind.KILL_SPLIT: 3 * TIMES}
 RECORDS_PER_S = 400  # for each of four loads
 SETTINGS = {
     "plugin.path": PLUGIN_PATH,
