@@ -231,7 +231,7 @@ class ProducerClient:
         try:
             left = self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as error:
-            raise producer_error(error) from None
+            raise self._explained(error) from None
         if self.failed_delivery is not None:
             raise self.failed_delivery
         if left:
@@ -292,4 +292,18 @@ class ProducerClient:
         try:
             getattr(self._producer, name)(*arguments)
         except (KafkaException, SystemError) as error:
-            raise producer_error(error) from None
+            raise self._explained(error) from None
+
+    def _explained(self, error: BaseException) -> ProducerError:
+        """Wrap an error. A SystemError may have lost the fatal error that it stands for: the producer is asked again.
+
+        Beginning a transaction tells: a producer with a fatal error answers with that, any other refuses or has no
+        transaction to begin while one is open, and changes nothing.
+        """
+        if isinstance(error, SystemError) and error.__cause__ is None:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as again:
+                if again.args[0].fatal():
+                    return producer_error(again)
+        return producer_error(error)
