@@ -19,14 +19,14 @@ class NoCoreError(RuntimeError):
 class CoreLedger:
     """Keeps slots plus the DataFrame jobs at most at `total`, so that neither waits for the other for ever.
 
-    A slot holds its core for as long as it lives; DataFrame jobs come and go, one core each. `reserve_splits` sets how
-    many of them may run side by side (the largest `tasks.max`), and slots leave that many cores alone. `take` never
+    A slot holds its core for as long as it lives; DataFrame jobs come and go, one core each. Slots leave `reserved`
+    cores alone, but for the only one, so that splits always get on; `reserve_splits` sets another number. `take` never
     waits: what does not fit is refused with the reason, which becomes the reason of UNASSIGNED. Thread-safe.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *, reserved: int = 0) -> None:
         self.total = total
-        self._reserved = 0
+        self._reserved = reserved
         self._taken: Counter[CoreUse] = Counter()
         self._lock = threading.Lock()
 
@@ -47,12 +47,17 @@ class CoreLedger:
     def take(self, n: int, use: CoreUse) -> None:
         """Take `n` cores. Raises NoCoreError, and takes nothing, where they are not there."""
         with self._lock:
-            splits = (
-                max(self._taken[CoreUse.SPLIT], self._reserved) if use is CoreUse.SLOT else self._taken[CoreUse.SPLIT]
-            )
+            splits = self._taken[CoreUse.SPLIT]
+            if use is CoreUse.SLOT:
+                splits = max(splits, min(self._reserved, self.total - 1))
             if self._taken[CoreUse.SLOT] + splits + n > self.total:
                 raise NoCoreError(self._refusal(f"{n} more for a {use.value}"))
             self._taken[use] += n
+
+    def refusal_of_splits(self) -> str | None:
+        """Return why no split can ever run beside the slots there are, None if one can."""
+        with self._lock:
+            return self._refusal("a DataFrame split") if self._taken[CoreUse.SLOT] >= self.total else None
 
     def release(self, n: int, use: CoreUse) -> None:
         """Give back what `take` took."""

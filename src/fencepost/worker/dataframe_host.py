@@ -50,6 +50,9 @@ class DataFrameHost:
     def start(self, spec: TaskSpec) -> None:
         if self.runtime is None:
             raise NoRoomError("Spark is still starting")
+        refusal = self.ledger.refusal_of_splits()
+        if refusal is not None:
+            raise NoRoomError(refusal)
         task = FrameTask(self, spec)
         with self._lock:
             self._tasks[spec.incarnation] = task

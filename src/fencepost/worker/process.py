@@ -173,7 +173,7 @@ class WorkerProcess:
     def _build_spark(self) -> None:
         config = self.settings.config
         self._spark: SparkRuntime | None = None
-        self._ledger = CoreLedger(0)
+        self._ledger = CoreLedger(0, reserved=1)
         self._secret = secrets.token_hex(32)
         self._slots = SlotPool(
             self._supervisor,

@@ -283,9 +283,14 @@ class SlotPool:
         task.polled, task.seen = polled, now
 
     def _maybe_retire(self, slot: _Slot) -> None:
-        if slot.is_tainted and not slot.tasks and not slot.is_leaving:
-            slot.is_leaving = True
+        """Give back the core of a slot that nobody uses any more: one with an abandoned task, or a task's own."""
+        if slot.tasks or slot.is_leaving or not (slot.is_tainted or slot.owner is not None):
+            return
+        slot.is_leaving = True
+        if slot.is_tainted:  # a thread that hangs in it would keep the process
             threading.Thread(target=self._cancel, args=(slot.id,), daemon=True).start()
+        else:
+            self._tell(slot, verb="leave")
 
 
 def _attempt_number(attempt: str) -> int:
