@@ -246,6 +246,7 @@ class SlotPool:
         try:
             self._ledger.take(1, CoreUse.SLOT)
         except NoCoreError as error:
+            self._let_an_idle_slot_go()
             raise NoRoomError(str(error)) from None
         slot = _Slot(uuid.uuid4().hex[:8], owner=owner)
         self._slots[slot.id] = slot
@@ -281,6 +282,13 @@ class SlotPool:
         if task.seen and now - task.seen > 0.2:
             task.rate = (polled - task.polled) / (now - task.seen)
         task.polled, task.seen = polled, now
+
+    def _let_an_idle_slot_go(self) -> None:
+        """Make room: the core of a slot without tasks is of more use to whoever asks for one."""
+        idle = next((s for s in self._slots.values() if not s.tasks and not s.is_leaving), None)
+        if idle is not None:
+            idle.is_leaving = True
+            self._tell(idle, verb="leave")
 
     def _maybe_retire(self, slot: _Slot) -> None:
         """Give back the core of a slot that nobody uses any more: one with an abandoned task, or a task's own."""
