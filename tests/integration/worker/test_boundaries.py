@@ -127,6 +127,8 @@ def test_a_task_that_fails_inside_a_transaction_leaves_nothing_open(
     assert values(name, within_s=10) == []
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
     worker.wait_for_tasks(name, "RUNNING")
+    polled = f'source_record_poll_total{{connector="{name}",task="0"}} 3.0'
+    eventually(lambda: polled in worker.rest.get("/metrics").text)  # a pause commits what has come so far
     worker.rest.put(f"/connectors/{name}/pause")
     worker.wait_for_tasks(name, "PAUSED")
     assert [json.loads(v)["value"] for v in values(name, 3)] == ["a", "b", "c"]
