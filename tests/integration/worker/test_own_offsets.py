@@ -44,4 +44,4 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
         end.write("c\n")
     assert eventually(lambda: len(_lines(bootstrap, name)) >= 3, within_s=60)
     assert _lines(bootstrap, name) == [b"a", b"b", b"c"]
-    assert worker.task_states(name) == ["RUNNING"]
+    worker.wait_for_tasks(name, "RUNNING")

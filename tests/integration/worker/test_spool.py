@@ -56,7 +56,7 @@ def test_new_files_are_picked_up_and_done_ones_are_moved(worker: Worker, name: s
     _put(directory, "b.csv", ["3,z"])
     assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
     assert eventually(lambda: sorted(p.name for p in done.iterdir()) == ["a.csv", "b.csv"], within_s=30)
-    assert worker.task_states(name) == ["RUNNING"]
+    worker.wait_for_tasks(name, "RUNNING")
 
 
 def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
@@ -69,7 +69,7 @@ def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=30)
     assert "a.csv" in worker.log_text()
     assert "sets aside" in worker.log_text()
-    assert worker.task_states(name) == ["RUNNING"]
+    worker.wait_for_tasks(name, "RUNNING")
 
 
 def test_broken_rows_are_dropped_when_errors_are_tolerated(worker: Worker, name: str, directory: Path, values: Values):
