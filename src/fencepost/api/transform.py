@@ -2,10 +2,9 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fencepost.config import Config
-from fencepost.record import Batch, SourceRecord
+from fencepost.record import SourceRecord
 
 
 class Predicate(Config):
@@ -37,8 +36,3 @@ class Transform(Config):
 
     def close(self) -> None:
         """Let go of what the transform holds."""
-
-
-def with_topics(batch: Batch, topics: Sequence[str]) -> Batch:
-    """Return the batch with other topics."""
-    return replace(batch, topics=topics)

@@ -38,11 +38,6 @@ class Boundary(ABC):
     def committed(self) -> None:
         """Told of every commit."""
 
-    @property
-    def next_due_s(self) -> float | None:
-        """Seconds until a commit is due although no record comes, None when never."""
-        return None
-
 
 class PollBoundary(Boundary):
     """Each batch that `poll` returns is a transaction; an empty one counts."""

@@ -8,7 +8,6 @@ from typing import Any
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
-from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
 
@@ -145,10 +144,6 @@ class WorkerSettings:
 
 def _overrides(connector_config: Mapping[str, str | None], prefix: str) -> dict[str, str | None]:
     return {k[len(prefix) :]: v for k, v in connector_config.items() if k.startswith(prefix)}
-
-
-def is_paused(target: str) -> bool:
-    return target == TargetState.PAUSED.value
 
 
 _told: set[str] = set()
