@@ -2,7 +2,8 @@
 
 Clients are given `KafkaProxy.bootstrap_servers`. The answers by which they would learn the broker's own address (to
 Metadata, FindCoordinator and DescribeCluster) are changed to name the proxy, so that any running broker will do, as
-long as it is the only one and its clients speak plain text.
+long as it is the only one and its clients speak plain text. A broker can be made to talk to itself through a
+proxy too: advertise the proxy's port for its internal listener.
 """
 
 import socket
@@ -30,6 +31,7 @@ class ApiKey(IntEnum):
     ADD_PARTITIONS_TO_TXN = 24
     ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
+    WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_CLUSTER = 60
 
@@ -46,28 +48,86 @@ class Action(Enum):
     RESET = auto()  # lost; the client sees a connection reset
     DROP = auto()  # lost; the client waits for the answer
     ANSWER_LOST = auto()  # the broker does it; the client sees a connection reset instead of the answer
+    HOLD_ANSWER = auto()  # the broker does it; its answer, and what follows on the connection, is kept for `release`
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came: the whole frame with its size in front, and the port of the client that sent it."""
+
+    frame: bytes
+    client_port: int
+
+    @property
+    def api_key(self) -> int:
+        return _header(self.frame)[0]
+
+
+Matches = Callable[[Request], bool]
 
 
 @dataclass(eq=False)
 class Rule:
-    """The next `count` requests of `api_key` meet `action`. `met` counts those that did."""
+    """The next `count` requests of `api_key` (None: any) that `matches` is true of meet `action`.
 
-    api_key: int
+    `met` counts those that did, `answered` those of them whose answer has come from the broker (and was passed on,
+    unless it is withheld); `requests` and `answers` are those, in the order in which they came.
+    """
+
+    api_key: int | None
     action: Action
     count: int
+    matches: Matches | None = None
     met: int = 0
+    answers: list[bytes] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     _held: "list[tuple[_Link, bytes]]" = field(default_factory=list)
+    _kept: int = 0
+
+    @property
+    def _keeps(self) -> bool:
+        return self.action in (Action.HOLD, Action.HOLD_AND_RESET, Action.HOLD_ANSWER)
+
+    @property
+    def answered(self) -> int:
+        return len(self.answers)
 
     def await_met(self, times: int = 1, within_s: float = 15.0) -> None:
-        """Wait until the rule was met that often. Raises AssertionError."""
-        eventually(lambda: self.met >= times, within_s=within_s, every_s=0.005)
+        """Wait until the rule was met that often, and holds what it is to hold. Raises AssertionError."""
+        eventually(lambda: (self._kept if self._keeps else self.met) >= times, within_s=within_s, every_s=0.005)
+
+    def await_answered(self, times: int = 1, within_s: float = 15.0) -> None:
+        """Wait until the broker has answered that many of the requests. Raises AssertionError."""
+        eventually(lambda: self.answered >= times, within_s=within_s, every_s=0.005)
 
     def release(self) -> int:
-        """Deliver what was held, in order, and wait for the broker's answers. Returns how many there were."""
+        """Deliver what was held, in order, and wait for the broker's answers. Returns how many there were.
+
+        Answers that were held are passed on.
+        """
         held, self._held = self._held, []
         for link, frame in held:
-            link.deliver_late(frame)
+            if self.action is Action.HOLD_ANSWER:
+                link.deliver_answer()
+            else:
+                link.deliver_late(frame)
         return len(held)
+
+    def discard(self) -> int:
+        """Lose what was held, with its connections. Returns how many there were."""
+        held, self._held = self._held, []
+        for link, _ in held:
+            link.close()
+        return len(held)
+
+    def _keep(self, link: "_Link", frame: bytes) -> None:
+        self._held.append((link, frame))
+        self._kept += 1
+
+    def _is_about(self, request: Request) -> bool:
+        if self.met >= self.count or self.api_key not in (None, request.api_key):
+            return False
+        return self.matches is None or self.matches(request)
 
 
 class KafkaProxy:
@@ -103,12 +163,22 @@ class KafkaProxy:
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def on(self, api_key: int, action: Action, count: int = 1) -> Rule:
-        """Add a rule."""
-        rule = Rule(api_key, action, count)
+    def lead_to(self, broker: str) -> None:
+        """Lead connections that come from now on to another address, for a broker that is started after its proxy."""
+        host, _, port = broker.rpartition(":")
+        self._broker = (host, int(port))
+
+    def on(self, api_key: int | None, action: Action, count: int = 1, matches: Matches | None = None) -> Rule:
+        """Add a rule. `matches` is called for one request at a time, and should be quick."""
+        rule = Rule(api_key, action, count, matches)
         with self._lock:
             self._rules.append(rule)
         return rule
+
+    def forget(self, *rules: Rule) -> None:
+        """Forget these rules; what they hold can still be released."""
+        with self._lock:
+            self._rules = [known for known in self._rules if known not in rules]
 
     def clear(self) -> None:
         """Forget all rules; what they hold can still be released."""
@@ -159,10 +229,11 @@ class KafkaProxy:
                 self._links.append(link)
             link.start()
 
-    def _rule_for(self, api_key: int) -> Rule | None:
+    def _rule_for(self, request: Request) -> Rule | None:
         with self._lock:
             for rule in self._rules:
-                if rule.api_key == api_key and rule.met < rule.count:
+                if rule._is_about(request):
+                    rule.requests.append(request)
                     rule.met += 1
                     return rule
         return None
@@ -181,16 +252,19 @@ class _Link:
         self,
         client: socket.socket,
         broker: socket.socket,
-        rule_for: Callable[[int], Rule | None],
+        rule_for: Callable[[Request], Rule | None],
         flows: threading.Event,
         renamed: Callable[[bytes], bytes],
     ) -> None:
         self._client, self._broker = client, broker
         self._rule_for, self._flows, self._renamed = rule_for, flows, renamed
+        self._client_port = int(client.getpeername()[1])
         self._asked: dict[int, int] = {}
+        self._told: dict[int, Rule] = {}
         self._loses_answer_to: int | None = None
         self._keeps_broker = False
         self._may_go_on = threading.Event()
+        self._may_answer = threading.Event()
         self._late: dict[int, threading.Event] = {}
         self._send_lock = threading.Lock()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._upward, self._downward)]
@@ -207,9 +281,13 @@ class _Link:
         _reset(self._client)
 
     def close(self) -> None:
-        self._may_go_on.set()
         _shut(self._client)
         _shut(self._broker)
+        self._may_go_on.set()
+        self._may_answer.set()
+
+    def deliver_answer(self) -> None:
+        self._may_answer.set()
 
     def deliver_late(self, frame: bytes) -> None:
         correlation_id = _header(frame)[1]
@@ -226,10 +304,12 @@ class _Link:
                 self._flows.wait()
                 api_key, correlation_id = _header(frame)
                 self._asked[correlation_id] = api_key
-                rule = self._rule_for(api_key)
+                rule = self._rule_for(Request(frame, self._client_port))
                 if rule is None:
                     self._send(frame)
-                elif not self._suffers(rule, frame, correlation_id):
+                    continue
+                self._told[correlation_id] = rule
+                if not self._suffers(rule, frame, correlation_id):
                     break
         except OSError:
             pass
@@ -242,10 +322,14 @@ class _Link:
             self._send(frame)
         if rule.action in (Action.HOLD, Action.HOLD_AND_RESET):
             self._keeps_broker = True
-            rule._held.append((self, frame))
-        if rule.action is Action.HOLD:
             self._may_go_on.clear()
+            rule._keep(self, frame)
+        if rule.action is Action.HOLD:
             self._may_go_on.wait()
+        elif rule.action is Action.HOLD_ANSWER:
+            self._may_answer.clear()
+            rule._keep(self, frame)
+            self._send(frame)
         elif rule.action is Action.ANSWER_LOST:
             self._loses_answer_to = correlation_id
             self._send(frame)
@@ -272,11 +356,17 @@ class _Link:
             return
         if self._asked.pop(correlation_id, None) in _NAMES_BROKERS:
             frame = self._renamed(frame)
+        rule = self._told.pop(correlation_id, None)
+        if rule is not None and rule.action is Action.HOLD_ANSWER:
+            rule.answers.append(frame)
+            self._may_answer.wait()
         try:
             self._client.sendall(frame)
         except OSError:
             if not self._keeps_broker:
                 raise
+        if rule is not None and rule.action is not Action.HOLD_ANSWER:
+            rule.answers.append(frame)
         if (late := self._late.pop(correlation_id, None)) is not None:
             late.set()
 
