@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check fmt lint type layers unit integration chaos lock clean
+.PHONY: help setup java demo test check fmt lint type layers unit integration chaos bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,14 +30,14 @@ demo: setup ## move real data exactly once through crashes and print the ledger
 check: fmt-check lint type layers unit ## format, lint, types, import layers, unit tests
 
 fmt: setup ## format the code
-	$(VENV)/bin/ruff format src tests demo && $(VENV)/bin/ruff check --fix -q src tests demo
+	$(VENV)/bin/ruff format src tests demo bench && $(VENV)/bin/ruff check --fix -q src tests demo
 
 .PHONY: fmt-check
 fmt-check: setup
-	$(VENV)/bin/ruff format --check src tests demo
+	$(VENV)/bin/ruff format --check src tests demo bench
 
 lint: setup ## ruff
-	$(VENV)/bin/ruff check src tests demo
+	$(VENV)/bin/ruff check src tests demo bench
 
 type: setup ## mypy, strict
 	$(VENV)/bin/mypy
@@ -55,6 +55,9 @@ integration: setup ## tests with the real broker and real Spark
 test: setup ## every test: the faults, then unit, conformance, integration and docs
 	$(VENV)/bin/pytest -q tests/chaos
 	$(VENV)/bin/pytest -q -n 2 --dist loadfile tests/unit tests/conformance tests/integration tests/docs
+
+bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
+	$(PY) -m bench
 
 chaos: setup ## the long faults
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos

@@ -1,0 +1,58 @@
+"""`python -m bench PART...`: run parts of the bench, all of them by default, and render the page of their results."""
+
+import importlib
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from bench.options import Options, say
+from bench.result import COMMITTED
+
+PARTS = ("throughput",)
+_QUICK_RESULTS = Path("build/bench")
+
+
+def main(
+    parts: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(PARTS)}, page; all by default.")] = None,
+    quick: Annotated[bool, typer.Option(help="Small sizes, one turn: to try it out.")] = False,
+    count: Annotated[int, typer.Option(help="The size of the part (lines, samples); 0: its own.")] = 0,
+    rounds: Annotated[int, typer.Option(help="Turns of each side; 0: the part's own.")] = 0,
+    side: Annotated[str, typer.Option(help="Only this side: fencepost or connect.")] = "",
+    case: Annotated[list[str] | None, typer.Option(help="Only these cases of a part.")] = None,
+    keep: Annotated[bool, typer.Option(help="Keep the work directory: input, settings, logs.")] = False,
+) -> None:
+    """Race Fencepost with Kafka Connect and write docs/explanation/benchmarks.md."""
+    signal.signal(signal.SIGTERM, _end)
+    options = Options(quick, count, rounds, side, tuple(case or ()), keep)
+    unknown = set(parts or ()) - {*PARTS, "page"}
+    if unknown:
+        raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    for part in parts or PARTS:
+        if part != "page":
+            _run(part, options)
+
+
+def _run(part: str, options: Options) -> None:
+    say(f"== {part}")
+    began = time.monotonic()
+    result = importlib.import_module(f"bench.{part}").run(options)
+    result.seconds = round(time.monotonic() - began, 1)
+    path = result.write(_QUICK_RESULTS if options.is_partial else COMMITTED)
+    for row in result.rows:
+        for line in row.show():
+            say(line)
+    say(f"== {part}: {result.seconds:.0f} s, {path}")
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """Let everything below us be ended, as on Ctrl-C."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    typer.run(main)

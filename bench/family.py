@@ -1,0 +1,104 @@
+"""A process and all below it: memory and processor time as the system counts them."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+_SAMPLE_EVERY_S = 0.5
+_MB = 1e6
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """The process and all below it, itself first; those that live."""
+    try:
+        head = psutil.Process(pid)
+        return [head, *head.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_all(processes: list[psutil.Process]) -> None:
+    """SIGKILL; what is gone already is gone."""
+    for process in processes:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(processes, timeout=10)
+
+
+def processor_s(pid: int) -> dict[str, float]:
+    """Seconds of processor time so far: of the process (`worker`), of JVMs below it (`jvm`), of the rest (`python`)."""
+    spent: dict[str, float] = {}
+    for process in family(pid):
+        try:
+            with process.oneshot():
+                kind = _kind(process, pid)
+                times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        spent[kind] = spent.get(kind, 0.0) + times.user + times.system
+    return spent
+
+
+def _kind(process: psutil.Process, head: int) -> str:
+    if process.pid == head:
+        return "worker"
+    return "jvm" if process.name() == "java" else "python"
+
+
+def since(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was spent between two `processor_s`."""
+    return {kind: round(spent - before.get(kind, 0.0), 2) for kind, spent in after.items()}
+
+
+def resident_mb(pid: int) -> float:
+    """The sum of the resident sizes: pages that processes share are counted in each."""
+    return sum(_each(family(pid), lambda process: process.memory_info().rss / _MB))
+
+
+def proportional_mb(pid: int) -> float:
+    """As `resident_mb`, each shared page counted once (its share in each process, as the kernel says)."""
+    return sum(_each(family(pid), lambda process: _pss_kb(process.pid) * 1024 / _MB))
+
+
+def _pss_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _each(processes: list[psutil.Process], measure: "object") -> Iterator[float]:
+    for process in processes:
+        try:
+            yield measure(process)  # type: ignore[operator]
+        except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):
+            continue
+
+
+class MemorySampler:
+    """Looks at `resident_mb` twice a second, in a thread; a context manager."""
+
+    def __init__(self, pid: int) -> None:
+        self.samples_mb: list[float] = []
+        self._pid = pid
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self.samples_mb.append(resident_mb(self._pid))
+            if self._stop.wait(_SAMPLE_EVERY_S):
+                return

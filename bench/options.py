@@ -1,0 +1,62 @@
+"""What the command line says, for every part."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.side import SIDES
+
+
+@dataclass(frozen=True)
+class Options:
+    """`sizes` and `rounds` of a part are its own, smaller when `is_quick`, and can be set by hand."""
+
+    is_quick: bool = False
+    count: int = 0
+    turns: int = 0
+    only: str = ""
+    cases: Sequence[str] = ()
+    keeps_files: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """Set apart what is not the whole part."""
+        return "-" + "-".join(self.cases) if self.cases else ""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the result is less than what the page shows."""
+        return bool(self.is_quick or self.count or self.turns or self.only)
+
+    def size(self, full: int, quick: int) -> int:
+        """How many records, requests or whatever a part counts."""
+        return self.count or (quick if self.is_quick else full)
+
+    def rounds(self, full: int) -> int:
+        """How often each side has its turn."""
+        return self.turns or (1 if self.is_quick else full)
+
+    def sides(self, turn: int) -> list[str]:
+        """The sides in the order of this turn: now one, now the other begins."""
+        names = [side for side in SIDES if not self.only or side == self.only]
+        return names if turn % 2 == 0 else names[::-1]
+
+    @contextmanager
+    def directory(self) -> Iterator[Path]:
+        """A temporary directory for input, properties, logs."""
+        directory = Path(tempfile.mkdtemp(prefix="fencepost-bench-"))
+        try:
+            yield directory
+        finally:
+            if self.keeps_files:
+                say(f"kept: {directory}")
+            else:
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def say(text: str) -> None:
+    """For whoever waits."""
+    print(text, flush=True)

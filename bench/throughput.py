@@ -1,0 +1,205 @@
+"""Records a second: a FileStreamSource that reads a file of 100-byte lines, in six settings."""
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.family import MemorySampler, processor_s, since
+from bench.lines import number_of, write_lines
+from bench.options import Options, say
+from bench.result import Result, Row
+from bench.side import SIDES, Side
+from bench.watch import EVERY_S, Watcher, last_value
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+WIDTH = 100
+_WARM_UP = 500_000
+_QUIET_S = 1.0
+_PATIENCE_S = 240.0
+
+PLAIN = {"batch.size": "2000"}
+TUNED = {
+    "batch.size": "20000",
+    "producer.override.linger.ms": "5",
+    "producer.override.batch.size": "131072",
+}
+"""What makes Kafka Connect fast here. Fencepost gets its batch.size alone: its producer stays at our defaults."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting of the race."""
+
+    key: str
+    name: str
+    config: Mapping[str, str]
+    reach: str
+    connectors: int = 1
+    is_exactly_once: bool = True
+    lines: float = 1.0
+    interval_s: float = 0.0
+    worker: Mapping[str, str] = field(default_factory=dict)
+
+    def config_of(self, side: str) -> dict[str, str]:
+        """The connector's config, without file and topic."""
+        config = {"connector.class": FILE_SOURCE, "tasks.max": "1", **self.config}
+        if side == "fencepost":
+            config = {key: value for key, value in config.items() if not key.startswith("producer.")}
+        if self.interval_s:
+            interval = {"transaction.boundary": "interval"}
+            config |= interval | {"transaction.boundary.interval.ms": str(int(self.interval_s * 1000))}
+        return config
+
+
+CASES = (
+    Case("polled", "exactly-once, a transaction each poll, batch.size 2000", PLAIN, "2 × or more"),
+    Case("tuned", "exactly-once, batch.size 20000, tuned", TUNED, "1.2 × or more"),
+    Case("four", "4 connectors with one task each, tuned", TUNED, "1.5 × or more", connectors=4),
+    Case("interval", "exactly-once, a transaction each 5 s, tuned", TUNED, "1.2 × or more", lines=3.0, interval_s=5.0),
+    Case(
+        "off",
+        "exactly-once off, batch.size 20000, tuned",
+        TUNED,
+        "1.2 × or more",
+        is_exactly_once=False,
+        worker={"exactly.once.source.support": "disabled"},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one side has done in one run of a case."""
+
+    rate: float
+    seconds_from_post: float
+    memory_mb: Sequence[float]
+    processor: Mapping[str, float]
+
+    @property
+    def detail(self) -> dict[str, float]:
+        memory = {"rss_peak_mb": round(max(self.memory_mb)), "rss_first_mb": round(self.memory_mb[0])}
+        return {"from_post_s": round(self.seconds_from_post, 2), **memory, **self.processor}
+
+
+def run(options: Options) -> Result:
+    """Run the cases (all, or `options.cases`), alternating between the sides."""
+    lines = options.size(5_000_000, 1_000_000)
+    cases = [case for case in CASES if not options.cases or case.key in options.cases]
+    result = Result(f"throughput{options.suffix}", "Throughput", _method(lines), {c.name: _settings(c) for c in cases})
+    runs: dict[tuple[str, str], list[Run]] = {}
+    with options.directory() as directory, EmbeddedKafka() as kafka:
+        arena = _Arena(kafka, directory, lines)
+        arena.race(SIDES[options.sides(0)[0]], cases[0])  # thrown away: nobody shall meet a cold broker
+        for turn in range(options.rounds(3)):
+            for case in cases:
+                for side in options.sides(turn):
+                    done = arena.race(SIDES[side], case)
+                    runs.setdefault((case.key, side), []).append(done)
+                    say(f"{case.key:9} {side:10} {done.rate:11,.0f} records/s  {done.detail}")
+    result.rows = [_rate_row(case, runs) for case in cases]
+    result.rows += [_memory_row(case, runs) for case in cases if case.interval_s]
+    result.rows += _guarantee_rows({case.key for case in cases}, runs)
+    return result
+
+
+class _Arena:
+    """The broker, the input files, and one race after another."""
+
+    def __init__(self, kafka: EmbeddedKafka, directory: Path, lines: int) -> None:
+        self._kafka = kafka
+        self._admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+        self._directory = directory
+        self._lines = lines
+        self._warm_up = directory / "warm-up.txt"
+        write_lines(self._warm_up, min(_WARM_UP, lines), WIDTH)
+
+    def race(self, side_class: type[Side], case: Case) -> Run:
+        """Start a worker, warm it up with half a million lines, then measure."""
+        with side_class(self._kafka.bootstrap_servers, self._directory, case.worker) as side:
+            self._move(side, case, self._warm_up, "warm")
+            for number in range(case.connectors):
+                side.delete(f"{side.group}-warm-{number}")
+            return self._move(side, case, self._file(case), "lines")
+
+    def _file(self, case: Case) -> Path:
+        """The lines of one connector of a case; all connectors together move as many as one would."""
+        count = int(self._lines * case.lines) // case.connectors
+        path = self._directory / f"lines-{count}.txt"
+        if not path.exists():
+            if shutil.disk_usage(self._directory).free < 4 * count * (WIDTH + 1):
+                raise OSError(f"not enough room below {self._directory} for {count:,} lines: set TMPDIR")
+            write_lines(path, count, WIDTH)
+        return path
+
+    def _move(self, side: Side, case: Case, file: Path, name: str) -> Run:
+        """1. Topics. 2. POST. 3. Wait until all is committed. 4. See that the last line of the file is the last."""
+        topics = [f"{side.group}-{name}-{number}" for number in range(case.connectors)]
+        for topic in topics:
+            self._admin.create_topic(topic, partitions=1, replication=1)  # 1
+        records = file.stat().st_size // (WIDTH + 1) * case.connectors
+        with Watcher(self._kafka.bootstrap_servers, topics) as watcher, MemorySampler(side.pid) as memory:
+            before, broker_before = processor_s(side.pid), processor_s(self._kafka.pid)
+            posted_at = time.monotonic()
+            for topic in topics:
+                side.create(topic, {**case.config_of(side.name), "file": str(file), "topic": topic})  # 2
+            done = watcher.until_quiet(records, _QUIET_S, _PATIENCE_S)  # 3
+            spent = since(before, processor_s(side.pid))
+            spent["broker"] = since(broker_before, processor_s(self._kafka.pid))["worker"]
+        for topic in topics:
+            self._check_last(topic, file)  # 4
+        self._admin.delete_topics(topics)
+        began_at = next(sample.at_s for sample in watcher.samples if sample.written)
+        ended_at = done.at_s
+        if case.interval_s:  # the last transaction stays open until the interval is over
+            ended_at = next(sample.at_s for sample in watcher.samples if sample.written >= records)
+        return Run(records / (ended_at - began_at), done.at_s - posted_at, memory.samples_mb, spent)
+
+    def _check_last(self, topic: str, file: Path) -> None:
+        expected = file.stat().st_size // (WIDTH + 1) - 1
+        last = last_value(self._kafka.bootstrap_servers, topic)
+        if last is None or number_of(last) != expected:
+            raise ValueError(f"{topic} ends with {last!r}, not with line {expected}")
+
+
+def _rate_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
+    samples = {side: [run.rate for run in runs.get((case.key, side), ())] for side in SIDES}
+    detail = {side: [run.detail for run in runs.get((case.key, side), ())] for side in SIDES}
+    return Row(case.name, "records/s", samples, is_more_better=True, reach=case.reach, detail=detail)
+
+
+def _memory_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
+    samples = {side: [max(run.memory_mb) for run in runs.get((case.key, side), ())] for side in SIDES}
+    return Row(f"{case.name}: most resident memory of the worker and all below it", "MB", samples, reach="flat")
+
+
+def _guarantee_rows(keys: set[str], runs: Mapping[tuple[str, str], Sequence[Run]]) -> list[Row]:
+    if not {"tuned", "off"} <= keys:
+        return []
+    pairs = {side: zip(runs.get(("tuned", side), ()), runs.get(("off", side), ()), strict=True) for side in SIDES}
+    samples = {side: [on.rate / off.rate for on, off in pair] for side, pair in pairs.items()}
+    return [Row("rate with exactly-once by rate without, tuned", "", samples, is_more_better=True, reach="0.9 or more")]
+
+
+def _settings(case: Case) -> dict[str, str]:
+    def told(side: str) -> str:
+        settings = {k: v for k, v in {**case.worker, **case.config_of(side)}.items() if k != "connector.class"}
+        return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+    return {side: told(side) for side in SIDES}
+
+
+def _method(lines: int) -> list[str]:
+    return [
+        f"A file of {lines:,} lines of {WIDTH} bytes (with the interval {3 * lines:,}; with 4 connectors a quarter "
+        "each) goes to topics of one partition. For each run a worker is started, and moves half a million lines as a "
+        "warm-up; the broker is one and the same.",
+        f"The ends of the log, written and committed, are asked of the broker every {EVERY_S * 1000:.0f} ms. The rate "
+        "is all records, by the time from the first record in the log until all are committed. With the interval, "
+        "until all are in the log: the last transaction stays open until its time is over.",
+        "Afterwards the last committed record must be the last line of the file.",
+    ]
