@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check fmt lint type layers unit integration chaos bench lock clean
+.PHONY: help setup java demo test check fmt lint type layers unit integration chaos evidence bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,8 +59,12 @@ test: setup ## every test: the faults, then unit, conformance, integration and d
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench
 
-chaos: setup ## the long faults
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
+EVIDENCE := build/evidence
+chaos: setup ## the long faults, recorded
+	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
+
+evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`
+	$(PY) -m tests.evidence $(wildcard $(EVIDENCE))
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -13,7 +13,7 @@ import typer
 from bench.options import Options, say
 from bench.result import COMMITTED
 
-PARTS = ("throughput",)
+PARTS = ("throughput", "spool", "latency", "recovery", "rest", "idle", "start")
 _QUICK_RESULTS = Path("build/bench")
 
 
@@ -24,11 +24,12 @@ def main(
     rounds: Annotated[int, typer.Option(help="Turns of each side; 0: the part's own.")] = 0,
     side: Annotated[str, typer.Option(help="Only this side: fencepost or connect.")] = "",
     case: Annotated[list[str] | None, typer.Option(help="Only these cases of a part.")] = None,
+    add: Annotated[int, typer.Option(help="Add to a result that has had so many turns already.")] = 0,
     keep: Annotated[bool, typer.Option(help="Keep the work directory: input, settings, logs.")] = False,
 ) -> None:
     """Race Fencepost with Kafka Connect and write docs/explanation/benchmarks.md."""
     signal.signal(signal.SIGTERM, _end)
-    options = Options(quick, count, rounds, side, tuple(case or ()), keep)
+    options = Options(quick, count, rounds, add, side, tuple(case or ()), keep)
     unknown = set(parts or ()) - {*PARTS, "page"}
     if unknown:
         raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
@@ -42,7 +43,10 @@ def _run(part: str, options: Options) -> None:
     began = time.monotonic()
     result = importlib.import_module(f"bench.{part}").run(options)
     result.seconds = round(time.monotonic() - began, 1)
-    path = result.write(_QUICK_RESULTS if options.is_partial else COMMITTED)
+    directory = _QUICK_RESULTS if options.is_partial else COMMITTED
+    if options.first:
+        result.add_to(directory)
+    path = result.write(directory)
     for row in result.rows:
         for line in row.show():
             say(line)

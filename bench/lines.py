@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+FILLING = "abcdefghijklmnopqrstuvwxyz0123456789" * 30
 _BLOCK = 100_000
 
 
 def write_lines(path: Path, count: int, width: int = 100) -> None:
     """Write `count` lines of `width` bytes and a newline; each begins with its number."""
-    filling = "abcdefghijklmnopqrstuvwxyz0123456789" * (width // 36 + 1)
     with path.open("w") as out:
         for begin in range(0, count, _BLOCK):
-            out.write("".join(line(n, filling, width) + "\n" for n in range(begin, min(begin + _BLOCK, count))))
+            out.write("".join(line(n, FILLING, width) + "\n" for n in range(begin, min(begin + _BLOCK, count))))
 
 
 def line(number: int, filling: str, width: int) -> str:

@@ -16,28 +16,24 @@ class Options:
 
     is_quick: bool = False
     count: int = 0
-    turns: int = 0
+    rounds: int = 0
+    first: int = 0
     only: str = ""
     cases: Sequence[str] = ()
     keeps_files: bool = False
 
     @property
-    def suffix(self) -> str:
-        """Set apart what is not the whole part."""
-        return "-" + "-".join(self.cases) if self.cases else ""
-
-    @property
     def is_partial(self) -> bool:
         """Whether the result is less than what the page shows."""
-        return bool(self.is_quick or self.count or self.turns or self.only)
+        return bool(self.is_quick or self.count or self.only or self.cases)
 
     def size(self, full: int, quick: int) -> int:
         """How many records, requests or whatever a part counts."""
         return self.count or (quick if self.is_quick else full)
 
-    def rounds(self, full: int) -> int:
-        """How often each side has its turn."""
-        return self.turns or (1 if self.is_quick else full)
+    def turns_of(self, full: int) -> range:
+        """The turns to take; a later run that adds to the result of an earlier one lets the other side begin."""
+        return range(self.first, self.first + (self.rounds or (1 if self.is_quick else full)))
 
     def sides(self, turn: int) -> list[str]:
         """The sides in the order of this turn: now one, now the other begins."""

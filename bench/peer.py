@@ -11,17 +11,9 @@ from fencepost.embedded.java import find_java
 MODULES = ("connect-runtime", "connect-file", "connect-json", "connect-transforms", "connect-test-plugins")
 _EXPECTED_JARS = 60
 
-# What Kafka's own connect-distributed.sh gives to the JVM.
-JVM = (
-    "-Xms256M",
-    "-Xmx2G",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-Djava.awt.headless=true",
-)
+# The heap of Kafka's own connect-distributed.sh. Of the collectors the parallel one: on two cores it let Kafka Connect
+# move a tenth to a fifth more than the script's G1.
+JVM = ("-Xms256M", "-Xmx2G", "-server", "-XX:+UseParallelGC", "-Djava.awt.headless=true")
 
 _LOGGING = """\
 status=error

@@ -7,9 +7,10 @@ import platform
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -44,6 +45,14 @@ class Row:
             lines.append(f"{self.name}, {name}, {self.unit}: " + ", ".join(figures) + self._ratio(found))
         return lines
 
+    def after(self, earlier: Mapping[str, Any]) -> "Row":
+        """The samples of `earlier`, as it stands in JSON, and then ours."""
+        return replace(
+            self,
+            samples={side: [*earlier["samples"].get(side, ()), *values] for side, values in self.samples.items()},
+            detail={side: [*earlier["detail"].get(side, ()), *values] for side, values in self.detail.items()},
+        )
+
     @staticmethod
     def _ratio(found: Mapping[str, float]) -> str:
         if len(found) < 2:
@@ -63,6 +72,12 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     began: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     seconds: float = 0.0
+
+    def add_to(self, directory: Path) -> None:
+        """Put the samples of an earlier run, kept in `directory`, before ours."""
+        path = directory / f"{self.part}.json"
+        earlier = {row["name"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
+        self.rows = [row.after(earlier[row.name]) if row.name in earlier else row for row in self.rows]
 
     def write(self, directory: Path) -> Path:
         """Keep it as `<part>.json`, with machine and versions."""

@@ -87,14 +87,21 @@ class Side(ABC):
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> float:
-        """Start the process, wait until its API says that it is healthy; the seconds that took."""
+    def start(self, *, is_waiting: bool = True) -> float:
+        """Start the process and wait until its API says that it is healthy; the seconds that took."""
         began = time.monotonic()
         self._process = GuardedProcess(self._command(self._file), self.log)
-        eventually(self._is_up, within_s=_START_S, every_s=0.02)
-        if self._process.exit_code is not None:
-            raise SideError(f"{self.name} ended with code {self._process.exit_code}:\n{self.last_lines()}")
+        if is_waiting:
+            eventually(self._is_up, within_s=_START_S, every_s=0.02)
+            if self._process.exit_code is not None:
+                raise SideError(f"{self.name} ended with code {self._process.exit_code}:\n{self.last_lines()}")
         return time.monotonic() - began
+
+    def reconnect(self) -> None:
+        """Forget connections to a process that is gone."""
+        url = self.rest.base_url
+        self.rest.close()
+        self.rest = httpx.Client(base_url=url, timeout=120)
 
     def stop(self) -> None:
         """Gracefully at first; nothing of it is left."""

@@ -1,0 +1,109 @@
+"""How long nothing becomes visible after a kill -9 under load."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+
+from bench.growing import Feeder, GrowingFile
+from bench.latency import config
+from bench.options import Options, say
+from bench.result import Result, Row
+from bench.side import SIDES, Fencepost, Side
+from bench.tail import Tail
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+
+_LINES_PER_S = 1000
+_DEAD_S = 0.25
+"""What is seen up to here was committed before the kill; nobody is back so soon."""
+_STEADY_S = (1.0, 2.0)
+_PATIENCE_S = 200.0
+_SEED = 4
+_PEER_SHARE = 10
+"""The peer takes up to 70 s each time: a tenth of ours."""
+
+Kill = Callable[[Side], None]
+
+
+def run(options: Options) -> Result:
+    """Kill workers of both sides, and slots of ours."""
+    count = options.size(30, 3)
+    worker = {side: [] for side in SIDES}
+    slot: list[float] = []
+    anomalies: dict[str, int] = {}
+    with options.directory() as directory, EmbeddedKafka() as kafka:
+        for name in options.sides(options.first):
+            kills = count if name == "fencepost" else max(count // _PEER_SHARE, 1)
+            if not options.cases or "worker" in options.cases:
+                worker[name], anomalies[name] = _kills(kafka, directory, name, kills, _kill_worker, "worker")
+            if name == "fencepost" and (not options.cases or "slot" in options.cases):
+                slot, anomalies["slot"] = _kills(kafka, directory, name, count, _kill_slot, "slot")
+    result = Result("recovery", "Recovery", _method(anomalies), _settings())
+    statistics = ("p50", "max")
+    name = "kill -9 of the only worker and all below it, restarted at once → next committed record"
+    result.rows.append(Row(name, "s", worker, statistics, reach="10 s every time"))
+    name = "kill -9 of a slot's process → next committed record"
+    result.rows.append(Row(name, "s", {"fencepost": slot}, statistics, reach="p50 3 s"))
+    return result
+
+
+def _kills(
+    kafka: EmbeddedKafka, directory: Path, name: str, count: int, kill: Kill, what: str
+) -> tuple[list[float], int]:
+    """Kill under load; returns how long each took, and how many lines were lost, double or out of order."""
+    moments = random.Random(_SEED)
+    found: list[float] = []
+    with SIDES[name](kafka.bootstrap_servers, directory) as side:
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(side.group, partitions=1, replication=1)
+        file = GrowingFile(directory / f"{side.group}.txt")
+        side.create(side.group, config(file, side.group))
+        with Tail(kafka.bootstrap_servers, side.group) as tail:
+            with Feeder(file, _LINES_PER_S):
+                tail.wait_for(0, _PATIENCE_S)
+                for number in range(count):
+                    time.sleep(moments.uniform(*_STEADY_S))
+                    at_s = time.monotonic()
+                    kill(side)
+                    found.append(tail.next_after(at_s + _DEAD_S, _PATIENCE_S).at_s - at_s)
+                    say(f"recovery of a {what} {name:10} {number + 1}/{count} {found[-1]:.2f} s")
+                    tail.wait_for(file.count - _LINES_PER_S, _PATIENCE_S)
+            tail.wait_for(file.count - 1, _PATIENCE_S)
+            return found, tail.anomalies()
+
+
+def _kill_worker(side: Side) -> None:
+    side.kill()
+    side.start(is_waiting=False)
+
+
+def _kill_slot(side: Side) -> None:
+    assert isinstance(side, Fencepost)
+    pid = eventually(lambda: [p for p in side.slot_pids() if _lives(p)], within_s=30)[-1]
+    os.kill(pid, signal.SIGKILL)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _settings() -> Mapping[str, Mapping[str, str]]:
+    return {"both": dict.fromkeys(SIDES, "exactly-once, a transaction each poll, all at defaults")}
+
+
+def _method(anomalies: Mapping[str, int]) -> list[str]:
+    lines = ", ".join(f"{name} {count}" for name, count in anomalies.items())
+    return [
+        f"{_LINES_PER_S} lines a second are appended to a file. At a random moment (seed {_SEED}) SIGKILL goes to the "
+        "worker and everything below it, which is started again at once with the same file, or to the Python process "
+        "of the slot. The time is from the signal to the next record that a read_committed consumer is given.",
+        f"Lines lost, double or out of order over all kills: {lines}.",
+    ]

@@ -1,0 +1,47 @@
+"""Spark's own Kafka sink: its jars, fetched once per user.
+
+There is none for every release of Spark; the versions here are the newest that can be had, and work with ours. Their
+own dependencies are left alone: Spark has them.
+"""
+
+import subprocess
+from pathlib import Path
+
+from fencepost.embedded import ivy
+from fencepost.embedded.home import default_cache, locked
+from fencepost.embedded.java import find_java
+
+JARS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+
+
+def sink_jars() -> list[Path]:
+    """The files, downloaded where they are missing."""
+    directory = default_cache() / "spark-kafka-sink"
+    found = []
+    with locked(directory.with_name(f"{directory.name}.lock")):
+        for organisation, module, revision in JARS:
+            path = directory / f"{module}-{revision}.jar"
+            if not path.exists():
+                _fetch(organisation, module, revision, directory)
+            found.append(path)
+    return found
+
+
+def _fetch(organisation: str, module: str, revision: str, directory: Path) -> None:
+    program = next(iter(sorted(ivy.pyspark_jars().glob("ivy-*.jar"))))
+    pattern = f"{directory}/[artifact]-[revision].[ext]"
+    what = ["-notransitive", "-confs", "default", "-dependency", organisation, module, revision]
+    done = subprocess.run(
+        [str(find_java().path), "-jar", str(program), *what, "-retrieve", pattern],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise OSError(f"{module} {revision} could not be fetched:\n{done.stdout[-2000:]}")

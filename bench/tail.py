@@ -1,0 +1,90 @@
+"""Lines as they become visible to an application: a read_committed consumer, in a thread."""
+
+import itertools
+import threading
+import time
+from typing import NamedTuple, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.lines import number_of
+
+ASK_EVERY_MS = 5
+"""The broker tells a read_committed consumer of an end of a transaction when it asks the next time."""
+
+
+class Seen(NamedTuple):
+    """A line and when (monotonic) it was handed to the application."""
+
+    number: int
+    at_s: float
+
+
+class Tail:
+    """Reads a topic of one partition from its beginning; a context manager. Lines are known by their numbers."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.seen: list[Seen] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "bench",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": ASK_EVERY_MS,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._stop = threading.Event()
+        self._news = threading.Condition()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def wait_for(self, number: int, within_s: float) -> Seen:
+        """The line with this number, or the first after it; waits. TimeoutError."""
+        return self._first(lambda seen: seen.number >= number, within_s)
+
+    def next_after(self, at_s: float, within_s: float) -> Seen:
+        """The first line that was seen after `at_s`; waits. TimeoutError."""
+        return self._first(lambda seen: seen.at_s > at_s, within_s)
+
+    def anomalies(self) -> int:
+        """How often the next line was not the one with the next number."""
+        seen = list(self.seen)
+        return sum(after.number != before.number + 1 for before, after in itertools.pairwise(seen))
+
+    def _first(self, accept: "object", within_s: float) -> Seen:
+        deadline = time.monotonic() + within_s
+        begin = 0
+        with self._news:
+            while True:
+                for seen in self.seen[begin:]:
+                    if accept(seen):  # type: ignore[operator]
+                        return seen
+                begin = len(self.seen)
+                if self._error is not None:
+                    raise self._error
+                if not self._news.wait(deadline - time.monotonic()):
+                    raise TimeoutError(f"not within {within_s:.0f} s; last seen: {self.seen[-1:]}")
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                messages = self._consumer.consume(1000, 0) or [self._consumer.poll(0.1)]
+                at_s = time.monotonic()
+                found = [Seen(number_of(m.value()), at_s) for m in messages if m is not None and m.error() is None]
+                if found:
+                    with self._news:
+                        self.seen += found
+                        self._news.notify_all()
+        except Exception as error:
+            self._error = error
