@@ -40,7 +40,7 @@ lint: setup ## ruff
 	$(VENV)/bin/ruff check src tests demo bench
 
 type: setup ## mypy, strict
-	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy && $(VENV)/bin/mypy bench
 
 layers: setup ## import layers
 	$(VENV)/bin/lint-imports

@@ -10,15 +10,15 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from bench import page
 from bench.options import Options, say
 from bench.result import COMMITTED
 
-PARTS = ("throughput", "spool", "latency", "recovery", "rest", "idle", "start")
 _QUICK_RESULTS = Path("build/bench")
 
 
 def main(
-    parts: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(PARTS)}, page; all by default.")] = None,
+    parts: Annotated[list[str] | None, typer.Argument(help=f"{', '.join(page.PARTS)}, page; all by default.")] = None,
     quick: Annotated[bool, typer.Option(help="Small sizes, one turn: to try it out.")] = False,
     count: Annotated[int, typer.Option(help="The size of the part (lines, samples); 0: its own.")] = 0,
     rounds: Annotated[int, typer.Option(help="Turns of each side; 0: the part's own.")] = 0,
@@ -30,12 +30,14 @@ def main(
     """Race Fencepost with Kafka Connect and write docs/explanation/benchmarks.md."""
     signal.signal(signal.SIGTERM, _end)
     options = Options(quick, count, rounds, add, side, tuple(case or ()), keep)
-    unknown = set(parts or ()) - {*PARTS, "page"}
+    unknown = set(parts or ()) - {*page.PARTS, "page"}
     if unknown:
-        raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    for part in parts or PARTS:
+        raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(page.PARTS)}")
+    for part in parts or page.PARTS:
         if part != "page":
             _run(part, options)
+    if not parts or "page" in parts:
+        say(f"written: {page.write()}")
 
 
 def _run(part: str, options: Options) -> None:

@@ -1,7 +1,7 @@
 """A process and all below it: memory and processor time as the system counts them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -72,10 +72,10 @@ def _pss_kb(pid: int) -> int:
     return 0
 
 
-def _each(processes: list[psutil.Process], measure: "object") -> Iterator[float]:
+def _each(processes: list[psutil.Process], measure: Callable[[psutil.Process], float]) -> Iterator[float]:
     for process in processes:
         try:
-            yield measure(process)  # type: ignore[operator]
+            yield measure(process)
         except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):
             continue
 

@@ -14,7 +14,7 @@ from bench.latency import config
 from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES, Fencepost, Side
-from bench.tail import Tail
+from bench.tail import Tail, anomalies
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
@@ -34,7 +34,7 @@ Kill = Callable[[Side], None]
 def run(options: Options) -> Result:
     """Kill workers of both sides, and slots of ours."""
     count = options.size(30, 3)
-    worker = {side: [] for side in SIDES}
+    worker: dict[str, list[float]] = {side: [] for side in SIDES}
     slot: list[float] = []
     anomalies: dict[str, int] = {}
     with options.directory() as directory, EmbeddedKafka() as kafka:
@@ -74,7 +74,7 @@ def _kills(
                     say(f"recovery of a {what} {name:10} {number + 1}/{count} {found[-1]:.2f} s")
                     tail.wait_for(file.count - _LINES_PER_S, _PATIENCE_S)
             tail.wait_for(file.count - 1, _PATIENCE_S)
-            return found, tail.anomalies()
+            return found, anomalies(tail.seen)
 
 
 def _kill_worker(side: Side) -> None:

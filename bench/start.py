@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import httpx
 
@@ -40,7 +41,7 @@ def run(options: Options) -> Result:
             admin.create_topic(side.group, partitions=1, replication=1)
             with side:  # its topics, its connector, and the caches of the system
                 side.create(side.group, config(file, side.group))
-                eventually(lambda s=side: s.is_running(s.group, 1), within_s=_WITHIN_S)
+                eventually(partial(side.is_running, side.group, 1), within_s=_WITHIN_S)
             side.reconnect()
         for turn in range(rounds):
             for name in options.sides(turn):

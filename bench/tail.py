@@ -1,8 +1,9 @@
 """Lines as they become visible to an application: a read_committed consumer, in a thread."""
 
-import itertools
 import threading
 import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, TopicPartition
@@ -18,6 +19,12 @@ class Seen(NamedTuple):
 
     number: int
     at_s: float
+
+
+def anomalies(seen: Sequence[Seen]) -> int:
+    """How often a line was not the one after its predecessor, from line 0 on: one was lost, double or out of order."""
+    numbers = [-1, *(each.number for each in seen)]
+    return sum(after != before + 1 for before, after in pairwise(numbers))
 
 
 class Tail:
@@ -57,18 +64,13 @@ class Tail:
         """The first line that was seen after `at_s`; waits. TimeoutError."""
         return self._first(lambda seen: seen.at_s > at_s, within_s)
 
-    def anomalies(self) -> int:
-        """How often the next line was not the one with the next number."""
-        seen = list(self.seen)
-        return sum(after.number != before.number + 1 for before, after in itertools.pairwise(seen))
-
-    def _first(self, accept: "object", within_s: float) -> Seen:
+    def _first(self, accept: Callable[[Seen], bool], within_s: float) -> Seen:
         deadline = time.monotonic() + within_s
         begin = 0
         with self._news:
             while True:
                 for seen in self.seen[begin:]:
-                    if accept(seen):  # type: ignore[operator]
+                    if accept(seen):
                         return seen
                 begin = len(self.seen)
                 if self._error is not None:

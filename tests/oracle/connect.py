@@ -1,6 +1,5 @@
 """The oracle: a real Kafka Connect 4.3.1 worker, fetched by coordinates and run as a child process."""
 
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -8,14 +7,9 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+from bench.peer import classpath
 
-from fencepost.embedded import KAFKA_VERSION, ivy
-from fencepost.embedded.home import default_cache, ensure_home
-from fencepost.embedded.java import find_java
 from fencepost.testing import eventually
-
-MODULES = ("connect-runtime", "connect-file", "connect-json", "connect-transforms", "connect-test-plugins")
-_EXPECTED_JARS = 60
 
 _LOGGING = """\
 status=error
@@ -27,19 +21,6 @@ appender.file.layout.pattern=%d %p %c{1} - %m%n
 rootLogger.level=INFO
 rootLogger.appenderRef.file.ref=file
 """
-
-
-def classpath() -> str:
-    """Kafka Connect's jars, fetched once per user, with the log4j that the broker is run with."""
-    java = find_java()
-    home = ensure_home(java)
-    directory = default_cache() / f"connect-{KAFKA_VERSION}"
-    for module in MODULES:
-        if not (directory / f"{module}-{KAFKA_VERSION}.jar").exists():
-            ivy.retrieve(java, ("org.apache.kafka", module, KAFKA_VERSION), directory, expected_jars=_EXPECTED_JARS)
-    connect = sorted(jar for jar in directory.glob("*.jar") if not jar.name.startswith("slf4j"))
-    broker = {jar.name: jar for jar in home.jars if jar.name.startswith("log4j")}
-    return os.pathsep.join(str(jar) for jar in (*home.logging_jars, *broker.values(), *connect))
 
 
 class KafkaConnect:

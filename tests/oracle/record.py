@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 from connect import KafkaConnect
 from scenario import Json, Recorder, dump, run

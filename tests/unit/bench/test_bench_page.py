@@ -1,0 +1,91 @@
+"""The page holds what the results hold, and says what is missing by an empty cell."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import page
+from bench.result import Row
+
+
+def _result(**change: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "part": "throughput",
+        "title": "Throughput",
+        "method": ["How it was done."],
+        "settings": {"tuned": {"fencepost": "batch.size=1", "connect": "batch.size=1, linger.ms=5"}},
+        "rows": [
+            {
+                "name": "tuned",
+                "unit": "records/s",
+                "samples": {"fencepost": [900_000, 800_000, 850_000], "connect": [425_000]},
+                "statistics": ["median"],
+                "reach": "1.2 × or more",
+            },
+            {
+                "name": "slot",
+                "unit": "s",
+                "samples": {"fencepost": [1.0, 2.0, 3.0]},
+                "statistics": ["p50", "max"],
+                "reach": "",
+            },
+        ],
+        "began": "2026-01-02T03:04:05+00:00",
+        "seconds": 120.0,
+        "machine": {"processor": "Abacus", "cores": "2", "memory": "8 GiB", "system": "Linux"},
+        "versions": {"Python": "3.11", "commit": "abc"},
+    }
+    return result | change
+
+
+def test_a_row_shows_each_sides_median_with_its_samples_and_the_ratio() -> None:
+    text = page.render([_result()])
+    assert (
+        "| tuned, records/s | **850,000** (800,000-900,000, n 3) | **425,000** (n 1) | 2.00 | 1.2 × or more |" in text
+    )
+
+
+def test_each_statistic_of_a_row_has_a_line_and_a_missing_side_an_empty_cell() -> None:
+    text = page.render([_result()])
+    assert "| slot, p50, s | **2.00** (1.00-3.00, n 3) |  |  |  |" in text
+    assert "| slot, max, s | **3.00** (1.00-3.00, n 3) |  |  |  |" in text
+
+
+def test_machine_date_versions_and_settings_of_both_sides_are_told() -> None:
+    text = page.render([_result()])
+    for told in ("Abacus, 2 cores, 8 GiB of memory", "Measured on 2026-01-02", "Python 3.11", "commit abc"):
+        assert told in text
+    assert "- tuned. Fencepost: batch.size=1. Kafka Connect: batch.size=1, linger.ms=5." in text
+
+
+def test_a_version_that_differs_between_parts_is_not_told_as_that_of_all() -> None:
+    text = page.render([_result(), _result(versions={"Python": "3.11", "commit": "def"})])
+    head = text.split("## Both sides")[0]
+    assert "Python 3.11" in head
+    assert "commit" not in head
+    assert "at commit def" in text
+
+
+def test_parts_are_loaded_in_their_order_and_others_are_left_alone(tmp_path: Path) -> None:
+    for part in ("start", "throughput", "other"):
+        (tmp_path / f"{part}.json").write_text(json.dumps(_result(part=part)))
+    assert [result["part"] for result in page.load(tmp_path)] == ["throughput", "start"]
+
+
+def test_a_page_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="make bench"):
+        page.write(tmp_path, tmp_path / "page.md")
+
+
+def test_a_later_run_adds_its_samples_to_those_of_an_earlier_one() -> None:
+    row = Row("tuned", "records/s", {"fencepost": [3.0], "connect": [4.0]}, detail={"fencepost": [{"broker": 1.0}]})
+    earlier = {"samples": {"fencepost": [1.0, 2.0]}, "detail": {"fencepost": [{"broker": 9.0}]}}
+    both = row.after(earlier)
+    assert both.samples == {"fencepost": [1.0, 2.0, 3.0], "connect": [4.0]}
+    assert both.detail == {"fencepost": [{"broker": 9.0}, {"broker": 1.0}]}
+
+
+def test_the_terminal_shows_medians_and_their_ratio() -> None:
+    row = Row("tuned", "records/s", {"fencepost": [1000.0, 3000.0], "connect": [500.0]})
+    assert row.show() == ["tuned, median, records/s: fencepost 2,000 (n 2), connect 500 (n 1), ratio 4.00"]
