@@ -4,7 +4,9 @@ import pytest
 
 from integration.spark.standalone import standalone
 from support.chaos.campaign import Campaign
+from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
+from support.chaos.kills import Kills
 from support.chaos.load import LineLoad, SpoolLoad
 from support.worker import Worker
 
@@ -23,8 +25,8 @@ def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, 
         capfd.disabled(),
         standalone(tmp_path) as cluster,
         Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": cluster.url, **SETTINGS}, group=group) as worker,
-        Campaign(worker, loads, kafka.bootstrap_servers, records_per_s=400) as campaign,
+        Campaign(worker, loads, kafka.bootstrap_servers, 400, Evidence("standalone", seed)) as campaign,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        campaign.run(plan(seed, {Kind.KILL_EXECUTOR: 1}))
+        Kills(campaign).run(plan(seed, {Kind.KILL_EXECUTOR: 1}))
         campaign.prove()

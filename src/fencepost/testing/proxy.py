@@ -113,6 +113,12 @@ class Rule:
                 link.deliver_late(frame)
         return len(held)
 
+    def deliver(self) -> None:
+        """Deliver what was held; the answers are withheld for `release`, as if the action had been HOLD_ANSWER."""
+        self.action = Action.HOLD_ANSWER
+        for link, frame in self._held:
+            link.deliver(frame)
+
     def discard(self) -> int:
         """Lose what was held, with its connections. Returns how many there were."""
         held, self._held = self._held, []
@@ -286,8 +292,13 @@ class _Link:
         self._may_go_on.set()
         self._may_answer.set()
 
+    def deliver(self, frame: bytes) -> None:
+        self._may_answer.clear()
+        self._send(frame)
+
     def deliver_answer(self) -> None:
         self._may_answer.set()
+        self._may_go_on.set()
 
     def deliver_late(self, frame: bytes) -> None:
         correlation_id = _header(frame)[1]

@@ -62,7 +62,7 @@ class LineLoad(Load):
 
     def __init__(self, name: str, directory: Path, topic: str, **settings: str) -> None:
         super().__init__(name, directory, topic)
-        self._settings = {key.replace("_", "."): value for key, value in settings.items()}
+        self._settings = _dotted(settings)
         self._count = 0
         self._out = (directory / f"{name}.txt").open("a")
 
@@ -102,8 +102,9 @@ class NumberedLoad(Load):
 
     partitions = 3
 
-    def __init__(self, name: str, directory: Path, topic: str, tasks: int) -> None:
+    def __init__(self, name: str, directory: Path, topic: str, tasks: int, **settings: str) -> None:
         super().__init__(name, directory, topic)
+        self._settings = _dotted(settings)
         self._counts = [0] * tasks
         self._file = directory / name
 
@@ -114,6 +115,7 @@ class NumberedLoad(Load):
             "topic": self.topic,
             "tasks.max": str(len(self._counts)),
             "transaction.boundary": "connector",
+            **self._settings,
         }
 
     def feed(self, count: int) -> None:
@@ -219,3 +221,7 @@ class SpoolLoad(Load):
 
 def _spool_key(file: int, number: int) -> str:
     return f"{file}-{number % 5}"
+
+
+def _dotted(settings: Mapping[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in settings.items()}

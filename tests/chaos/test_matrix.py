@@ -1,0 +1,71 @@
+"""The crash matrix: every kind of fault at every point of a transaction, the point confirmed by the broker."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing.proxy import KafkaProxy
+from support.chaos.campaign import Campaign
+from support.chaos.evidence import Evidence
+from support.chaos.hold import Coordinator, Target
+from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
+from support.chaos.matrix import Matrix, Network
+from support.chaos.point import Door, matrix
+from support.worker import Worker, free_port
+
+PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if os.environ.get("FENCEPOST_CHAOS") == "long" else "1"))
+RECORDS_PER_S = 200  # for each of four loads
+SETTINGS = {
+    "plugin.path": PLUGIN_PATH,
+    "slot.lease.ms": "2000",
+    # Spark would kill what it has given up; here the zombie has to live until it wakes up.
+    "spark.python.task.killTimeout": "120s",
+}
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """A broker of its own, which tells itself to come in by a proxy: so its markers can be withheld."""
+    port = free_port()
+    with contextlib.ExitStack() as stack:
+        internal = stack.enter_context(KafkaProxy("127.0.0.1:0"))
+        advertised = f"CLIENT://127.0.0.1:{port},INTERNAL://{internal.bootstrap_servers}"
+        properties = {"advertised.listeners": advertised, "group.min.session.timeout.ms": "1000"}
+        broker = stack.enter_context(EmbeddedKafka(port=port, properties=properties))
+        internal.lead_to(broker.internal_servers)
+        yield Network(broker, stack.enter_context(KafkaProxy(broker.bootstrap_servers)), internal)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900 * PASSES)
+def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(network, tmp_path, seed, capfd):
+    group = f"matrix-{seed}"
+    bootstrap = network.broker.bootstrap_servers
+    interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
+    own = {"slot_dedicated": "true"}
+    poll = LineLoad("lines-poll", tmp_path, f"{group}-poll", transaction_boundary="poll", **own)
+    timed = LineLoad("lines-interval", tmp_path, f"{group}-interval", **interval, **own)
+    numbered = NumberedLoad("own-transactions", tmp_path, f"{group}-own", tasks=2, **own)
+    spool = SpoolLoad("spool", tmp_path, f"{group}-spool", rows=200)
+    tasks = [(poll, 0, poll.name), (timed, 0, timed.name), (numbered, 0, 0), (numbered, 1, 1)]
+
+    def target(load, task, line, door=Door.SLOT):
+        name = f"{group}-{load.name}-{task}"
+        return Target(load, door, line, (name, f"{name}#1"), f"{group}-offsets")
+
+    targets = [*(target(*task) for task in tasks), target(spool, 0, spool.name, Door.SPLIT)]
+    settings = {**SETTINGS, "producer.bootstrap.servers": network.producers.bootstrap_servers}
+    with (
+        capfd.disabled(),
+        contextlib.closing(Coordinator(bootstrap)) as coordinator,
+        Worker(bootstrap, tmp_path, settings, group=group) as worker,
+        Campaign(
+            worker, [poll, timed, numbered, spool], bootstrap, RECORDS_PER_S, Evidence("matrix", seed)
+        ) as campaign,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        Matrix(campaign, targets, network, coordinator).run(matrix(seed, PASSES, [t.door for t in targets]))
+        campaign.prove()

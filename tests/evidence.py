@@ -1,0 +1,164 @@
+"""The page of evidence: `python -m tests.evidence [DIRECTORY]`.
+
+With a directory of JSON lines (see `support.chaos.evidence`) it makes the summary anew; the page is always made from
+the summary. Both are committed: `docs/explanation/evidence.json` and `evidence.md`.
+"""
+
+import json
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "evidence.md"
+SUMMARY = PAGE.with_suffix(".json")
+
+_MOMENTS = ("before", "during", "after")
+_PHASES = ("init", "first produce", "send offsets", "commit")
+_MATRIX = "matrix"
+
+_HEAD = """\
+# Evidence
+
+What the tests with faults have found, counted from their own records. Generated: `make chaos` keeps the records,
+`make evidence` makes this page of them. What is promised stands in [delivery guarantees](../delivery-guarantees.md)
+and [invariants](../invariants.md).
+
+A fault counts once for each task that it hits. After each one the loads have to go on by themselves, and at the end
+of a run two `read_committed` readers, one that watched and one that comes afterwards, are compared with the
+generators' own lists: a record that is missing (the tail included), doubled, out of order in its source partition, or
+in a topic or with a key that its payload denies is an anomaly, and so are a task that had to be restarted and a
+transaction left open.
+"""
+
+_MATRIX_TEXT = """\
+## Faults at chosen points of a transaction
+
+The task's producer reaches the broker through a proxy that knows Kafka's requests. The proxy withholds the named
+request (*before*), or delivers it and withholds the answer (*during*), or lets the answer through and withholds the
+next request (*after*); *during commit* the broker's own markers are withheld, so that the transaction stays prepared.
+Then the broker is asked for the state of the transaction, which must be the one that the point implies, and only then
+the fault comes. What was withheld is delivered late, to be refused, or lost; a process that was stopped gets to
+deliver it when it wakes up, after its successor has committed. (Begin is local to the client; source offsets are
+records of the offsets topic. *After send offsets* and *before commit* withhold the same request.)
+
+`python -m pytest tests/chaos/test_matrix.py`; a cell says how many faults hit there, and the state the broker
+described.
+"""
+
+_OTHER_TEXT = """\
+## Other faults
+
+| test | what | phase | faults | recovery, median | longest |
+|---|---|---|---|---|---|
+"""
+
+
+def summarise(directory: Path) -> dict[str, Any]:
+    """Return the summary of all records in a directory."""
+    lines = [json.loads(line) for file in sorted(directory.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    faults = [line for line in lines if "what" in line]
+    count = Counter(fault["run"] for fault in faults)
+    heads = [line for line in lines if "versions" in line]
+    return {
+        "runs": [{**head, "faults": count[head["run"]]} for head in heads],
+        "cells": list(_cells(faults)),
+    }
+
+
+def _cells(faults: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    cells: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for fault in faults:
+        cells[fault["test"], fault["what"], fault.get("door", ""), fault["phase"]].append(fault)
+    for (test, what, door, phase), found in sorted(cells.items()):
+        times = [f["recovery_s"] for f in found if f["recovery_s"] is not None]
+        yield {
+            "test": test,
+            "what": what,
+            "door": door,
+            "phase": phase,
+            "faults": len(found),
+            "clean": sum(f["verdict"] == "clean" for f in found),
+            "states": dict(Counter(f["state"] for f in found if f["state"])),
+            "withheld": dict(Counter(f["withheld"] for f in found if f.get("withheld"))),
+            "recovery_s": [round(t, 1) for t in (statistics.median(times), max(times))] if times else None,
+        }
+
+
+def page(summary: Mapping[str, Any]) -> str:
+    """Return the page that says what a summary holds."""
+    cells = summary["cells"]
+    matrix = [cell for cell in cells if cell["test"] == _MATRIX]
+    others = [cell for cell in cells if cell["test"] != _MATRIX]
+    parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
+    if matrix:
+        parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix)))
+    if others:
+        parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
+    return "\n".join(parts)
+
+
+def _verdict(summary: Mapping[str, Any]) -> str:
+    count = sum(cell["faults"] for cell in summary["cells"])
+    clean = sum(cell["clean"] for cell in summary["cells"])
+    records = sum(run["records"] for run in summary["runs"])
+    runs = len(summary["runs"])
+    if count == 0 or clean < count:
+        return f"**{clean:,} of {count:,} faults are in runs without an anomaly** ({runs} runs, {records:,} records).\n"
+    return (
+        f"**{count:,} faults, no anomaly** ({runs} runs, {records:,} records). So many faults without an anomaly bound "
+        f"the chance that such a fault leaves one: it is below 3/{count} = {3 / count:.2%}, with a confidence "
+        "of 95 %. The bound is about the faults listed here, on one machine and one broker, and about no others.\n"
+    )
+
+
+def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
+    lines = ["| test | seed | date | commit | faults | records | verdict |", "|---|---|---|---|---|---|---|"]
+    for run in runs:
+        lines.append(
+            f"| {run['test']} | {run['seed']} | {run['date']} | {run['commit']} | {run['faults']} | {run['records']:,} "
+            f"| {run['verdict']} |"
+        )
+    versions = sorted({f"{name} {number}" for run in runs for name, number in run["versions"].items()})
+    return "\n".join([*lines, "", f"Versions: {', '.join(versions)}. `FENCEPOST_CHAOS_SEED` repeats a plan.", ""])
+
+
+def _tables(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for door in sorted({cell["door"] for cell in cells}, reverse=True):
+        own = [cell for cell in cells if cell["door"] == door]
+        kinds = sorted({cell["what"] for cell in own})
+        yield f"### Tasks behind the {door} door\n"
+        yield f"| point | {' | '.join(kinds)} |"
+        yield "|---" * (len(kinds) + 1) + "|"
+        for phase in (f"{moment} {phase}" for phase in _PHASES for moment in _MOMENTS):
+            found = [[c for c in own if (c["what"], c["phase"]) == (kind, phase)] for kind in kinds]
+            yield f"| {phase} | {' | '.join(_cell(c[0]) if c else '0' for c in found)} |"
+        yield f"| recovery, median and longest | {' | '.join(_times(own, kind) for kind in kinds)} |"
+        yield ""
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    return f"{cell['faults']} ({', '.join(sorted(cell['states']))})"
+
+
+def _times(cells: Sequence[Mapping[str, Any]], kind: str) -> str:
+    times = [cell["recovery_s"] for cell in cells if cell["what"] == kind and cell["recovery_s"]]
+    return f"{statistics.median(t[0] for t in times):.1f} s, {max(t[1] for t in times):.1f} s" if times else ""
+
+
+def _other(cell: Mapping[str, Any]) -> str:
+    median, longest = (f"{t:.1f} s" for t in cell["recovery_s"]) if cell["recovery_s"] else ("", "")
+    return f"| {cell['test']} | {cell['what']} | {cell['phase']} | {cell['faults']} | {median} | {longest} |"
+
+
+def main(arguments: Sequence[str]) -> None:
+    PAGE.parent.mkdir(exist_ok=True)
+    if arguments:
+        SUMMARY.write_text(json.dumps(summarise(Path(arguments[0])), indent=1) + "\n")
+    PAGE.write_text(page(json.loads(SUMMARY.read_text())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

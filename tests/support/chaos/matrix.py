@@ -1,0 +1,210 @@
+"""Faults at chosen points of transactions: tasks are held there, the broker confirms it, then the fault comes."""
+
+import itertools
+import os
+import signal
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
+from support.chaos.campaign import RECOVERY_S, Campaign
+from support.chaos.fault import Kind
+from support.chaos.hold import Coordinator, Hold, Target
+from support.chaos.point import Blow, Door, Moment, Phase, Round
+from support.chaos.processes import is_alive, owner_of
+
+_ANY = 1 << 30
+_SUCCESSOR_S = 120.0
+
+
+@dataclass(frozen=True)
+class Network:
+    """A broker, the proxy that producers go through, and the one through which the broker talks to itself."""
+
+    broker: EmbeddedKafka
+    producers: KafkaProxy
+    internal: KafkaProxy
+
+
+class Matrix:
+    """Carries out rounds of faults against the tasks of a campaign.
+
+    A round's targets are held, each at its point, and are all hit at once; they share nothing but worker and broker.
+    """
+
+    def __init__(
+        self, campaign: Campaign, targets: Sequence[Target], network: Network, coordinator: Coordinator
+    ) -> None:
+        self._campaign = campaign
+        self._targets = targets
+        self._network = network
+        self._coordinator = coordinator
+        self.recoveries: dict[Kind, list[float]] = defaultdict(list)
+
+    def run(self, rounds: Iterable[Round]) -> None:
+        self._campaign.await_progress()
+        for number, each in enumerate(rounds, 1):
+            started = time.monotonic()
+            self._carry_out(number, each)
+            print(f"round {number} took {time.monotonic() - started:.1f} s", flush=True)
+        print(self.summary())
+
+    def summary(self) -> str:
+        """Return faults and recovery times in a few lines."""
+        lines = [f"{sum(map(len, self.recoveries.values()))} faults"]
+        for kind, times in self.recoveries.items():
+            p50 = statistics.median(times)
+            lines.append(f"  {kind.value}: n={len(times)}, recovery p50 {p50:.1f} s, max {max(times):.1f} s")
+        return "\n".join(lines)
+
+    def _carry_out(self, number: int, each: Round) -> None:
+        """Hold ▸ confirm ▸ hit ▸ recover ▸ what was withheld comes late, or never."""
+        holds = [Hold(self._network.producers, self._coordinator, self._targets[b.target], b.point) for b in each.blows]
+        markers = self._hold_all(holds)
+        for hold in holds:
+            hold.confirm()
+        victims = [self._victim(hold) for hold in holds]
+        act: dict[Kind, Callable[[list[Hold], list[psutil.Process], Rule | None], None]] = {
+            Kind.KILL_SLOT: self._kill,
+            Kind.STOP_SLOT: self._stop,
+            Kind.KILL_WORKER: self._kill_worker,
+        }
+        self._campaign.set_marks()
+        act[each.kind](holds, victims, markers)
+        errors = self._deliver(each, holds, victims)
+        self._note(number, each, holds, errors)
+
+    def _hold_all(self, holds: Sequence[Hold]) -> Rule | None:
+        """Bring every target to its point; commits stay prepared last, for without markers nobody gets on.
+
+        Returns the rule that withholds markers, if a point asks for it.
+        """
+        for _, group in itertools.groupby(sorted(holds, key=_turn), key=_turn):
+            together = list(group)
+            for hold in together:
+                hold.arm()
+            for hold in together:
+                hold.await_held()
+        prepared = [hold for hold in holds if hold.point.withholds_markers]
+        for hold in holds:
+            if hold not in prepared:
+                hold.confirm()
+        if not prepared:
+            return None
+        markers = self._network.internal.on(ApiKey.WRITE_TXN_MARKERS, Action.HOLD, _ANY)
+        for hold in prepared:
+            hold.prepare()
+        return markers
+
+    def _victim(self, hold: Hold) -> psutil.Process:
+        """Return the process that the withheld request came from."""
+        try:
+            return owner_of(hold.client_port, self._network.producers.port)
+        except LookupError as error:
+            raise LookupError(f"{hold.target}, {hold.point}: {error}") from None
+
+    # kinds
+
+    def _kill(self, holds: list[Hold], victims: list[psutil.Process], markers: Rule | None) -> None:
+        for victim in victims:
+            os.kill(victim.pid, signal.SIGKILL)
+        self._recover(holds, markers)
+
+    def _kill_worker(self, holds: list[Hold], victims: list[psutil.Process], markers: Rule | None) -> None:
+        self._campaign.worker.kill()
+        self._recover(holds, markers, self._campaign.worker.launch)
+
+    def _stop(self, holds: list[Hold], victims: list[psutil.Process], markers: Rule | None) -> None:
+        """The zombies wake up when their successors have committed."""
+        for victim in victims:
+            victim.suspend()
+        try:
+            self._recover(holds, markers)
+            gone = [v for v in victims if not is_alive(v)]
+            assert not gone, f"zombies were gone before they could wake up: {gone}"
+        finally:
+            for victim in victims:
+                if is_alive(victim):
+                    victim.resume()
+
+    def _recover(self, holds: list[Hold], markers: Rule | None, restart: Callable[[], None] | None = None) -> None:
+        """Let successors through, and markers once those of prepared commits have asked for their ids."""
+        inits = {hold: hold.let_through() for hold in holds}
+        if restart is not None:
+            restart()
+        if markers is not None:
+            for hold, init in inits.items():
+                if hold.point.withholds_markers:
+                    init.await_met(within_s=_SUCCESSOR_S)
+            self._network.internal.forget(markers)
+            markers.release()
+        self._campaign.await_marks()
+        self._network.producers.forget(*inits.values())
+
+    def _deliver(self, each: Round, holds: list[Hold], victims: list[psutil.Process]) -> list[int | None]:
+        """What zombies wanted to say is delivered; of what the dead have said, as planned, some is, late."""
+        self._took_s = [self._campaign.marks[h.target.load.name].took_s[h.target.line] for h in holds]
+        is_stop = each.kind is Kind.STOP_SLOT
+        errors: list[int | None] = []
+        for blow, hold in zip(each.blows, holds, strict=True):
+            if is_stop or blow.is_late:
+                errors.append(hold.release())
+            else:
+                hold.discard()
+                errors.append(None)
+        if is_stop:
+            eventually(lambda: not any(map(is_alive, victims)), within_s=RECOVERY_S)
+        self._campaign.await_progress()
+        return errors
+
+    def _note(self, number: int, each: Round, holds: list[Hold], errors: list[int | None]) -> None:
+        for blow, hold, took_s, error in zip(each.blows, holds, self._took_s, errors, strict=True):
+            assert hold.described is not None
+            kind = _kind(each.kind, hold)
+            self.recoveries[kind].append(took_s)
+            withheld = _fate(each.kind, blow)
+            self._campaign.evidence.fault(
+                kind.value,
+                str(hold.point),
+                hold.described.state,
+                took_s,
+                door=hold.target.door.value,
+                id=hold.transactional_id,
+                epoch=hold.described.producer_epoch,
+                withheld=withheld,
+                error=error,
+                round=number,
+            )
+            print(
+                f"round {number}: {kind.value}, {hold.target}, {hold.point} ({hold.described.state}): "
+                f"{took_s:.1f} s to a new record; withheld: {withheld}{'' if error is None else f', error {error}'}",
+                flush=True,
+            )
+
+
+def _kind(kind: Kind, hold: Hold) -> Kind:
+    is_split = hold.target.door is Door.SPLIT
+    return Kind.KILL_SPLIT if is_split and kind is Kind.KILL_SLOT else kind
+
+
+def _fate(kind: Kind, blow: Blow) -> str:
+    """What became of what was withheld."""
+    if kind is Kind.STOP_SLOT:
+        return "delivered when the zombie woke up"
+    if blow.point.moment is Moment.DURING:
+        return "an answer, lost"
+    return "delivered late" if blow.is_late else "lost"
+
+
+def _turn(hold: Hold) -> int:
+    """Who still has to be admitted goes first: positions are read up to the open transactions of all tasks."""
+    if hold.target.door is Door.SPLIT:
+        return 1
+    return 0 if (hold.point.phase, hold.point.moment) == (Phase.INIT, Moment.AFTER) else 2

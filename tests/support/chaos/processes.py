@@ -1,0 +1,39 @@
+"""Processes of a worker: which of them talks to the broker, and whether they live."""
+
+import contextlib
+
+import psutil
+
+
+def below(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return ""
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def peer_ports(pid: int) -> set[int]:
+    """Return the ports that a process is connected to."""
+    with contextlib.suppress(psutil.Error):
+        return {c.raddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
+    return set()
+
+
+def owner_of(port: int, peer_port: int) -> psutil.Process:
+    """Return the process that has the connection from this local port to that of a peer. Raises LookupError."""
+    found = [c for c in psutil.net_connections("tcp") if c.raddr and (c.laddr.port, c.raddr.port) == (port, peer_port)]
+    for connection in found:
+        if connection.pid is not None:
+            return psutil.Process(connection.pid)
+    raise LookupError(f"no process holds a connection from port {port} to {peer_port}: {found}")

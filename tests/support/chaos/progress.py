@@ -1,0 +1,75 @@
+"""Loads that are fed, and how far their records have become visible."""
+
+import threading
+import time
+from collections.abc import Hashable, Sequence
+
+from fencepost.testing.reader import CommittedReader
+from support.chaos.load import Load
+
+_FEED_EVERY_S = 0.05
+
+
+class Mark:
+    """Whether a load has got past a point, and when each of its lines of progress did."""
+
+    def __init__(self, load: Load, reader: CommittedReader) -> None:
+        self._load = load
+        self._reader = reader
+        self._goal: dict[Hashable, int] = {}
+        self._reached: dict[Hashable, int] = {}
+        self._looked_at = 0
+        self._set_at = 0.0
+        self.took_s: dict[Hashable, float] = {}
+
+    def __str__(self) -> str:
+        return f"wanted {self._goal}, seen {self._reached}"
+
+    def set(self) -> None:
+        """What is made from now on lies behind the mark."""
+        self._goal = self._load.front
+        self._set_at, self.took_s = time.monotonic(), {}
+
+    def is_passed(self) -> bool:
+        seen = self._reader.seen()
+        for observation in seen[self._looked_at :]:
+            line, place = self._load.place(observation)
+            self._reached[line] = max(place, self._reached.get(line, -1))
+        self._looked_at = len(seen)
+        for line, place in self._goal.items():
+            if self._reached.get(line, -1) >= place:
+                self.took_s.setdefault(line, time.monotonic() - self._set_at)
+        return len(self.took_s) == len(self._goal)
+
+
+class Feeder:
+    """Feeds all loads at a steady rate, in a thread."""
+
+    def __init__(self, loads: Sequence[Load], records_per_s: int) -> None:
+        self._loads = loads
+        self._rate = records_per_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+
+    def __enter__(self) -> "Feeder":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def finish(self) -> None:
+        """Stop, and let each load make what is needed for everything to become visible."""
+        self._stop.set()
+        self._thread.join()
+        for load in self._loads:
+            load.finish()
+
+    def _run(self) -> None:
+        begun, fed = time.monotonic(), 0
+        while not self._stop.wait(_FEED_EVERY_S):
+            due = int((time.monotonic() - begun) * self._rate) - fed
+            for load in self._loads:
+                load.feed(due)
+            fed += due

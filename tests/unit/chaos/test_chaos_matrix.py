@@ -1,0 +1,70 @@
+"""The plan of the crash matrix keeps its quotas, and the page of evidence says what the records say."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from evidence import PAGE, SUMMARY, page, summarise
+from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
+
+DOORS = [Door.SLOT] * 4 + [Door.SPLIT]
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_every_kind_of_fault_hits_every_point_as_often_as_there_are_passes(passes):
+    rounds = matrix(7, passes, DOORS)
+    hit = Counter((r.kind, b.point) for r in rounds for b in r.blows if DOORS[b.target] is Door.SLOT)
+    assert hit == {(kind, point): passes for kind in MATRIX_KINDS for point in POINTS}
+
+
+def test_a_round_hits_no_target_twice():
+    for each in matrix(11, 2, DOORS):
+        targets = [blow.target for blow in each.blows]
+        assert len(set(targets)) == len(targets)
+
+
+def test_the_same_seed_plans_the_same_rounds():
+    assert matrix(3, 2, DOORS) == matrix(3, 2, DOORS) != matrix(4, 2, DOORS)
+
+
+def test_there_are_faults_enough_for_every_run():
+    assert sum(len(each.blows) for each in matrix(0, 1, DOORS)) >= 40
+    assert sum(len(each.blows) for each in matrix(0, 8, DOORS)) >= 300
+
+
+def test_a_commit_under_way_is_prepared():
+    assert Point(Phase.COMMIT, Moment.DURING).states == {"PrepareCommit"}
+    assert Point(Phase.INIT, Moment.AFTER).is_initialised is True
+
+
+def _records(directory, verdict):
+    about = {"test": "matrix", "seed": 5, "run": "matrix-5-1"}
+    head = {**about, "date": "2026-01-01", "commit": "abc", "versions": {"Python": "3"}, "records": 10}
+    fault = {"what": "SIGKILL", "door": "slot", "phase": "before commit", "state": "Ongoing", "recovery_s": 1.25}
+    lines = [
+        {**head, "verdict": verdict},
+        {**about, **fault, "verdict": verdict},
+        {**about, **fault, "verdict": verdict},
+    ]
+    (directory / "run.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+
+
+def test_the_page_of_evidence_gives_the_bound_of_faults_without_an_anomaly(tmp_path):
+    _records(tmp_path, "clean")
+    text = page(summarise(tmp_path))
+    assert "**2 faults, no anomaly**" in text
+    assert "| before commit | 2 (Ongoing) |" in text
+    assert "150.00%" in text
+
+
+@pytest.mark.parametrize("verdict", ["anomaly", "unproven"])
+def test_the_page_of_evidence_gives_no_bound_when_a_run_is_not_clean(tmp_path, verdict):
+    _records(tmp_path, verdict)
+    text = page(summarise(tmp_path))
+    assert "0 of 2 faults" in text
+    assert "95 %" not in text
+
+
+def test_the_page_of_evidence_is_made_from_the_summary_beside_it():
+    assert PAGE.read_text() == page(json.loads(SUMMARY.read_text())), "run `make evidence`"
