@@ -7,7 +7,10 @@ from typing import Self
 
 import psutil
 
+from fencepost.testing import eventually
+
 _SAMPLE_EVERY_S = 0.5
+_DEAD_WITHIN_S = 10.0
 _MB = 1e6
 
 
@@ -21,13 +24,21 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def kill_all(processes: list[psutil.Process]) -> None:
-    """SIGKILL; what is gone already is gone."""
+    """SIGKILL; returns when they are dead, collected by their parent or not."""
     for process in processes:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(processes, timeout=10)
+    eventually(lambda: not any(map(is_alive, processes)), within_s=_DEAD_WITHIN_S, every_s=0.005)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it still runs: neither gone nor a zombie."""
+    try:
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def processor_s(pid: int) -> dict[str, float]:

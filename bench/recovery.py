@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.family import is_alive
 from bench.growing import Feeder, GrowingFile
 from bench.latency import config
 from bench.options import Options, say
@@ -89,10 +90,7 @@ def _kill_slot(side: Side) -> None:
 
 
 def _lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return psutil.pid_exists(pid) and is_alive(psutil.Process(pid))
 
 
 def _settings() -> Mapping[str, Mapping[str, str]]:

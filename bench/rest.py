@@ -31,12 +31,10 @@ ROWS = {
 
 def run(options: Options) -> Result:
     """Ask and change, on each side in turn."""
-    changes = options.size(36, 6)
-    turns = options.turns_of(_TURNS)
-    per_turn = max(changes // len(turns), 1)
+    per_turn = options.size(12, 6)
     samples: dict[str, dict[str, list[float]]] = {what: {side: [] for side in SIDES} for what in ROWS}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        for turn in turns:
+        for turn in options.turns_of(_TURNS):
             for name in options.sides(turn):
                 with SIDES[name](kafka.bootstrap_servers, directory) as side:
                     for what, found in _Session(side, directory).measure(per_turn).items():
