@@ -1,0 +1,47 @@
+"""Breadth first through every state that can be reached: the first anomaly found has the shortest trace."""
+
+from dataclasses import dataclass
+
+from model.broker import Anomaly
+from model.world import State, World
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to: how many states there are, and the shortest way to an anomaly, if there is one."""
+
+    states: int
+    is_done_reached: bool
+    trace: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{number:3} {line}" for number, line in enumerate("\n".join(self.trace).splitlines(), 1))
+
+
+def search(world: World) -> Found:
+    """Visit every state once."""
+    start = world.start()
+    came_from: dict[State, State | None] = {start: None}
+    front, is_done_reached = [start], False
+    while front:
+        following = []
+        for state in front:
+            is_done_reached = is_done_reached or world.is_done(state)
+            try:
+                for _, reached in world.moves(state):
+                    if reached not in came_from:
+                        came_from[reached] = state
+                        following.append(reached)
+            except Anomaly as anomaly:
+                return Found(len(came_from), is_done_reached, (*_way(world, came_from, state), str(anomaly)))
+        front = following
+    return Found(len(came_from), is_done_reached)
+
+
+def _way(world: World, came_from: dict[State, State | None], state: State) -> list[str]:
+    """Name the moves that led to `state`."""
+    names: list[str] = []
+    while (before := came_from[state]) is not None:
+        names.append(next(" ".join(map(str, what)) for what, reached in world.moves(before) if reached == state))
+        state = before
+    return names[::-1]

@@ -1,0 +1,92 @@
+"""Every state of a small world is visited: each rule is needed, and with all of them nothing goes wrong."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from model.broker import Kind, Way
+from model.search import Found, search
+from model.task import ALL_KINDS, Plan, Rules
+from model.world import World
+
+GROUP = Way(keeps_group_offsets=True)
+LEAST_STATES = 500_000
+
+
+def _shown(found: Found, capfd: pytest.CaptureFixture[str]) -> str:
+    with capfd.disabled():
+        print(f"\n{found.states:,} states, {len(str(found).splitlines())} lines:\n{found}")
+    assert found.trace, "nothing was found"
+    return found.trace[-1]
+
+
+def test_model_tears_a_transaction_when_no_strike_retires_a_producer(capfd):
+    found = search(World(Plan(Rules(strikes=frozenset()), transactions=2), takeovers=0))
+    assert "torn" in _shown(found, capfd)
+    assert "EndTxn(commit) of lane 0, epoch 1, transaction 0 is done unheard" in found.trace[-2]
+
+
+def test_model_takes_a_position_back_when_only_a_repeated_end_retires_a_producer(capfd):
+    rules = Rules(strikes=frozenset({Kind.INIT, Kind.COMMIT, Kind.ABORT}))
+    found = search(World(Plan(rules, transactions=2, way=GROUP), takeovers=0))
+    assert "the position goes back from 2 to 1" in _shown(found, capfd)
+
+
+def test_model_tears_a_transaction_when_a_transaction_that_was_given_up_ends_late(capfd):
+    """A late abort takes the records of a transaction away; its position begins another, which is committed."""
+    rules, way = Rules(strikes=ALL_KINDS - {Kind.ABORT}), Way(True, frozenset({0}))
+    found = search(World(Plan(rules, transactions=2, way=way), takeovers=0))
+    assert "EndTxn(abort)" in str(found)
+    assert _shown(found, capfd)
+
+
+@pytest.mark.parametrize(
+    ("rules", "lanes"),
+    [
+        (Rules(position_in_transaction=False), 1),
+        (Rules(fenced_lanes=0), 1),
+        (Rules(reads_after_fence=False), 1),
+        (Rules(repeats_unknown_commits=True), 1),
+        (Rules(fenced_lanes=1), 2),
+        (Rules(commits_in_order=False), 2),
+        (Rules(flushes_before_next_lane=False), 2),
+    ],
+    ids=[
+        "E1 position outside the transaction",
+        "E2 no fence",
+        "E3 position before the fence",
+        "E6 second commit",
+        "lanes, one id fenced",
+        "lanes, second commits before the first",
+        "lanes, second sends before the first is flushed",
+    ],
+)
+def test_model_finds_an_anomaly_when_a_rule_is_broken(rules, lanes, capfd):
+    _shown(search(World(Plan(rules, lanes, transactions=2), resends=lanes % 2)), capfd)
+
+
+ONE_LANE = Plan(transactions=3)
+TWO_LANES = Plan(lanes=2, transactions=3)
+WORLDS = {
+    "one lane, late and lost requests, takeover": World(ONE_LANE, resends=2),
+    "positions in a group": World(replace(ONE_LANE, way=GROUP), resends=2),
+    "a transaction that is given up": World(replace(ONE_LANE, way=Way(given_up=frozenset({0}))), resends=2),
+    "two takeovers": World(ONE_LANE, takeovers=2),
+    "two lanes, late and lost requests": World(TWO_LANES, resends=2, takeovers=0),
+    "two lanes, late and lost requests, takeover": World(TWO_LANES),
+    "two lanes, then one": World(replace(TWO_LANES, later_lanes=1)),
+}
+
+
+def test_model_finds_nothing_when_every_rule_is_kept(capfd):
+    total = 0
+    for name, world in WORLDS.items():
+        started = time.monotonic()
+        found = search(world)
+        total += found.states
+        with capfd.disabled():
+            print(f"\n{name}: {found.states:,} states in {time.monotonic() - started:.1f} s", end="", flush=True)
+        assert not found.trace, str(found)
+        assert found.is_done_reached, "a search that never delivers anything proves nothing"
+    assert total >= LEAST_STATES
