@@ -1,31 +1,22 @@
-"""Running a worker in the foreground: logs, signals, REST, and a clean end."""
+"""Running a worker in the foreground. Spark's JVM is launched first: the rest is imported while it comes up."""
 
 import logging
-import signal
-import socket
-import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 
 import typer
 
 from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
-from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.java import find_java
-from fencepost.rest.app import RestOptions, create_app
-from fencepost.rest.header import HeaderRule, parse_header_rules
-from fencepost.rest.server import RestServer
+from fencepost.spark.error import SparkError
 from fencepost.telemetry.logs import configure_logs
-from fencepost.worker.process import WorkerProcess
+from fencepost.worker.driver import Driver
 
 log = logging.getLogger("fencepost.worker")
-
-_SWITCH_S = 0.001
 
 _DEV = {
     "group.id": "fencepost-dev",
@@ -95,67 +86,18 @@ def _refused(title: str, error: ConfigError) -> int:
 
 
 def _serve(properties: Mapping[str, object]) -> int:
-    is_over = threading.Event()
-
-    def over(_signal: int, _frame: FrameType | None) -> None:
-        is_over.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, over)
-    # REST answers beside busy threads: a shorter turn of the interpreter lock keeps its latency low.
-    sys.setswitchinterval(_SWITCH_S)
     config = WorkerConfig(properties)
-    _warn(config)
-    listener = config.rest_listeners[0]
-    if listener.scheme != "http":
-        raise ConfigError(
-            f"listeners: {listener} asks for TLS, which the REST server does not speak yet; listen at "
-            "http://127.0.0.1:PORT and put a proxy that does in front"
-        )
-    process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)))
-    options = RestOptions(
-        allow_origin=config.access_control_allow_origin,
-        allow_methods=config.access_control_allow_methods,
-        header_rules=_header_rules(config.response_http_headers),
-        has_admin=config.admin_rest_listeners != (),
-    )
-    server = RestServer(create_app(process.operations, options=options), listener.host, listener.port)
+    driver = Driver(config)
     try:
-        server.start()
-    except OSError as error:
-        raise ConfigError(f"listeners: cannot listen at {listener}: {error.strerror}; choose another port") from None
-    typer.echo(f"REST       http://{listener.host or 'localhost'}:{server.port}/   (API: /docs)")
-    process.start()
-    while not is_over.wait(0.2):
-        if process.error is not None:
-            break
-    server.stop(2.0)
-    process.stop()
-    if process.error is not None:
-        messages = process.error.messages if isinstance(process.error, ConfigError) else (str(process.error),)
-        return _refused("The worker cannot start:", ConfigError(messages))
-    return 0
-
-
-def _header_rules(text: str) -> tuple[HeaderRule, ...]:
+        driver.launch()
+    except SparkError as error:
+        log.warning("%s", error)  # the worker tries again
     try:
-        return parse_header_rules(text)
-    except ValueError as error:
-        raise ConfigError(f"{WorkerConfig.key_of('response_http_headers')}: {error}") from None
+        from fencepost.cli.serve import serve
 
-
-def _own_host(host: str) -> str:
-    return host if host not in ("", "0.0.0.0", "::") else socket.gethostname()
-
-
-def _warn(config: WorkerConfig) -> None:
-    for key, nearest in config.unknown_keys():
-        hint = f"; did you mean '{nearest}'?" if nearest else ""
-        log.warning("The setting '%s' is unknown and has no effect%s", key, hint)
-    for text in config.warnings():
-        log.warning("%s", text)
-    if config.exactly_once is ExactlyOnceSource.DISABLED:
-        log.warning(
-            "exactly.once.source.support is disabled (Kafka's default): sources are at-least-once, records may be "
-            "written twice after a crash. Set it to 'enabled' for exactly-once."
-        )
+        failure = serve(config, driver)
+    finally:
+        unused = driver.take()
+        if unused is not None:
+            unused.end()
+    return 0 if failure is None else _refused("The worker cannot start:", failure)

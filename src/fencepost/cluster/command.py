@@ -29,6 +29,27 @@ class Command(Protocol):
         """Return the records. Raises OperationError: refused, and nothing is written (E12)."""
 
 
+class ConnectorCommand(Command, Protocol):
+    """Decides about one connector, by nothing but what the snapshot holds of it."""
+
+    @property
+    def connector(self) -> str: ...
+
+
+def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
+    """Return how many of the first commands are of different connectors, at most `most`. Pure.
+
+    What one of them decides does not depend on what another one writes, so that one snapshot serves all of them and
+    one transaction takes all they write.
+    """
+    seen: set[str] = set()
+    for command in commands[:most]:
+        if command.connector in seen:
+            break
+        seen.add(command.connector)
+    return len(seen)
+
+
 @dataclass(frozen=True)
 class PutConnector:
     """Store a connector's config; with `target_state` that too, before it (KIP-980).
@@ -118,6 +139,10 @@ class RequestRestart:
     """Ask all workers to restart what a plan names (KIP-745)."""
 
     request: RestartRequested
+
+    @property
+    def connector(self) -> str:
+        return self.request.connector
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.request.connector not in snapshot.connectors:

@@ -1,24 +1,26 @@
 """The leader: decides, and writes the config topic. Runs in every worker, works in one.
 
-Each logical write is one transaction of the id `connect-cluster-<group>` that carries the group metadata captured at
-the assignment that made this worker leader, so that the coordinator refuses a deposed leader (E4). Order, after every
-election and every re-initialisation: join, init, read to the end, decide.
+Every logical write is in one transaction of the id `connect-cluster-<group>` that carries the group metadata captured
+at the assignment that made this worker leader, so that the coordinator refuses a deposed leader (E4). Writes that wait
+at the same time and are of different connectors share a transaction (docs/decisions). Order, after every election and
+every re-initialisation: join, init, read to the end, decide.
 """
 
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.cluster.assignment import Member
-from fencepost.cluster.command import Command, Reassign, RotateSessionKey, now_ms
+from fencepost.cluster.command import Command, ConnectorCommand, Reassign, RotateSessionKey, independent, now_ms
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.operations import ConflictError, OperationError
 from fencepost.kafka.member import Term
+from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import (
     CommitUnknownError,
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 _TICK_S = 1.0
 _READ_S = 30.0
 _ELECTION_S = 15.0
+_MOST_TOGETHER = 100
 _FAILED_WRITE = (
     "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 )
@@ -49,13 +52,16 @@ class ConfigLog(Protocol):
 
 @dataclass
 class _Request:
-    command: Command
+    command: ConnectorCommand
     asked: float = field(default_factory=time.monotonic)
     outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
 
 
+_Outcome = ClusterSnapshot | Exception
+
+
 class Leader:
-    """A thread that carries out commands, one at a time, while this worker leads.
+    """A thread that carries out commands, those that wait for it together, while this worker leads.
 
     `submit` may be called from any thread, also before there is a leader: the command waits for the election, and is
     refused with ConflictError once another worker leads.
@@ -104,7 +110,7 @@ class Leader:
         self._has_joined = True
         self._requests.put(None)
 
-    def submit(self, command: Command) -> "Future[ClusterSnapshot]":
+    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
         """Queue a command. The future holds the snapshot that includes its effect, or an OperationError."""
         request = _Request(command)
         self._requests.put(request)
@@ -117,38 +123,57 @@ class Leader:
     def _run(self) -> None:
         waiting: list[_Request] = []
         while not self._is_stopping:
-            try:
-                request = self._requests.get(timeout=_TICK_S)
-            except queue.Empty:
-                request = None
-            if request is not None:
-                waiting.append(request)
+            waiting += self._take_requests()
             if not self._has_joined:
                 continue
-            waiting = [each for each in waiting if not self._try_answer(each)]
+            waiting = self._answer(waiting)
             if self._term.is_owner and self._requests.empty():
                 self._keep_house()
         for each in waiting:
             each.outcome.set_exception(OperationError("The worker is shutting down"))
         self._drop_writer()
 
-    def _try_answer(self, request: _Request) -> bool:
-        """Carry out a request. One that meets an election waits for it for a while."""
-        if not self._term.is_owner:
-            if time.monotonic() - request.asked < _ELECTION_S:
-                return False
-            request.outcome.set_exception(ConflictError(_NO_LEADER))
-            return True
+    def _take_requests(self) -> list[_Request]:
+        """Wait for the next request, a wake-up or a tick; return all the requests that there are by then."""
+        taken: list[_Request] = []
         try:
-            request.outcome.set_result(self._carry_out(request.command))
+            request = self._requests.get(timeout=_TICK_S)
+            while True:
+                if request is not None:
+                    taken.append(request)
+                request = self._requests.get_nowait()
+        except queue.Empty:
+            return taken
+
+    def _answer(self, waiting: list[_Request]) -> list[_Request]:
+        """Carry out requests. Returns those that met an election: they wait for its outcome for a while."""
+        while waiting and self._term.is_owner:
+            count = independent([each.command for each in waiting], _MOST_TOGETHER)
+            self._answer_together(waiting[:count])
+            waiting = waiting[count:]
+        left = []
+        for each in waiting:
+            if time.monotonic() - each.asked < _ELECTION_S:
+                left.append(each)
+            else:
+                each.outcome.set_exception(ConflictError(_NO_LEADER))
+        return left
+
+    def _answer_together(self, requests: Sequence[_Request]) -> None:
+        try:
+            outcomes: Sequence[_Outcome] = self._carry_out([each.command for each in requests])
         except Exception as error:
-            request.outcome.set_exception(error)
-        return True
+            outcomes = [error] * len(requests)
+        for each, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                each.outcome.set_exception(outcome)
+            else:
+                each.outcome.set_result(outcome)
 
     def _keep_house(self) -> None:
         try:
-            snapshot = self._carry_out(RotateSessionKey(*self._key, now_ms()))
-            self._carry_out(Reassign(self._members(snapshot)))
+            snapshot = self._log.read_to_end(_READ_S)
+            self._carry_out([RotateSessionKey(*self._key, now_ms()), Reassign(self._members(snapshot))])
         except Exception as error:
             log.warning("leader: %s", error)
 
@@ -157,16 +182,16 @@ class Leader:
         urls = sorted(set(self._member_urls()) & set(snapshot.incarnations))
         return tuple(Member(url, snapshot.incarnations[url]) for url in urls)
 
-    def _carry_out(self, command: Command) -> ClusterSnapshot:
-        """Decide and write. Raises OperationError."""
+    def _carry_out(self, commands: Sequence[Command]) -> "list[_Outcome]":
+        """Decide and write what does not depend on each other. Raises OperationError where nothing is written."""
         try:
             try:
-                return self._decide_and_write(command)
+                return self._decide_and_write(commands)
             except WriterFencedError as error:
                 # Certainly not committed. A deposed leader that woke up does this to the rightful one.
                 log.info("leader: fenced, decides again: %s", error)
                 self._drop_writer()
-                return self._decide_and_write(command)
+                return self._decide_and_write(commands)
         except OperationError:
             raise
         except Exception as error:
@@ -178,18 +203,19 @@ class Leader:
                 log.info("leader: the topic is read anew to learn what happened")
             raise OperationError(_FAILED_WRITE) from error
 
-    def _decide_and_write(self, command: Command) -> ClusterSnapshot:
+    def _decide_and_write(self, commands: Sequence[Command]) -> "list[_Outcome]":
         writer = self._ensure_writer()
         snapshot = self._log.read_to_end(_READ_S)
-        records = command.decide(snapshot)
-        if not records:
-            return snapshot
-        for key, value in records:
-            writer.send(self._log.topic, value, key=key)
-        writer.commit(
-            group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
-        )  # E4
-        return self._log.read_to_end(_READ_S)
+        decisions = [_decision(command, snapshot) for command in commands]
+        records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
+        if records:
+            for key, value in records:
+                writer.send(self._log.topic, value, key=key)
+            writer.commit(
+                group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
+            )  # E4
+            snapshot = self._log.read_to_end(_READ_S)
+        return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
 
     def _ensure_writer(self) -> TransactionalWriter:
         """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
@@ -212,3 +238,10 @@ class Leader:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+def _decision(command: Command, snapshot: ClusterSnapshot) -> Sequence[Encoded] | OperationError:
+    try:
+        return command.decide(snapshot)
+    except OperationError as refusal:
+        return refusal

@@ -11,6 +11,7 @@ from fencepost.cluster.operations import NotFoundError
 from fencepost.storage.snapshot import ClusterSnapshot
 
 _FENCE_S = 90.0
+_ROUNDS = 32
 
 
 class FencingRounds:
@@ -29,7 +30,7 @@ class FencingRounds:
         self._conf_of = conf_of
         self._lock = threading.RLock()
         self._active: dict[str, Future[None]] = {}
-        self._pool = ThreadPoolExecutor(8, thread_name_prefix="fencing")
+        self._pool = ThreadPoolExecutor(_ROUNDS, thread_name_prefix="fencing")
 
     def fence(self, connector: str) -> "Future[None]":
         """Start a round, or join the one under way. The future holds None, or the error that the round ended with."""

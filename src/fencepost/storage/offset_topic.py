@@ -7,15 +7,14 @@ where the topic already knows the partition by other bytes (a Java worker keeps 
 
 import logging
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
 from fencepost.config import ConfigError
-from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.storage.shared_read import SharedRead
 
 LOG = logging.getLogger(__name__)
 
@@ -115,40 +114,49 @@ class OffsetTable:
 
 
 class OffsetReader:
-    """Reads one offsets topic, with a consumer kept from read to read; it rests in between. Thread-safe."""
+    """Reads one offsets topic, with a consumer kept from read to read; it rests in between. Thread-safe.
+
+    Those who ask while a read is under way share the next one: many tasks start at once.
+    """
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
         self._reader = LogReader(conf, topic)
         self._table = OffsetTable()
-        self._lock = threading.Lock()
+        self._table_lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._catch_up = SharedRead(self._read_to_end)
 
     def read(self, connector: str, timeout_s: float) -> list[StoredOffset]:
         """Where `connector` stands, by everything written before this call; open transactions are waited for.
 
         Called only after the predecessor was fenced (E3). ReadTimeoutError if the end is not reached in time.
         """
-        deadline = time.monotonic() + timeout_s
-        if not self._lock.acquire(timeout=timeout_s):
-            raise ReadTimeoutError(
-                f"Topic {self._reader.topic} was not read within {timeout_s:g} s: another read waits."
-            )
-        try:
-            self._reader.read_to_end(max(deadline - time.monotonic(), 0.0), self._table.apply)
+        self._catch_up(timeout_s)
+        with self._table_lock:
             return self._table.offsets(connector)
-        finally:
-            self._reader.rest()
-            self._lock.release()
 
     def encode(
         self, connector: str, partition: SourcePartition | None, offset: SourceOffset | None
     ) -> tuple[bytes, bytes | None]:
         """Like `encode`, with the key bytes by which the topic already knows the partition."""
-        # Without the lock: a read may be waiting for the very transaction that this record goes into.
-        return self._table.key(connector, partition), encode_offset(offset)
+        # Not after a read: it may be waiting for the very transaction that this record goes into.
+        with self._table_lock:
+            return self._table.key(connector, partition), encode_offset(offset)
 
     def close(self) -> None:
-        with self._lock:
+        with self._reading:
             self._reader.close()
+
+    def _read_to_end(self, timeout_s: float) -> None:
+        with self._reading:
+            try:
+                self._reader.read_to_end(timeout_s, self._take)
+            finally:
+                self._reader.rest()
+
+    def _take(self, record: LogRecord) -> None:
+        with self._table_lock:
+            self._table.apply(record)
 
 
 def _parse(record: LogRecord) -> tuple[str, SourcePartition | None, SourceOffset | None] | None:

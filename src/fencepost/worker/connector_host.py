@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 
 Properties = Mapping[str, str | None]
-PutTaskConfigs = Callable[[str, Sequence[Properties]], None]
+PutTaskConfigs = Callable[[str, Sequence[Properties]], "Future[Any]"]
 
 
 @dataclass
@@ -209,9 +210,13 @@ class ConnectorHost:
         except Exception as error:
             self._fail(name, "".join(traceback.format_exception(error)))
             return
-        try:
-            self._put_task_configs(name, configs)
-        except Exception as error:
+        written = self._put_task_configs(name, configs)
+        written.add_done_callback(lambda done: self._events.put(lambda: self._published(name, running, done)))
+
+    def _published(self, name: str, running: _Running, written: "Future[Any]") -> None:
+        """The leader has written the task configs, or says why not."""
+        error = None if written.cancelled() else written.exception()
+        if error is not None and self._running.get(name) is running and running.instance is not None:
             log.warning("task configs of %s are published again in %g s: %s", name, _RETRY_S, error)
             running.publishes_at = time.monotonic() + _RETRY_S
 

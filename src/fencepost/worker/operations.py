@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from fencepost import __version__
 from fencepost.cluster import operations as op
 from fencepost.cluster.command import (
-    Command,
+    ConnectorCommand,
     PutConnector,
     PutTaskConfigs,
     RemoveConnector,
@@ -234,7 +234,7 @@ class WorkerOperations:
             self._writer.write([records.target_state(name, state)], _READ_S)
             self._topic.read_to_end(_READ_S)
 
-    def _lead(self, command: Command, stage: str) -> ClusterSnapshot:
+    def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
         with self._stages.doing(stage):
             try:
                 return self._leader.submit(command).result(_REQUEST_S)

@@ -1,23 +1,22 @@
 """Everything of a worker in one process, and the order in which it comes up.
 
 1. REST answers (health says "starting"). 2. Kafka is reached; internal topics are there and right. 3. Config and status
-topics are read to their ends. 4. The group is joined; somebody leads. 5. Ids that this worker's predecessor held are
-fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; tasks wait for it, REST does not.
+topics are read to their ends. 4. The group is joined, beside 3; somebody leads. 5. Ids that this worker's predecessor
+held are fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; tasks wait for it, REST does not.
 """
 
 import logging
 import os
-import secrets
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fencepost import __version__
 from fencepost.cluster.command import PutTaskConfigs
-from fencepost.cluster.fencing import ConfOf, fence, task_transactional_id
+from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -26,23 +25,24 @@ from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.member import GroupMembership
 from fencepost.plugin import registry, use_plugin_path
 from fencepost.spark.cores import CoreLedger
-from fencepost.spark.session import SparkError, SparkRuntime
+from fencepost.spark.error import SparkError
+from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.storage import records
 from fencepost.storage.change import Change, ConnectorConfigRemoved, RestartRequested, TaskConfigsUpdated
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import ensure_internal_topics
+from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
-from fencepost.task.channel import CA_VARIABLE
-from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.task.slot import run_slot
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
 from fencepost.worker.dataframe_host import DataFrameHost
+from fencepost.worker.driver import Driver, say_line
 from fencepost.worker.host import TaskHost
 from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
@@ -62,13 +62,15 @@ _RETRY_S = 1.0
 _READ_S = 60.0
 _FENCE_S = 60.0
 _RESTART_SPARK_S = 2.0
+_FIRST_SLOT_S = 5.0
 
 
 class WorkerProcess:
     """A worker. `start` returns at once where REST can be served; the rest comes up behind it."""
 
-    def __init__(self, config: WorkerConfig, url: str) -> None:
-        """`url` is the advertised address of REST."""
+    def __init__(self, config: WorkerConfig, url: str, driver: Driver | None = None) -> None:
+        """`url` is the advertised address of REST; `driver` may have launched Spark's JVM already."""
+        self._driver = driver or Driver(config)
         use_plugin_path(config.plugin_path or ())
         self.settings = WorkerSettings(config, url, uuid.uuid4().hex)
         self.stages = Stages()
@@ -87,6 +89,7 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Begin to come up, in threads."""
+        self._channel.start()  # a slot may be there before the worker is ready for tasks
         threading.Thread(target=self._come_up, name="start-up", daemon=True).start()
         threading.Thread(target=self._run_spark, name="spark", daemon=True).start()
 
@@ -130,6 +133,7 @@ class WorkerProcess:
         self._config_topic = ConfigTopic(settings.reader_conf(), config.config_storage_topic, self._changed)
         self._status_topic = StatusTopic(settings.reader_conf(), settings.producer_conf(), config.status_storage_topic)
         self._writer = TopicWriter(settings.producer_conf(), config.config_storage_topic)
+        self._read_config = SharedRead(self._config_topic.read_to_end)  # many tasks start at once
 
     def _build_cluster(self) -> None:
         settings, config = self.settings, self.settings.config
@@ -143,7 +147,7 @@ class WorkerProcess:
         )
         self._membership = GroupMembership(settings.member_conf(), config.config_storage_topic, self._leader.on_term)
         self._rounds = FencingRounds(
-            settings.group_id, self._leader, lambda: self._config_topic.read_to_end(_READ_S), self._fencing_conf
+            settings.group_id, self._leader, lambda: self._read_config(_READ_S), self._fencing_conf
         )
 
     def _build_tasks(self) -> None:
@@ -156,10 +160,8 @@ class WorkerProcess:
             tracks_topics=config.topic_tracking_enable,
             version=__version__,
         )
-        self._admissions = Admissions(
-            settings, self._config_topic.read_to_end, lambda task: self._supervisor.handle(task)
-        )
-        preparation = Preparation(settings, self._rounds.fence, self._config_topic.read_to_end, self._stopping)
+        self._admissions = Admissions(settings, self._read_config, lambda task: self._supervisor.handle(task))
+        preparation = Preparation(settings, self._rounds.fence, self._read_config, self._stopping)
         self._supervisor = TaskSupervisor(settings, preparation, self._host_of, self._board, self._totals)
         self._connectors = ConnectorHost(
             settings,
@@ -174,7 +176,6 @@ class WorkerProcess:
         config = self.settings.config
         self._spark: SparkRuntime | None = None
         self._ledger = CoreLedger(0, reserved=1)
-        self._secret = secrets.token_hex(32)
         self._slots = SlotPool(
             self._supervisor,
             self._ledger,
@@ -187,7 +188,7 @@ class WorkerProcess:
             self._supervisor, self._ledger, self._admissions, self._connector_of, lambda: self._channel.url
         )
         self._channel = ChannelServer(
-            self._secret.encode(),
+            self._driver.secret.encode(),
             {
                 "/slot/register": self._slots.register,
                 "/slot/directives": self._slots.directives,
@@ -226,17 +227,14 @@ class WorkerProcess:
     def _come_up(self) -> None:
         try:
             self._patiently("connecting to Kafka", self._connect)  # 2
-            self._patiently("reading to the end of internal topics", self._read_topics)  # 3
-            before = self._config_topic.snapshot  # whatever is assigned from here on is this incarnation's
-            self._leader.start()
-            self._supervisor.start()
-            self._connectors.start()
             with self.stages.doing("joining the group"):
-                self._membership.start()  # 4
+                self._membership.start()  # 4, beside 3: whoever leads decides only after that
+            before = self._read_topics()  # 3
             self._patiently(
                 "fencing what this worker's predecessor held", partial(self._fence_predecessor, before)
             )  # 5
-            self._channel.start()
+            self._supervisor.start()
+            self._connectors.start()
             self._housekeeping.start()
             self.stages.is_started = True
             self._take_work(self._config_topic.snapshot)  # 6
@@ -248,7 +246,7 @@ class WorkerProcess:
                 self._error = error
                 self._is_ready.set()
 
-    def _patiently(self, stage: str, act: Callable[[], None]) -> None:
+    def _patiently(self, stage: str, act: Callable[[], object]) -> None:
         """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
         with self.stages.doing(stage):
             while not self._stopping.is_set():
@@ -263,9 +261,23 @@ class WorkerProcess:
         self._cluster_id = self._admin.cluster_id()
         ensure_internal_topics(self._admin, self.settings.config)
 
-    def _read_topics(self) -> None:
-        self._config_topic.start(_READ_S)
-        self._status_topic.start(_READ_S)
+    def _read_topics(self) -> ClusterSnapshot:
+        """Read both topics at once. Returns what stood in the config topic before this incarnation announced itself.
+
+        Only then it does: whatever is assigned from there on is its own, what was before is its predecessor's.
+        """
+        reading = "reading to the end of internal topics"
+        with ThreadPoolExecutor(1) as beside:
+            statuses = beside.submit(self._patiently, reading, partial(self._status_topic.start, _READ_S))
+            self._patiently(reading, partial(self._config_topic.start, _READ_S))
+            before = self._config_topic.snapshot
+            self._leader.start()
+            self._patiently("announcing this worker", self._announce)
+            self._leader.wake()
+            statuses.result()
+        return before
+
+    def _announce(self) -> None:
         self._writer.write([records.worker_incarnation(self.settings.url, self.settings.incarnation)], _READ_S)
 
     def _fence_predecessor(self, snapshot: ClusterSnapshot) -> None:
@@ -279,9 +291,10 @@ class WorkerProcess:
             for task in worker.tasks
         }
         confs = {
-            task_transactional_id(self.settings.group_id, *task): self._fencing_conf(snapshot, task.connector)
+            id_: self._fencing_conf(snapshot, task.connector)
             for task in held
             if task.connector in snapshot.connectors
+            for id_ in task_transactional_ids(self.settings.group_id, *task)
         }
         try:
             fence(confs, lambda transactional_id: confs[transactional_id](transactional_id), _FENCE_S)
@@ -293,9 +306,7 @@ class WorkerProcess:
         while not self._stopping.is_set():
             gone = threading.Event()
             runtime = SparkRuntime(
-                self.settings.config.spark,
-                secrets={SECRET_VARIABLE: self._secret, CA_VARIABLE: _channel_authority(self.settings.config)},
-                on_line=lambda line: log.info("spark: %s", line),
+                self.settings.config.spark, secrets=self._driver.secrets, on_line=say_line, jvm=self._driver.take()
             )
             runtime.on_exit(partial(_gone, gone))
             try:
@@ -304,12 +315,7 @@ class WorkerProcess:
                 log.error("%s", error)
                 self._stopping.wait(_RESTART_SPARK_S)
                 continue
-            self._spark = runtime
-            self._ledger.set_total(runtime.cores)
-            self._frames.attach(runtime)
-            self._slots.attach(SlotJobs(runtime, run_slot, self._slots.job_ended))
-            self._is_ready.wait()
-            self._slots.prepare()
+            self._use_spark(runtime)
             while not gone.wait(1.0) and not self._stopping.is_set():
                 pass
             self._slots.attach(None)
@@ -317,6 +323,23 @@ class WorkerProcess:
             if not self._stopping.is_set():
                 runtime.stop()
                 self._stopping.wait(_RESTART_SPARK_S)
+
+    def _use_spark(self, runtime: SparkRuntime) -> None:
+        """Slots first: they need no session, and making one would take the cores from them."""
+        self._spark = runtime
+        self._ledger.set_total(runtime.cores)
+        self._slots.attach(SlotJobs(runtime, run_slot, self._slots.job_ended))
+        self._slots.prepare()
+        self._frames.attach(runtime)
+        self._slots.wait_for_one(_FIRST_SLOT_S)
+        try:
+            _ = runtime.session  # for the first DataFrame; where one runs already, it has made it
+        except Exception as error:  # Spark has gone, or goes: the caller sees to that
+            log.log(
+                logging.DEBUG if self._stopping.is_set() else logging.WARNING,
+                "Spark's session: %s",
+                str(error).partition("\n")[0],
+            )
 
     # glue
 
@@ -356,8 +379,8 @@ class WorkerProcess:
         assignment = self._config_topic.snapshot.assignment
         return assignment.generation if assignment else 0
 
-    def _publish_tasks(self, connector: str, configs: Sequence[Any]) -> None:
-        self._leader.submit(PutTaskConfigs(connector, configs)).result(_READ_S)
+    def _publish_tasks(self, connector: str, configs: Sequence[Any]) -> "Future[ClusterSnapshot]":
+        return self._leader.submit(PutTaskConfigs(connector, configs))
 
     def _fencing_conf(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:
         conf = self.settings.task_producer_conf(snapshot.connectors.get(connector, {}))
@@ -401,10 +424,6 @@ def _channel_tls(config: WorkerConfig) -> ChannelTls | None:
     if config.channel_certificate is None or config.channel_key is None:
         return None
     return ChannelTls(config.channel_certificate, config.channel_key)
-
-
-def _channel_authority(config: WorkerConfig) -> str:
-    return Path(config.channel_authority).read_text() if config.channel_authority else ""
 
 
 def _gone(gone: threading.Event, reason: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fencepost.config.connector import SlotChoice
+from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.task.slot import SlotSpec
 from fencepost.task.spec import TaskReport, TaskSpec
@@ -101,12 +101,17 @@ class SlotPool:
                 except NoRoomError as error:
                     log.debug("no slot in advance: %s", error)
 
+    def wait_for_one(self, timeout_s: float) -> bool:
+        """Wait until a slot has registered. Returns whether one has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: any(s.attempt for s in self._slots.values()), timeout_s)
+
     # TaskHost
 
     def start(self, spec: TaskSpec) -> None:
         """Give a task to the slot that has least to do, or to a new one. Raises NoRoomError."""
         with self._changed:
-            owner = spec.id if SlotChoice(spec.connector_config).is_dedicated else None
+            owner = spec.id if RuntimeChoice(spec.connector_config).is_dedicated else None
             slot = self._choose(owner)
             slot.tasks[spec.incarnation] = _Task(spec.incarnation, time.monotonic())
             self._tell(slot, verb="start", spec=spec.to_json())
@@ -148,6 +153,7 @@ class SlotPool:
                 slot.directives.clear()
             slot.attempt, slot.pid = body["attempt"], body.get("pid")
             slot.last_contact = time.monotonic()
+            self._changed.notify_all()
         log.info("slot %s is ready (pid %s)", body["slot"], body.get("pid"))
         if lost:
             self._events.lost(lost, "its slot's process was run again by Spark")

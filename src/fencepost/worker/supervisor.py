@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _ABANDONED_RETRY_S = 1.0
+_PREPARED_TOGETHER = 32
 
 
 class TaskSupervisor:
@@ -58,7 +59,7 @@ class TaskSupervisor:
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._is_shutting_down = False
         self._is_done = threading.Event()
-        self._pool = ThreadPoolExecutor(16, thread_name_prefix="prepare")
+        self._pool = ThreadPoolExecutor(_PREPARED_TOGETHER, thread_name_prefix="prepare")
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
 
     # any thread

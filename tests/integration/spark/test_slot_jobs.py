@@ -15,7 +15,8 @@ import pytest
 import slot_entry
 
 from conftest import SECRET
-from fencepost.spark.session import SparkError, SparkRuntime
+from fencepost.spark.error import SparkError
+from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.testing import eventually
 

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from fencepost.spark.session import SparkError, SparkRuntime
+from fencepost.spark.error import SparkError
+from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
 
 

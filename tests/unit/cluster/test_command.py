@@ -12,6 +12,7 @@ from fencepost.cluster.command import (
     RequestRestart,
     RotateSessionKey,
     StopConnector,
+    independent,
 )
 from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
 from fencepost.storage import records
@@ -144,3 +145,11 @@ def test_work_is_assigned_when_that_changes_something(topic: Topic) -> None:
 def test_a_roster_without_members_takes_no_work_away(topic: Topic) -> None:
     snapshot = topic.write(*Reassign((Member("http://w:1", "i"),)).decide(topic.snapshot))
     assert Reassign(()).decide(snapshot) == []
+
+
+def test_commands_of_different_connectors_go_together_up_to_the_second_of_one() -> None:
+    put, tasks = PutConnector("c", CONFIG), PutTaskConfigs("d", TASKS)
+    restart = RequestRestart(RestartRequested("c", False, False))
+    assert independent([put, tasks, restart, RemoveConnector("e")], most=10) == 2
+    assert independent([put, tasks], most=1) == 1
+    assert independent([], most=10) == 0

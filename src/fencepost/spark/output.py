@@ -1,0 +1,41 @@
+"""What the JVM and the Python workers print, line by line."""
+
+import collections
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO
+
+OnLine = Callable[[str], None]
+
+_NOISE = ("Using incubator modules", "default log4j profile", "Setting default log level", "To adjust logging level")
+
+
+class Output:
+    """Passes on what is printed, without Spark's greetings; remembers the end of it."""
+
+    def __init__(self, on_line: OnLine) -> None:
+        self._on_line = on_line
+        self._last: collections.deque[str] = collections.deque(maxlen=30)
+
+    @contextlib.contextmanager
+    def pipe(self) -> Iterator[int]:
+        """Yield the file descriptor that a child writes to; ours is closed afterwards."""
+        reading, writing = os.pipe()
+        stream = os.fdopen(reading, encoding="utf-8", errors="replace")
+        threading.Thread(target=self._pass_on, args=(stream,), name="spark-output", daemon=True).start()
+        try:
+            yield writing
+        finally:
+            os.close(writing)
+
+    def tail(self) -> str:
+        return "\n".join(self._last)
+
+    def _pass_on(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                if not any(noise in line for noise in _NOISE):
+                    self._last.append(line.rstrip())
+                    self._on_line(line.rstrip())

@@ -1,0 +1,51 @@
+"""The driver's JVM: what it is started with, and that it can be there before Spark is."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from fencepost.spark.command import MODULE_OPTIONS, gateway_environment, spark_home
+from fencepost.spark.error import SparkError
+from fencepost.spark.jvm import DriverJvm
+from fencepost.spark.session import SparkRuntime
+from fencepost.testing import eventually
+
+
+def test_options_are_those_of_sparks_own_launcher() -> None:
+    home = spark_home()
+    launcher = [
+        "java",
+        "-cp",
+        f"{home}/jars/*",
+        "org.apache.spark.launcher.Main",
+        "org.apache.spark.deploy.SparkSubmit",
+    ]
+    environment = {**os.environ, **gateway_environment(home)}
+    arguments = ["--conf", "spark.master=local", "pyspark-shell"]
+    said = subprocess.run([*launcher, *arguments], env=environment, capture_output=True, check=True).stdout
+    options = [part.strip() for part in said.decode().split("\0")]
+    own = options[options.index("-Xmx1g") + 1 : options.index("org.apache.spark.deploy.SparkSubmit")]
+    assert [option for option in own if option != "--add-modules=jdk.incubator.vector"] == list(MODULE_OPTIONS)
+
+
+def test_runtime_takes_a_jvm_that_was_launched_before() -> None:
+    jvm = DriverJvm({"spark.ui.enabled": "false"})
+    runtime = SparkRuntime({"spark.ui.enabled": "false"}, jvm=jvm)
+    runtime.start()
+    try:
+        assert runtime.jvm_pid == jvm.process.pid
+        assert runtime.context.parallelize([1, 2, 3], 1).count() == 3
+        assert runtime.session.range(3).count() == 3
+    finally:
+        runtime.stop()
+    assert eventually(lambda: jvm.process.poll() is not None, within_s=5)
+
+
+def test_a_jvm_that_ends_before_it_answers_is_an_error() -> None:
+    jvm = DriverJvm({})
+    os.kill(jvm.process.pid, signal.SIGKILL)
+    with pytest.raises(SparkError, match="exit code -9"):
+        jvm.gateway()
+    jvm.end()
