@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,22 @@ class SlotSpec:
         return orjson.dumps(vars(self)).decode()
 
 
+class News:
+    """Leaves out the reports of tasks that do nothing: hundreds of them would keep slot and worker busy."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, TaskReport] = {}
+        self._settled: set[str] = set()
+
+    def of(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """Return what differs from the last time, and what does not for the first time: that makes a rate of zero."""
+        same = {r.incarnation for r in reports if self._told.get(r.incarnation) == r}
+        news = [r for r in reports if r.incarnation not in same or r.incarnation not in self._settled]
+        self._told = {r.incarnation: r for r in reports}
+        self._settled = same
+        return news
+
+
 class Slot:
     """The tasks of one slot process, and its side of the channel."""
 
@@ -49,6 +66,7 @@ class Slot:
         self._attempt = attempt
         self._runners: dict[str, TaskRunner] = {}
         self._reports: list[TaskReport] = []
+        self._news = News()
         self._lock = threading.Lock()
         self._has_news = threading.Event()
         self._is_leaving = False
@@ -158,7 +176,7 @@ class Slot:
         self._has_news.set()
 
     def _report_all(self) -> None:
-        """Send changes of state at once, counters every second."""
+        """Send changes of state at once, counters that have changed every second."""
         last_counters = 0.0
         while True:
             self._has_news.wait(_REPORT_EVERY_S)
@@ -167,9 +185,10 @@ class Slot:
             with self._lock:
                 changes, self._reports = self._reports, []
                 is_due = time.monotonic() - last_counters >= _REPORT_EVERY_S
-                running = [r.snapshot() for r in self._runners.values()] if is_due else []
+                running = self._news.of([r.snapshot() for r in self._runners.values()]) if is_due else []
             last_counters = time.monotonic() if is_due else last_counters
             if not self._send([*changes, *running]):
+                self._news = News()
                 with self._lock:
                     self._reports = changes + self._reports
                 self._has_news.set()
