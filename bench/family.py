@@ -41,6 +41,14 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def has_open(process: psutil.Process, path: Path) -> bool:
+    """Whether the process has this file open."""
+    try:
+        return any(Path(file.path) == path for file in process.open_files())
+    except psutil.NoSuchProcess:
+        return False
+
+
 def processor_s(pid: int) -> dict[str, float]:
     """Seconds of processor time so far: of the process (`worker`), of JVMs below it (`jvm`), of the rest (`python`)."""
     spent: dict[str, float] = {}

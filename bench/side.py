@@ -1,7 +1,6 @@
 """The two sides of the race, behind one port: a worker that is started with a file and spoken to over REST."""
 
 import itertools
-import re
 import socket
 import sys
 import time
@@ -19,7 +18,6 @@ from fencepost.testing import eventually
 
 _START_S = 90.0
 _STOP_S = 15.0
-_SLOT_READY = re.compile(r"slot \S+ is ready \(pid (\d+)\)")
 _numbers = itertools.count(1)
 
 SHARED = {
@@ -164,10 +162,6 @@ class Fencepost(Side):
 
     def _command(self, file: Path) -> list[str]:
         return [sys.executable, "-m", "fencepost.cli.main", "worker", str(file)]
-
-    def slot_pids(self) -> list[int]:
-        """The processes of the slots that have been ready, oldest first."""
-        return [int(pid) for pid in _SLOT_READY.findall(self.log.read_text(errors="replace"))]
 
 
 class KafkaConnect(Side):
