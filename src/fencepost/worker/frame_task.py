@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.api.dataframe import DataFrame
+from fencepost.cluster.fencing import fence
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
@@ -20,6 +21,7 @@ from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
 from fencepost.task.offsets import partition_key
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
 from fencepost.worker.host import HostEvents
 
@@ -29,6 +31,7 @@ _MOST_FAILURES = 5
 _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _ROWS_OF_A_PART = 100_000
 _BACK_OFF_S = 1.0
+_FENCE_S = 20.0
 
 
 class Runtime(Protocol):
@@ -87,6 +90,7 @@ class FrameTask:
         self._current: str | None = None
         self._state = RunState.STARTING
         self._failures = 0
+        self._may_be_open = True
         self._set_aside: set[Any] = set()
         self._parts: dict[Any, int] = {}
         self._counters = {"records_polled": 0.0, "records_written": 0.0, "commits": 0.0, "batches": 0.0}
@@ -149,6 +153,7 @@ class FrameTask:
 
     def _turn(self) -> bool:
         """Plan, and run what is there. Returns whether there was anything."""
+        self._maybe_fence()
         admission = self.admit()
         if not admission.is_admitted:
             raise NotAdmittedError(admission.reason)
@@ -164,6 +169,17 @@ class FrameTask:
             self._run_split(split, forget)
             forget = ()
         return bool(todo)
+
+    def _maybe_fence(self) -> None:
+        """End what an attempt may have left open: admission, which reads the position, would wait for its time-out."""
+        if self.spec.transactional_id is None or not self._may_be_open:
+            return
+        try:
+            fence([self.spec.transactional_id], lambda _: self.spec.producer_conf, _FENCE_S)
+        except WriterOpenError as error:
+            log.warning("task %s could not end what an earlier attempt may have left open: %s", self.spec.id, error)
+            return
+        self._may_be_open = False
 
     def _is_mine(self, split: Split) -> bool:
         """Within a task generation a split belongs to one task, so it has one transactional id."""
@@ -227,6 +243,7 @@ class FrameTask:
             self._host.ledger.release(1, CoreUse.SPLIT)
 
     def _split_failed(self, split: Split, error: Exception, took_s: float) -> None:
+        self._may_be_open = True  # its process may have died with a transaction open
         if self.control.is_stopping or self._is_abandoned:
             return
         if isinstance(error, ConfigError):

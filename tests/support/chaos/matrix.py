@@ -22,6 +22,7 @@ from support.chaos.processes import is_alive, owner_of
 
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
+_TIME_OUT_S = 55.0  # a little less than the time-out of a transaction: nobody may have waited for one
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Matrix:
         act[each.kind](holds, victims, markers)
         errors = self._deliver(each, holds, victims)
         self._note(number, each, holds, errors)
+        slow = [took_s for took_s in self._took_s if took_s > _TIME_OUT_S]
+        assert not slow, f"round {number}: {slow} s to a new record, as if a dead task's transaction had to time out"
 
     def _hold_all(self, holds: Sequence[Hold]) -> Rule | None:
         """Bring every target to its point; commits stay prepared last, for without markers nobody gets on.
