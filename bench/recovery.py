@@ -98,7 +98,7 @@ def _settings() -> Mapping[str, Mapping[str, str]]:
 
 def _method() -> list[str]:
     return [
-        f"{_LINES_PER_S} lines a second are appended to a file. At a random moment (seeds from {_SEED}) SIGKILL goes to the "
-        "worker and everything below it, which is started again at once with the same file, or to the Python process "
-        "of the slot. The time is from the signal to the next record that a read_committed consumer is given.",
+        f"{_LINES_PER_S} lines a second are appended to a file. At a random moment (seeds from {_SEED}) SIGKILL goes "
+        "to the worker and everything below it, which is started again at once with the same file, or to the Python "
+        "process of the slot. The time is from the signal to the next record that a read_committed consumer is given.",
     ]
