@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transaction import TransactionalWriter, WriterFencedError
+from fencepost.transaction import TransactionalWriter, WriterFencedError, WriterOpenError, is_second_lane, lane_ids
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +17,11 @@ _PARALLEL = 16
 def task_transactional_id(group_id: str, connector: str, task: int) -> str:
     """Return the transactional id of a source task, the same that Kafka Connect uses."""
     return f"{group_id}-{connector}-{task}"
+
+
+def task_transactional_ids(group_id: str, connector: str, task: int) -> tuple[str, str]:
+    """Return all ids that a source task may write under: whoever fences one fences both (E2)."""
+    return lane_ids(task_transactional_id(group_id, connector, task))
 
 
 def leader_transactional_id(group_id: str) -> str:
@@ -44,7 +49,8 @@ def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> Fe
     count = snapshot.task_counts.get(connector, 0)
     if recorded is None or (recorded == 1 and count == 1):
         return FencingPlan(task_count=count)
-    return FencingPlan(tuple(task_transactional_id(group_id, connector, n) for n in range(recorded)), count)
+    ids = tuple(id_ for n in range(recorded) for id_ in task_transactional_ids(group_id, connector, n))
+    return FencingPlan(ids, count)
 
 
 ConfOf = Callable[[str], Mapping[str, Any]]
@@ -69,5 +75,9 @@ def _fence_one(transactional_id: str, conf: Mapping[str, Any], timeout_s: float)
         writer.open(timeout_s)
     except WriterFencedError:
         log.debug("%s was initialised by somebody else meanwhile, which fences it just as well", transactional_id)
+    except WriterOpenError as error:
+        if not (error.is_denied and is_second_lane(transactional_id)):
+            raise
+        log.debug("%s is not authorised: no task of ours can have written under it", transactional_id)
     finally:
         writer.close()

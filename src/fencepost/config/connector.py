@@ -6,7 +6,7 @@ Names, groups, orders and types are those that Kafka Connect's REST API shows.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fencepost.config.check import at_least, no_control_characters, one_of, topic_name, unique
+from fencepost.config.check import at_least, between, no_control_characters, one_of, topic_name, unique
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
 from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
@@ -40,12 +40,17 @@ class TransformSpec:
     negate: bool
 
 
-class SlotChoice(Config):
+class RuntimeChoice(Config):
     """What is ours alone in a connector's config; not among the keys that Kafka Connect's `validate` answers with."""
 
     is_dedicated: bool = setting(
         "slot.dedicated", default=False, importance=LOW,
         doc="Whether each task gets a slot, that is a Python process on an executor, of its own.",
+    )  # fmt: skip
+    transaction_lanes: int = setting(
+        "transaction.lanes", default=2, check=between(1, 2), importance=LOW,
+        doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
+        "the last one commits; the second has the transactional id of the task with `#1` behind it.",
     )  # fmt: skip
 
 

@@ -129,8 +129,14 @@ class ProducerClient:
         logger = logging.Logger("librdkafka")
         logger.addHandler(self._strikes)
         self.failed_delivery: ProducerError | None = None
+        self._is_transactional = "transactional.id" in conf
+        self._is_in_transaction = False
+        self._watched: set[str] = set()
+        # A callback costs a turn of the interpreter's lock for each record, also where it is called for errors only,
+        # and the task's thread wants that lock. In a transaction the client itself refuses to commit without a record.
+        told = {} if self._is_transactional else {"on_delivery": self._delivered}
         try:
-            self._producer = Producer({**conf, "on_delivery": self._delivered}, logger=logger)
+            self._producer = Producer({**conf, **told}, logger=logger)
         except KafkaException as error:
             raise producer_error(error) from None
 
@@ -175,6 +181,8 @@ class ProducerClient:
         told: DeliveryCallback | None = fields.get("on_delivery")
         if told is not None:
             fields["on_delivery"] = self._both(told)
+        elif self._is_first(topic):
+            fields["on_delivery"] = self._delivered
         while True:
             try:
                 self._producer.produce(topic, value, **fields)
@@ -184,11 +192,21 @@ class ProducerClient:
             except KafkaException as error:
                 raise producer_error(error) from None
 
+    def _is_first(self, topic: str) -> bool:
+        """Say whether a record is the transaction's first for a topic: its fate tells why the topic is refused."""
+        if not self._is_transactional or topic in self._watched:
+            return False
+        self._watched.add(topic)
+        return True
+
     def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         """Enqueue values without keys, in order. Raises ProducerError."""
         self._fork.check("a producer")
-        produce = self._producer.produce
         done = 0
+        if self._is_first(topic) and len(values):
+            self.produce(topic, values[0], on_delivery=self._delivered)
+            done = 1
+        produce = self._producer.produce
         while True:
             try:
                 for value in values if done == 0 else values[done:]:
@@ -206,8 +224,13 @@ class ProducerClient:
     ) -> None:
         """Enqueue records of a topic, a value and a key each, in order. Raises ProducerError."""
         self._fork.check("a producer")
-        produce = self._producer.produce
         done = 0
+        for index, topic in enumerate(topics):
+            if not self._is_first(topic):
+                break
+            self.produce(topic, values[index], key=keys[index], on_delivery=self._delivered)
+            done += 1
+        produce = self._producer.produce
         while True:
             try:
                 for topic, value, key in islice(zip(topics, values, keys, strict=True), done, None):
@@ -236,6 +259,20 @@ class ProducerClient:
             raise self.failed_delivery
         if left:
             raise ProducerError(Failure.PASSING, f"{left} records were not acknowledged within {timeout_s:g} s")
+        if self._is_in_transaction:
+            self._ensure_whole()
+
+    def _ensure_whole(self) -> None:
+        """Raise ProducerError where records of the open transaction were refused.
+
+        Beginning a transaction tells: it is refused in any case while one is open, with the error that has made
+        librdkafka want that one to be aborted, if there is such an error.
+        """
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            if error.args[0].txn_requires_abort() or error.args[0].fatal():
+                raise producer_error(error) from None
 
     def init_transactions(self, timeout_s: float) -> None:
         """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over."""
@@ -253,6 +290,8 @@ class ProducerClient:
     def begin(self) -> None:
         self._fork.check("a producer")
         self._call("begin_transaction")
+        self._watched.clear()
+        self._is_in_transaction = True
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any, timeout_s: float) -> None:
         """Add consumer-group offsets (topic, partition, offset) to the transaction (KIP-447).
@@ -269,10 +308,12 @@ class ProducerClient:
     def commit(self, timeout_s: float) -> None:
         self._fork.check("a producer")
         self._call("commit_transaction", timeout_s)
+        self._is_in_transaction = False
 
     def abort(self, timeout_s: float) -> None:
         self._fork.check("a producer")
         self._call("abort_transaction", timeout_s)
+        self._is_in_transaction = False
 
     def drop(self) -> None:
         """Let go of the client without flushing, committing or aborting anything (E6). Idempotent."""

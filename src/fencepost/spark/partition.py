@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from fencepost.api import FatalError, FencedError
 from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
 from fencepost.task.outgoing import Outgoing
-from fencepost.transaction import TransactionalWriter
+from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +126,9 @@ class _Writing:
         if run.transactional_id is None:
             self._delivery = PlainDelivery(dict(run.producer_conf), run.offsets_topic, _FLUSH_S)
         else:
-            writer = TransactionalWriter(run.producer_conf, run.transactional_id)
-            self._delivery = TransactionalDelivery(writer, run.offsets_topic)
-            writer.open()  # 1
+            first, second = (TransactionalWriter(run.producer_conf, id_) for id_ in lane_ids(run.transactional_id))
+            self._delivery = TransactionalDelivery(first, run.offsets_topic)
+            open_lanes(first, second, keeps_second=False)  # 1
         return run.admit()  # 2, 3
 
     def send(self, records: Outgoing) -> None:

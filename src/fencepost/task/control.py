@@ -10,6 +10,7 @@ class Control:
         self._changed = threading.Condition()
         self._is_paused = is_paused
         self._is_stopping = False
+        self._is_woken = False
 
     @property
     def is_stopping(self) -> bool:
@@ -39,10 +40,17 @@ class Control:
             self._is_paused = False
             self._changed.notify_all()
 
+    def wake(self) -> None:
+        """End one `wait`, the present or the next: the loop has something to see to."""
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
+
     def wait(self, timeout_s: float) -> bool:
         """Sleep for `timeout_s`, or until the task is to stop or pause. Returns `is_stopping`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
+            self._changed.wait_for(lambda: self._is_stopping or self._is_paused or self._is_woken, timeout_s)
+            self._is_woken = False
             return self._is_stopping
 
     def wait_for_stop(self, timeout_s: float) -> bool:

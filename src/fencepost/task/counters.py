@@ -1,5 +1,6 @@
 """Totals that a task keeps and its slot reports; the worker turns them into metrics (contract A.11)."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,7 @@ class Counters:
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
     _topics_in_transaction: set[str] = field(default_factory=set)
+    _begun: deque[tuple[float, int, set[str]]] = field(default_factory=deque)
 
     def polled(self, count: int, took_s: float) -> None:
         self.records_polled += count
@@ -43,19 +45,28 @@ class Counters:
     def sent(self, count: int, topics: Sequence[str]) -> None:
         self.records_written += count
         self.in_transaction += count
-        self.active_records = self.in_transaction
+        self.active_records += count
         if count:
             self._topics_in_transaction.update({topics.value} if isinstance(topics, Repeated) else topics)
 
-    def committed(self, took_s: float) -> None:
+    def commit_begun(self, now_s: float) -> None:
+        """What was sent since the last call is one transaction."""
+        self._begun.append((now_s, self.in_transaction, set(self._topics_in_transaction)))
+        self._topics_in_transaction.clear()
+        self.in_transaction = 0
+
+    def committed(self, now_s: float) -> None:
+        """The oldest transaction of those begun is committed."""
+        begun_s, size, topics = self._begun.popleft()
+        took_s = now_s - begun_s
+        self.topics |= topics
         self.commits += 1
         self.commit_time_max_s = max(self.commit_time_max_s, took_s)
         self.commit_time_total_s += took_s
-        size, self.in_transaction, self.active_records = self.in_transaction, 0, 0
+        self.active_records -= size
         self.transaction_size_min = min(self.transaction_size_min, size) if self.commits > 1 else size
         self.transaction_size_max = max(self.transaction_size_max, size)
         self.transaction_size_total += size
-        self.used_topics()
 
     def used_topics(self) -> None:
         """What was sent is there: its topics count as the connector's."""
@@ -64,6 +75,7 @@ class Counters:
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
+        self._begun.clear()
 
     def aborted(self) -> None:
         self.aborts += 1

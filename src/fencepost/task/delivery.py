@@ -22,6 +22,8 @@ OnDelivered = Callable[[int, RecordMetadata], None]
 class Delivery(ABC):
     """Where a task's records go. One thread, one incarnation of the producer."""
 
+    _made = 0
+
     @property
     @abstractmethod
     def is_open(self) -> bool:
@@ -32,13 +34,37 @@ class Delivery(ABC):
         """True when this delivery must be closed and opened anew before anything more is sent (E5)."""
         return False
 
+    @property
+    def is_narrow(self) -> bool:
+        """True when a delivery with one producer more would be faster; as good a reason to replace it."""
+        return False
+
+    def is_ready(self) -> bool:
+        """Wait until a transaction can begin. False: the delivery must, or should, be replaced first."""
+        return not self.must_be_replaced
+
+    def cover(self, offsets: OffsetRecords) -> bool:
+        """Take the offsets that cover what is sent up to the next commit. False: `commit` wants them."""
+        return False
+
     @abstractmethod
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         """Send records in order; with `on_delivered` each is told of by index. Raises ProduceError."""
 
     @abstractmethod
     def commit(self, offsets: OffsetRecords) -> bool:
-        """Make what was sent, and the offsets that cover it, count. Returns False when it has to wait longer."""
+        """Make what was sent, and the offsets that cover it, count; `finished` tells when it does.
+
+        Returns False when it has to wait longer: nothing has changed then.
+        """
+
+    def finished(self, *, wait: bool = False) -> int:
+        """Return how many commits were made since the last call, in their order; `wait`: after all that began.
+
+        Raises what a commit ended with; none after it is made.
+        """
+        made, self._made = self._made, 0
+        return made
 
     @abstractmethod
     def abort(self) -> None:
@@ -50,7 +76,7 @@ class Delivery(ABC):
 
 
 class TransactionalDelivery(Delivery):
-    """Exactly once: records and offsets in one transaction (E1)."""
+    """Exactly once, one transaction after the other: records and offsets in one transaction (E1)."""
 
     def __init__(self, writer: TransactionalWriter, offsets_topic: str) -> None:
         self._writer = writer
@@ -65,10 +91,11 @@ class TransactionalDelivery(Delivery):
         return self._writer.is_struck
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
-        _send(self._writer, outgoing, on_delivered)
+        send_outgoing(self._writer, outgoing, on_delivered)
 
     def commit(self, offsets: OffsetRecords) -> bool:
         self._writer.commit(offsets, offsets_topic=self._offsets_topic)  # E1
+        self._made += 1
         return True
 
     def abort(self) -> None:
@@ -93,7 +120,7 @@ class PlainDelivery(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         self._has_sent = True
-        _send(self, outgoing, on_delivered)
+        send_outgoing(self, outgoing, on_delivered)
 
     def send_one(self, topic: str, value: bytes | None, **fields: Any) -> None:
         self._guarded(lambda: self._client.produce(topic, value, **{k: v for k, v in fields.items() if v is not None}))
@@ -116,6 +143,7 @@ class PlainDelivery(Delivery):
                 return False
             raise _produce_error(error) from None
         self._has_sent = False
+        self._made += 1
         return True
 
     def abort(self) -> None:
@@ -136,7 +164,10 @@ def _produce_error(error: ProducerError) -> ProduceError:
     return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
 
 
-def _send(sink: TransactionalWriter | PlainDelivery, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
+def send_outgoing(
+    sink: "TransactionalWriter | PlainDelivery", outgoing: Outgoing, on_delivered: OnDelivered | None = None
+) -> None:
+    """Send records in order, by columns where that is possible. Raises ProduceError."""
     if not len(outgoing):
         return
     if on_delivered is None and outgoing.is_plain:

@@ -1,4 +1,8 @@
-"""The loop of one source task: poll, transform, convert, produce, and at a boundary commit (DESIGN 2, step 8)."""
+"""The loop of one source task: poll, transform, convert, produce, and at a boundary commit (DESIGN 2, step 8).
+
+A delivery may commit in the background. Unless the author wants to know of commits, the next batch is then polled,
+converted and sent meanwhile; the loop learns of what is committed, or failed, on its next turn.
+"""
 
 import logging
 import time
@@ -37,6 +41,7 @@ class SourceLoop:
     """Runs one task instance.
 
     `replace` retires a struck delivery and returns its admitted successor (E5); `say` reports a change of state.
+    `runs_ahead`: the next batch is polled before the last one is committed.
     """
 
     spec: TaskSpec
@@ -49,6 +54,7 @@ class SourceLoop:
     replace: Callable[[], Delivery]
     say: Callable[[RunState], None]
     topics: TopicCreation
+    runs_ahead: bool = False
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list[tuple[SourceRecord, list[RecordMetadata]]] = field(default_factory=list)
 
@@ -60,7 +66,9 @@ class SourceLoop:
         """Move data until told to stop. Errors of task, conversion and Kafka pass through."""
         self._delivery = delivery
         while not self.control.is_stopping:
-            self._maybe_replace()
+            if self._delivery.must_be_replaced:
+                self._replace()
+            self._learn(wait=False)
             if not self.control.is_paused:
                 self._turn()
             elif self._ends_cleanly():
@@ -69,11 +77,28 @@ class SourceLoop:
                 return Ending.DISCARDED
         if not self._delivery.must_be_replaced:  # else nothing is open, and a start for nothing would fence others
             self._ends_cleanly()
+        self._learn(wait=True)
         return Ending.STOPPED
 
     def _maybe_replace(self) -> None:
-        if self._delivery.must_be_replaced:
-            self._delivery = self.replace()
+        if not self._delivery.is_ready():
+            self._replace()
+
+    def _replace(self) -> None:
+        self._learn(wait=True)
+        self._delivery = self.replace()
+
+    def _learn(self, *, wait: bool) -> None:
+        """See what has been committed. Raises what a commit ended with."""
+        try:
+            made = self._delivery.finished(wait=wait)
+        except Exception:
+            self.counters.commit_failed()
+            raise
+        for _ in range(made):
+            self.book.committed()
+            self.counters.committed(time.monotonic())
+            self._tell_committed()
 
     def _turn(self) -> None:
         started = time.monotonic()
@@ -104,50 +129,65 @@ class SourceLoop:
 
     def _dispatch(self, batches: list[Batch], records: list[SourceRecord] | None, count: int) -> None:
         for start, stop, verdict in self.boundary.segments(records, count):
-            self._maybe_replace()
-            self._send(batches if (start, stop) == (0, count) else _cut(batches, start, stop))
+            is_covered = self._send(
+                batches if (start, stop) == (0, count) else _cut(batches, start, stop),
+                is_last=verdict is Verdict.COMMIT,
+            )
             if verdict is Verdict.COMMIT:
-                self._commit()
+                self._commit(is_covered=is_covered)
             elif verdict is Verdict.ABORT:
                 self._abort()
 
-    def _send(self, batches: list[Batch]) -> None:
-        for batch in batches:
-            outgoing = self.processor.process(batch)
+    def _send(self, batches: list[Batch], *, is_last: bool = False) -> bool:
+        """Send; ahead of what is the last before a commit, the offsets. Returns whether they were sent."""
+        ready = [(batch, self.processor.process(batch)) for batch in batches]
+        for _, outgoing in ready:
             self.topics.ensure(outgoing.topics)
+        if ready:
+            self._maybe_replace()
+        for batch in batches:
+            self.book.add(batch.last_offsets())
+        is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
+        for batch, outgoing in ready:
             if self._tracks_records:
                 self._send_tracked(batch, outgoing)
             else:
                 self._delivery.send(outgoing)
-            self.book.add(batch.last_offsets())
             self.counters.sent(len(outgoing), outgoing.topics)
+        return is_covered
+
+    def _cover(self) -> bool:
+        return self._delivery.cover(self._offsets())
+
+    def _offsets(self) -> list[tuple[bytes, bytes | None]]:
+        return offset_records(self.spec, self.book.to_write())
 
     def _send_tracked(self, batch: Batch, outgoing: Any) -> None:
         places: list[list[RecordMetadata]] = [[] for _ in range(len(batch))]
         self._delivery.send(outgoing, lambda index, metadata: places[index].append(metadata))
         self._delivered.extend(zip(batch.records(), places, strict=True))
 
-    def _commit(self) -> bool:
+    def _commit(self, *, is_covered: bool = False) -> bool:
+        """Commit what is open, if anything. Returns False where it has to wait longer."""
         if self._updates_offsets:
             self.book.updated_by(self.task.update_offsets(self.book.pending))
         if not self._delivery.is_open and not self.book.pending:
             self._tell_committed()
             return True
-        started = time.monotonic()
+        if not self._delivery.is_open:
+            self._maybe_replace()  # offsets alone begin a transaction, too
+        begun_s = time.monotonic()
         try:
-            is_done = self._delivery.commit(offset_records(self.spec, self.book.to_write()))
+            is_accepted = self._delivery.commit(() if is_covered else self._offsets())
         except Exception:
             self.counters.commit_failed()
             raise
-        if is_done:
-            self._committed(time.monotonic() - started)
-        return is_done
-
-    def _committed(self, took_s: float) -> None:
-        self.book.committed()
-        self.boundary.committed()
-        self.counters.committed(took_s)
-        self._tell_committed()
+        if is_accepted:
+            self.book.seal()
+            self.counters.commit_begun(begun_s)
+            self.boundary.committed()
+            self._learn(wait=not self.runs_ahead)
+        return is_accepted
 
     def _tell_committed(self) -> None:
         delivered, self._delivered = self._delivered, []
@@ -163,7 +203,6 @@ class SourceLoop:
         self._delivery.abort()
         self.counters.aborted()
         self._delivered = [(record, []) for record, _ in self._delivered]
-        self._maybe_replace()
         self._commit()
 
     def _maybe_flush(self) -> None:
@@ -174,7 +213,9 @@ class SourceLoop:
     def _ends_cleanly(self) -> bool:
         """Commit, or abort, what is open, by the boundary's rule. Returns whether the instance may go on."""
         if not self.spec.is_exactly_once or self.boundary.should_commit_at_end():
-            return self._commit()
+            is_done = self._commit()
+            self._learn(wait=True)
+            return is_done
         if self._delivery.is_open or self.book.pending:
             self._delivery.abort()
             self.book.drop_pending()

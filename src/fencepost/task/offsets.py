@@ -1,5 +1,6 @@
 """The task's own record of its source offsets: what is committed, and what waits for the next commit."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +21,7 @@ class OffsetBook:
         self._committed: dict[PartitionKey, Offset] = {partition_key(p): o for p, o in committed}
         self._own: dict[PartitionKey, Offset] = {}  # what this incarnation committed; None: it removed the offset
         self._pending: dict[PartitionKey, Offset] = {}
+        self._sealed: deque[dict[PartitionKey, Offset]] = deque()
         self._partitions: dict[PartitionKey, Mapping[str, Any]] = {}
 
     def add(self, offsets: Iterable[tuple[Mapping[str, Any], Offset]]) -> None:
@@ -46,15 +48,20 @@ class OffsetBook:
     def to_write(self) -> list[tuple[Mapping[str, Any], Offset]]:
         return [(self._partitions[key], offset) for key, offset in self._pending.items()]
 
+    def seal(self) -> None:
+        """What is pending belongs to one commit, which has begun."""
+        self._sealed.append(self._pending)
+        self._pending = {}
+
     def committed(self) -> None:
-        """What was pending is committed."""
-        self._own.update(self._pending)
-        for key, offset in self._pending.items():
+        """The oldest of the commits that have begun is made."""
+        made = self._sealed.popleft()
+        self._own.update(made)
+        for key, offset in made.items():
             if offset is None:
                 self._committed.pop(key, None)
             else:
                 self._committed[key] = offset
-        self._pending.clear()
 
     def drop_pending(self) -> None:
         self._pending.clear()

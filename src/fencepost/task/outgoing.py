@@ -28,5 +28,32 @@ class Outgoing:
             return False
         return self.headers is None or not any(self.headers)
 
+    def slice(self, start: int, stop: int) -> "Outgoing":
+        """Return records `start` to `stop`, the latter excluded."""
+        part = slice(start, stop)
+        return Outgoing(
+            self.topics[part],
+            self.values[part],
+            None if self.keys is None else self.keys[part],
+            None if self.partitions is None else self.partitions[part],
+            None if self.timestamps is None else self.timestamps[part],
+            None if self.headers is None else self.headers[part],
+            range(start, stop) if self.sources is None else self.sources[part],
+        )
+
+    def sizes(self, count: int) -> list[int]:
+        """Return the bytes of key and value of each of the first `count` records."""
+        values = _lengths(self.values[:count])
+        if self.keys is None:
+            return values
+        return [value + key for value, key in zip(values, _lengths(self.keys[:count]), strict=True)]
+
     def __len__(self) -> int:
         return len(self.values)
+
+
+def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:  # tombstones
+        return [0 if value is None else len(value) for value in column]

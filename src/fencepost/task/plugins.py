@@ -26,6 +26,19 @@ def tracks_records(spec: TaskSpec) -> bool:
     return _connector_class(spec).task.commit_record is not SourceTask.commit_record
 
 
+def runs_ahead(spec: TaskSpec) -> bool:
+    """Say whether the next batch may be polled before the last one is committed.
+
+    Not with connector-defined boundaries, and not where the author acts on commits, unless the class says so.
+    """
+    if not spec.is_exactly_once or spec.boundary == "connector" or tracks_records(spec):
+        return False
+    task = _connector_class(spec).task
+    if task.polls_ahead is not None:
+        return task.polls_ahead
+    return task.commit is SourceTask.commit and task.update_offsets is SourceTask.update_offsets
+
+
 def _connector_class(spec: TaskSpec) -> type[SourceConnector]:
     _use_plugin_path(spec.plugin_path)
     cls: type[SourceConnector] = find("connector", str(spec.connector_config["connector.class"]))

@@ -16,16 +16,19 @@ from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
-from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
+from fencepost.task.delivery import Delivery, PlainDelivery
+from fencepost.task.lanes import LanedDelivery, Room
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, processor_of, topics_of, tracks_records
+from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, tracks_records
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,
     TransactionalWriter,
     WriterOpenError,
+    lane_ids,
+    open_lanes,
 )
 
 log = logging.getLogger(__name__)
@@ -67,6 +70,8 @@ class TaskRunner:
         self._report = report
         self._delivery: Delivery | None = None
         self._is_abandoned = False
+        self._lanes_allowed = spec.lanes
+        self._uses_both_lanes = False
         self._failures = 0
         self._commits_seen = 0
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
@@ -175,6 +180,7 @@ class TaskRunner:
             replace=lambda: self._replace_delivery(book),
             say=self.say,
             topics=topics_of(self.spec),
+            runs_ahead=runs_ahead(self.spec),
         )
         return task, loop
 
@@ -185,15 +191,35 @@ class TaskRunner:
         if self.spec.transactional_id is None:
             self._delivery = PlainDelivery(conf, self.spec.offsets_topic, self.spec.offset_flush_timeout_ms / 1000)
             return self._delivery
-        writer = TransactionalWriter(conf, self.spec.transactional_id)
-        self._delivery = TransactionalDelivery(writer, self.spec.offsets_topic)
-        writer.open()
+        return self._open_lanes(conf, self.spec.transactional_id)
+
+    def _open_lanes(self, conf: dict[str, Any], transactional_id: str) -> Delivery:
+        """Take both ids, also where one is to be used: whoever had them before may have used both (E2)."""
+        room = None
+        if self._uses_both_lanes and self.spec.boundary == "poll":
+            room = Room.made_in(conf)
+        first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
+        self._delivery = LanedDelivery(
+            [first, second] if self._uses_both_lanes else [first],
+            self.spec.offsets_topic,
+            room=room,
+            may_widen=self._lanes_allowed > 1,
+            on_failure=self.control.wake if runs_ahead(self.spec) else None,
+        )
+        if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
+            self._lanes_allowed = 1
+            if self._uses_both_lanes:
+                self._uses_both_lanes = False
+                raise StartOverError("the id of the second lane is not authorised any more")
         return self._delivery
 
     def _replace_delivery(self, book: OffsetBook) -> Delivery:
-        """Retire a struck producer (E5). The task goes on if what is stored is what it committed (E7)."""
+        """Retire a struck producer (E5), or take a second. The task goes on if what it committed is stored (E7)."""
+        if self._delivery is not None and self._delivery.is_narrow:
+            self._uses_both_lanes = True
+        else:
+            self.counters.producers_retired += 1
         self._close_delivery()
-        self.counters.producers_retired += 1
         delivery = self._open_delivery()
         stored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]] = self._admit().offsets
         if book.differs_from(stored):

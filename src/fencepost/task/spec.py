@@ -48,6 +48,7 @@ class TaskSpec:
     offset_flush_timeout_ms: int = 5_000
     plugin_path: tuple[str, ...] = ()
     topic_creation_enabled: bool = True
+    lanes: int = 2
 
     @property
     def id(self) -> str:

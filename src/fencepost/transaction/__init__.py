@@ -11,6 +11,7 @@ from fencepost.transaction.errors import (
     WriterFencedError,
     WriterOpenError,
 )
+from fencepost.transaction.lane import is_second_lane, lane_ids, open_lanes
 from fencepost.transaction.state import WriterState
 from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts
 
@@ -23,4 +24,7 @@ __all__ = [
     "WriterOpenError",
     "WriterState",
     "WriterTimeouts",
+    "is_second_lane",
+    "lane_ids",
+    "open_lanes",
 ]

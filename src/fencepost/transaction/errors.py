@@ -14,12 +14,14 @@ class StaleMemberError(FencedError):
 class WriterOpenError(FatalError):
     """The transactional producer could not be initialised.
 
-    `is_passing` tells a broker that cannot be reached (try again) from a refusal (an administrator has to act).
+    `is_passing` tells a broker that cannot be reached (try again) from a refusal (an administrator has to act);
+    `is_denied` says that the refusal is one of authorisation.
     """
 
-    def __init__(self, message: str, *, is_passing: bool) -> None:
+    def __init__(self, message: str, *, is_passing: bool, is_denied: bool = False) -> None:
         super().__init__(message)
         self.is_passing = is_passing
+        self.is_denied = is_denied
 
 
 class ProduceError(FatalError):

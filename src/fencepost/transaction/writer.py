@@ -45,6 +45,7 @@ class TransactionalWriter:
         self._timeouts = timeouts or WriterTimeouts()
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
         self._client = ProducerClient(self._conf)
+        self._is_flushed = True
 
     @property
     def is_struck(self) -> bool:
@@ -96,6 +97,7 @@ class TransactionalWriter:
             raise WriterOpenError(
                 f"cannot initialise transactional id {self.transactional_id}: {error}",
                 is_passing=error.failure is Failure.PASSING,
+                is_denied=error.failure is Failure.DENIED,
             ) from None
 
     def send(self, topic: str, value: bytes | None, **fields: Any) -> None:
@@ -104,7 +106,7 @@ class TransactionalWriter:
         `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), on_delivery(error, message).
         Raises ProduceError.
         """
-        self._ensure_begun()
+        self._ensure_sending()
         try:
             self._client.produce(topic, value, **{k: v for k, v in fields.items() if v is not None})
         except ProducerError as error:
@@ -112,7 +114,7 @@ class TransactionalWriter:
 
     def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         """Write values without keys, in order. Raises ProduceError."""
-        self._ensure_begun()
+        self._ensure_sending()
         try:
             self._client.produce_column(topic, values)
         except ProducerError as error:
@@ -120,7 +122,7 @@ class TransactionalWriter:
 
     def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
         """Write records of a topic, a value and a key each, in order. Raises ProduceError."""
-        self._ensure_begun()
+        self._ensure_sending()
         try:
             self._client.produce_columns(topics, values, keys)
         except ProducerError as error:
@@ -130,9 +132,14 @@ class TransactionalWriter:
         """Wait until all records sent so far are in the log. Raises ProduceError or WriterFencedError."""
         self._ensure_state("flush", WriterState.OPEN, WriterState.IN_TRANSACTION)
         try:
-            self._client.flush(self._timeouts.flush_s)
+            self._flush()
         except ProducerError as error:
             raise self._produce_error(error) from None
+
+    def _flush(self) -> None:
+        if not self._is_flushed:
+            self._client.flush(self._timeouts.flush_s)
+            self._is_flushed = True
 
     def commit(
         self,
@@ -156,8 +163,9 @@ class TransactionalWriter:
             for key, value in offset_records:
                 if offsets_topic is None:
                     raise ValueError("offset records need an offsets_topic")
+                self._is_flushed = False
                 self._client.produce(offsets_topic, value, key=key)  # E1: same producer, same transaction
-            self._client.flush(self._timeouts.flush_s)
+            self._flush()
             if group_metadata is not None:
                 self._client.send_offsets(group_offsets, group_metadata, self._timeouts.commit_s)
         except ProducerError as error:
@@ -190,6 +198,10 @@ class TransactionalWriter:
             return
         self._move(WriterState.CLOSED)
         self._client.drop()
+
+    def _ensure_sending(self) -> None:
+        self._ensure_begun()
+        self._is_flushed = False
 
     def _ensure_begun(self) -> None:
         if self.state is WriterState.IN_TRANSACTION:

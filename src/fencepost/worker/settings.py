@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -117,7 +117,8 @@ class WorkerSettings:
     ) -> TaskSpec:
         """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
-        source = SourceConnectorConfig({k: v for k, v in raw.items() if v is not None})
+        given = {k: v for k, v in raw.items() if v is not None}
+        source = SourceConnectorConfig(given)
         return TaskSpec(
             connector=connector,
             connector_config=self.effective_config(raw),
@@ -129,6 +130,7 @@ class WorkerSettings:
             task_count=snapshot.task_counts.get(connector, 1),
             target_state=snapshot.target_state(connector).value,
             boundary=source.transaction_boundary.lower(),
+            lanes=RuntimeChoice(given).transaction_lanes,
             boundary_interval_ms=(
                 self.config.offset_flush_interval_ms
                 if source.transaction_boundary_interval_ms is None

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fencepost.api import DataFrameConnector, SourceConnector
 from fencepost.cluster.operations import BadRequestError, RawConfig, ValidationReport
 from fencepost.config import ConfigError
-from fencepost.config.connector import ConnectorConfig, SlotChoice, SourceConnectorConfig
+from fencepost.config.connector import ConnectorConfig, RuntimeChoice, SourceConnectorConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
@@ -52,7 +52,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     _check_topic_creation(answers, given)
     _check_nulls(answers, config)
     _check_providers(answers, given)
-    _check_slot(answers, given)
+    _check_runtime_choice(answers, given)
     _check_construction(answers, connector, given, worker)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(answers, given, find_plugin)  # 4
@@ -118,8 +118,8 @@ def _check_providers(answers: Answers, given: Mapping[str, str]) -> None:
             answers.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
 
 
-def _check_slot(answers: Answers, given: Mapping[str, str]) -> None:
-    for one in SlotChoice.validate_values(given):
+def _check_runtime_choice(answers: Answers, given: Mapping[str, str]) -> None:
+    for one in RuntimeChoice.validate_values(given):
         for text in one.errors:
             answers.fault(one.setting.key, text)
 

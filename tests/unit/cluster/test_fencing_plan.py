@@ -19,6 +19,11 @@ def generation(tasks: int, connector: str = "c") -> list[records.Encoded]:
     return [*configs, records.tasks_commit(connector, tasks)]
 
 
+def both(*ids: str) -> tuple[str, ...]:
+    """The ids of both lanes of each task."""
+    return tuple(lane for id_ in ids for lane in (id_, f"{id_}#1"))
+
+
 CONNECTOR = records.connector_config("c", {"name": "c"})
 
 
@@ -38,22 +43,22 @@ def test_one_task_before_and_after_fences_itself() -> None:
 
 def test_every_recorded_producer_is_fenced_when_there_are_more_tasks() -> None:
     snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(3))
-    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0",), 3)
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0"), 3)
 
 
 def test_every_recorded_producer_is_fenced_when_there_are_fewer_tasks() -> None:
     snapshot = folded(CONNECTOR, *generation(3), records.task_count("c", 3), *generation(1))
-    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1", "g-c-2"), 1)
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0", "g-c-1", "g-c-2"), 1)
 
 
 def test_a_generation_that_was_never_recorded_did_not_start_producers() -> None:
     snapshot = folded(CONNECTOR, *generation(1), records.task_count("c", 1), *generation(5), *generation(2))
-    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0",), 2)
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0"), 2)
 
 
 def test_a_stopped_connector_fences_what_it_had() -> None:
     snapshot = folded(CONNECTOR, *generation(2), records.task_count("c", 2), records.tasks_commit("c", 0))
-    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1"), 0)
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0", "g-c-1"), 0)
 
 
 def test_a_connector_that_was_deleted_and_created_again_is_fenced() -> None:
@@ -66,4 +71,4 @@ def test_a_connector_that_was_deleted_and_created_again_is_fenced() -> None:
         CONNECTOR,
         *generation(1),
     )
-    assert plan_fencing(snapshot, "g", "c") == FencingPlan(("g-c-0", "g-c-1"), 1)
+    assert plan_fencing(snapshot, "g", "c") == FencingPlan(both("g-c-0", "g-c-1"), 1)

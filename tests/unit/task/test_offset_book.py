@@ -18,6 +18,7 @@ def test_the_last_offset_of_a_partition_is_written_and_counts_once_committed() -
     book.add([(A, {"n": 2}), (B, {"n": 5}), (A, {"n": 3})])
     assert book.to_write() == [(A, {"n": 3}), (B, {"n": 5})]
     assert book.offset(A) == {"n": 1}
+    book.seal()
     book.committed()
     assert book.offset(A) == {"n": 3}
     assert book.to_write() == []
@@ -33,6 +34,7 @@ def test_pending_offsets_can_be_dropped() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
     book.drop_pending()
+    book.seal()
     book.committed()
     assert book.offset(A) == {"n": 1}
 
@@ -47,6 +49,7 @@ def test_update_offsets_changes_adds_and_removes() -> None:
     book.add([(B, {"n": 1})])
     book.updated_by({partition_key(A): None, partition_key(B): {"n": 9}, partition_key({"f": "c"}): {"n": 0}})
     assert {p["f"]: o for p, o in book.to_write()} == {"a": None, "b": {"n": 9}, "c": {"n": 0}}
+    book.seal()
     book.committed()
     assert book.offset(A) == {}
 
@@ -62,6 +65,7 @@ def test_update_offsets_that_change_nothing_write_nothing() -> None:
 def test_stored_offsets_are_compared_with_what_this_incarnation_committed() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
+    book.seal()
     book.committed()
     assert not book.differs_from([(A, {"n": 2})])
     assert book.differs_from([(A, {"n": 1})])
@@ -71,6 +75,7 @@ def test_stored_offsets_are_compared_with_what_this_incarnation_committed() -> N
 def test_progress_of_other_tasks_of_the_connector_is_no_difference() -> None:
     book = OffsetBook([(A, {"n": 1}), (B, {"n": 1})])
     book.add([(A, {"n": 2})])
+    book.seal()
     book.committed()
     assert not book.differs_from([(A, {"n": 2}), (B, {"n": 7})])
 
@@ -78,6 +83,7 @@ def test_progress_of_other_tasks_of_the_connector_is_no_difference() -> None:
 def test_a_removed_offset_that_is_back_is_a_difference() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.updated_by({partition_key(A): None})
+    book.seal()
     book.committed()
     assert not book.differs_from([])
     assert book.differs_from([(A, {"n": 1})])
