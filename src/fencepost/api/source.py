@@ -64,6 +64,9 @@ class SourceTaskContext(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Sleep for `timeout_s`, or until the task should stop, be paused or commit. Returns `is_stopping`."""
 
+    def wake(self) -> None:
+        """End one `wait`, the present or the next. From any thread: something has come that `poll` would return."""
+
 
 class ConnectorContext(Protocol):
     """What the runtime offers a connector."""
@@ -87,6 +90,11 @@ class SourceTask(ABC):
 
     config: Any
     context: SourceTaskContext
+
+    polls_ahead: ClassVar[bool | None] = None
+    """Whether `poll` may be called while the batch before is still being committed. None: if the class overrides none
+    of `commit`, `commit_record` and `update_offsets`. A batch polled ahead of a commit that fails is polled again, by
+    a new instance, from the committed offset; a `poll` that blocks for long delays that."""
 
     def initialize(self, context: SourceTaskContext, config: Any) -> None:
         """Keep `context` and `config` (the connector class, parsed from the task's properties)."""
