@@ -80,6 +80,8 @@ class Context:
     def wait(self, timeout_s: float) -> bool:
         return False
 
+    def wake(self) -> None: ...
+
     def commit_transaction(self, record: object = None) -> None:
         self.asked.append("commit")
 

@@ -16,6 +16,7 @@ from fencepost.api import (
     non_empty,
     setting,
 )
+from fencepost.connector.file_watch import FileWatch
 from fencepost.connector.line import LineReader
 from fencepost.record import PositionColumn, Utf8Column
 from fencepost.record.schema import STRING
@@ -26,6 +27,8 @@ POSITION = "position"
 # An appended line is to be seen within 50 ms, and hundreds of idle tasks share a core.
 SHORTEST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.04
+# For a file whose changes wake the task.
+WATCHED_WAIT_S = 0.5
 
 
 class FileStreamSourceTask(SourceTask):
@@ -39,12 +42,16 @@ class FileStreamSourceTask(SourceTask):
         if not _is_position(position):
             raise FatalError(f"{self.config.file}: the committed position {position!r} is not a number of bytes")
         self.lines = LineReader(self.config.file, position)
+        self.watch = FileWatch(self.config.file, self.context.wake)
         self.wait_s = SHORTEST_WAIT_S
 
     def poll(self) -> Batch | None:
         block = self.lines.read(self.config.batch_size)
+        is_watched = block is None and self.watch.arm()
+        if is_watched:
+            block = self.lines.read(self.config.batch_size)  # what came in between
         if block is None:
-            self.context.wait(self.wait_s)
+            self.context.wait(WATCHED_WAIT_S if is_watched else self.wait_s)
             self.wait_s = min(self.wait_s * 1.25, LONGEST_WAIT_S)
             return None
         self.wait_s = SHORTEST_WAIT_S
@@ -57,6 +64,7 @@ class FileStreamSourceTask(SourceTask):
         )
 
     def stop(self) -> None:
+        self.watch.close()
         self.lines.close()
 
 

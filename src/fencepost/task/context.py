@@ -36,3 +36,6 @@ class TaskContext:
     def wait(self, timeout_s: float) -> bool:
         self._control.wait(timeout_s)
         return self.is_stopping
+
+    def wake(self) -> None:
+        self._control.wake()

@@ -25,3 +25,6 @@ class Context:
     def wait(self, timeout_s: float) -> bool:
         self.waits.append(timeout_s)
         return False
+
+    def wake(self) -> None:
+        """Nobody sleeps here."""
