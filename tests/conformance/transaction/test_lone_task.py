@@ -1,0 +1,175 @@
+"""A whole task, with its runner and its lanes, under faults of the network: what must hold at one chosen moment.
+
+`tests/planted` breaks a rule at a time, and then one of these tests fails.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, Matches, Request, Rule
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import judge
+from support.chaos.wire import of
+from support.late.lone_task import LoneTask
+
+SIZES = (3, 4, 5, 6, 7, 8)
+
+
+@pytest.fixture
+def make(kafka: EmbeddedKafka, topic: str, offsets_topic: str) -> Iterator[Callable[..., LoneTask]]:
+    """Makes tasks that deliver the same numbers to the same topic; each is stopped in the end."""
+    tasks: list[LoneTask] = []
+
+    def make(**how) -> LoneTask:
+        tasks.append(LoneTask(kafka.bootstrap_servers, topic, offsets_topic, SIZES, **how))
+        return tasks[-1]
+
+    yield make
+    for task in tasks:
+        task.runner.abandon()
+        task.stop()
+
+
+@pytest.fixture
+def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
+    name = f"{topic}-offsets"
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    return name
+
+
+@pytest.fixture
+def reader(kafka: EmbeddedKafka, topic: str) -> Iterator[CommittedReader]:
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as running:
+        yield running
+
+
+def nth(number: int, matches: Matches) -> Matches:
+    """Match the request of that number among those that `matches` is true of."""
+    seen = 0
+
+    def is_it(request: Request) -> bool:
+        nonlocal seen
+        is_one = matches(request)
+        seen += is_one
+        return is_one and seen == number
+
+    return is_it
+
+
+def withheld(proxy, request: ApiKey, number: int, transactional_id: str) -> Rule:
+    """Withhold that request of a producer, once it comes."""
+    about = of([transactional_id])
+    return proxy.on(request, Action.HOLD, matches=nth(number, lambda r: r.api_key == request and about(r)))
+
+
+def numbers(reader: CommittedReader) -> list[int]:
+    return [int(seen.value or b"") for seen in reader.seen()]
+
+
+def until_delivered(reader: CommittedReader) -> None:
+    eventually(lambda: sum(SIZES) - 1 in numbers(reader))
+
+
+def ensure_exact(reader: CommittedReader) -> None:
+    verdict = judge(
+        {"numbers": range(sum(SIZES))}, reader.read_all(), sighting=lambda o: ("numbers", int(o.value or b""))
+    )
+    assert verdict.is_clean, str(verdict)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld(
+    kafka, make, proxy, reader, offsets_topic, lanes
+):
+    task = make(via=proxy.bootstrap_servers, lanes=lanes)
+    commit = withheld(proxy, ApiKey.END_TXN, 2, task.transactional_ids[0])
+    task.start()
+    commit.await_met()
+    with CommittedReader(kafka.bootstrap_servers, [offsets_topic]) as positions:
+
+        def position() -> int:
+            return max((json.loads(seen.value or b"{}")["next"] for seen in positions.seen()), default=0)
+
+        eventually(lambda: position() == len(numbers(reader)) > 0, within_s=5)
+        commit.release()
+        until_delivered(reader)
+        eventually(lambda: position() == sum(SIZES))
+    ensure_exact(reader)
+
+
+def test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one(make, proxy, reader):
+    zombie = make(via=proxy.bootstrap_servers, lanes=2)
+    begin = withheld(proxy, ApiKey.ADD_PARTITIONS_TO_TXN, 2, zombie.transactional_ids[1])
+    zombie.start()
+    begin.await_met()
+    successor = make(lanes=1)
+    successor.start()
+    until_delivered(reader)
+    zombie.is_current = False
+    begin.release()
+    eventually(lambda: zombie.state == "ABANDONED")
+    ensure_exact(reader)
+    assert successor.position() == sum(SIZES)
+
+
+def test_no_lane_commits_before_the_transaction_in_front_of_it(make, proxy, reader):
+    task = make(via=proxy.bootstrap_servers, lanes=2)
+    first, second = task.transactional_ids
+    commit = withheld(proxy, ApiKey.END_TXN, 2, first)
+    about_second = of([second])
+    sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=1000, matches=lambda r: commit.met > 0 and about_second(r))
+    early = proxy.on(ApiKey.END_TXN, Action.PASS, matches=lambda r: commit.met > 0 and about_second(r))
+    task.start()
+    commit.await_met()
+    sent.await_answered()
+    with contextlib.suppress(AssertionError):  # it has the time to be early
+        early.await_answered(within_s=1.0)
+    task.is_current = False
+    task.runner.abandon()
+    successor = make(lanes=2)
+    successor.start()
+    until_delivered(reader)
+    commit.release()  # refused: its producer is fenced
+    ensure_exact(reader)
+    assert early.met == 0
+
+
+def test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again(make, proxy, reader):
+    zombie = make(via=proxy.bootstrap_servers)
+    commit = withheld(proxy, ApiKey.END_TXN, 2, zombie.transactional_ids[0])
+    zombie.start()
+    commit.await_met()
+    successor = make(via=proxy.bootstrap_servers)
+    fence = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.HOLD)
+    successor.start()
+    fence.await_met()
+    zombie.is_current = False
+    commit.release()  # the last moment: from the fence on it is refused
+    fence.release()
+    until_delivered(reader)
+    eventually(lambda: zombie.state == "ABANDONED")
+    ensure_exact(reader)
+
+
+def test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed(make, proxy, reader):
+    task = make(via=proxy.bootstrap_servers, lanes=2)
+    first, second = task.transactional_ids
+    records = withheld(proxy, ApiKey.PRODUCE, 4, first)
+    about_second = of([second])
+    early = proxy.on(ApiKey.PRODUCE, Action.PASS, matches=lambda r: records.met > 0 and about_second(r))
+    task.start()
+    records.await_met()
+    with contextlib.suppress(AssertionError):
+        early.await_answered(within_s=1.0)
+    was_early = early.met
+    records.release()
+    until_delivered(reader)
+    ensure_exact(reader)
+    assert was_early == 0

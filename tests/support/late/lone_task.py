@@ -1,0 +1,103 @@
+"""One source task in this process: the real runner, loop and producers, and a worker's part of the admission."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from fencepost.kafka.settings import transactional_conf
+from fencepost.storage.offset_topic import OffsetReader
+from fencepost.task.runner import TaskRunner
+from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.transaction import lane_ids
+
+PLUGINS = str(Path(__file__).parent / "plugin")
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class LoneTask:
+    """Delivers the numbers of batches of given sizes. A context manager: the task runs inside."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        offsets_topic: str,
+        sizes: tuple[int, ...],
+        *,
+        via: str | None = None,
+        lanes: int = 1,
+        conf: dict[str, Any] | None = None,
+    ) -> None:
+        """`via`: where its producers find the broker, `topic` also names the connector."""
+        self.transactional_ids = lane_ids(f"late-{topic}-0")
+        usual = transactional_conf({"bootstrap.servers": via or bootstrap}, self.transactional_ids[0]).conf
+        del usual["transactional.id"]
+        properties = {
+            "name": topic,
+            "connector.class": "batch_source.BatchSource",
+            "topic": topic,
+            "sizes": ",".join(map(str, sizes)),
+            "key.converter": _STRING,
+            "value.converter": _STRING,
+            "header.converter": _STRING,
+        }
+        self.spec = TaskSpec(
+            connector=topic,
+            task=0,
+            generation=1,
+            incarnation=uuid.uuid4().hex,
+            connector_config=properties,
+            task_config=properties,
+            producer_conf={**usual, **(conf or {})},
+            offsets_topic=offsets_topic,
+            transactional_id=self.transactional_ids[0],
+            plugin_path=(PLUGINS,),
+            topic_creation_enabled=False,
+            lanes=lanes,
+        )
+        self.is_current = True  # what the worker says when the task asks for admission
+        self.reports: list[TaskReport] = []
+        self._reader = OffsetReader({"bootstrap.servers": bootstrap}, offsets_topic)
+        self.runner = TaskRunner(self.spec, self._admit, self.reports.append)
+        self.runner._uses_both_lanes = lanes == 2  # what it would come to by itself under load
+
+    def __enter__(self) -> "LoneTask":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self.runner.thread.start()
+
+    def stop(self) -> None:
+        self.runner.control.stop()
+        if self.runner.thread.ident is not None:
+            self.runner.thread.join(30)
+        self._reader.close()
+
+    @property
+    def state(self) -> str:
+        """Return what the task has reported last."""
+        return self.reports[-1].state if self.reports else ""
+
+    @property
+    def producers_retired(self) -> int:
+        return int(self.runner.counters.producers_retired)
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong, if something did."""
+        return next((report.trace for report in self.reports if report.state == "FAILED"), None)
+
+    def position(self) -> int:
+        """Return the committed position."""
+        stored = self._reader.read(self.spec.connector, 30)
+        return int(stored[0].offset["next"]) if stored else 0
+
+    def _admit(self, spec: TaskSpec) -> Admission:
+        if not self.is_current:
+            return Admission(False, "a newer start")
+        stored = self._reader.read(spec.connector, 30)  # step 7: after the init, to the uncommitted end
+        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in stored))
