@@ -63,6 +63,17 @@ def processor_s(pid: int) -> dict[str, float]:
     return spent
 
 
+def threads_s(pid: int) -> dict[str, float]:
+    """Seconds of processor time so far of each thread of the process and all below it."""
+    spent: dict[str, float] = {}
+    for process in family(pid):
+        try:
+            spent |= {f"{process.pid}/{t.id}": t.user_time + t.system_time for t in process.threads()}
+        except psutil.NoSuchProcess:
+            continue
+    return spent
+
+
 def _kind(process: psutil.Process, head: int) -> str:
     if process.pid == head:
         return "worker"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.family import MemorySampler, processor_s, since
+from bench.family import MemorySampler, processor_s, since, threads_s
 from bench.lines import number_of, write_lines
 from bench.options import Options, say
 from bench.result import Result, Row
@@ -84,10 +84,18 @@ def _together(cases: Sequence[Case]) -> list[list[Case]]:
 class Run:
     """What one side has done in one run of a case."""
 
+    records: int
     rate: float
     seconds_from_post: float
     memory_mb: Sequence[float]
     processor: Mapping[str, float]
+
+    @property
+    def processor_per_million(self) -> float:
+        """Seconds of processor time of the worker and all below it for a million records."""
+        return sum(self.processor[kind] for kind in ("worker", "jvm", "python") if kind in self.processor) * (
+            1e6 / self.records
+        )
 
     @property
     def detail(self) -> dict[str, float]:
@@ -111,6 +119,7 @@ def run(options: Options) -> Result:
                         runs.setdefault((case.key, side), []).append(done)
                         say(f"{case.key:9} {side:10} {done.rate:11,.0f} records/s  {done.detail}")
     result.rows = [_rate_row(case, runs) for case in cases]
+    result.rows += [_processor_row(case, runs) for case in cases if case.key in ("polled", "tuned", "off")]
     result.rows += [_memory_row(case, runs) for case in cases if case.interval_s]
     result.rows += _guarantee_rows({case.key for case in cases}, runs)
     return result
@@ -156,12 +165,13 @@ class _Arena:
             self._admin.create_topic(topic, partitions=1, replication=1)  # 1
         records = file.stat().st_size // (WIDTH + 1) * case.connectors
         with Watcher(self._kafka.bootstrap_servers, topics) as watcher, MemorySampler(side.pid) as memory:
-            before, broker_before = processor_s(side.pid), processor_s(self._kafka.pid)
+            before, broker_before, threads = processor_s(side.pid), processor_s(self._kafka.pid), threads_s(side.pid)
             posted_at = time.monotonic()
             for topic in topics:
                 side.create(topic, {**case.config_of(side.name), "file": str(file), "topic": topic})  # 2
             done = watcher.until_quiet(records, _QUIET_S, _PATIENCE_S)  # 3
             spent = since(before, processor_s(side.pid))
+            spent["busiest_thread"] = max(since(threads, threads_s(side.pid)).values())
             spent["broker"] = since(broker_before, processor_s(self._kafka.pid))["worker"]
         for topic in topics:
             self._check_last(topic, file)  # 4
@@ -172,7 +182,7 @@ class _Arena:
         ended_at = done.at_s
         if case.interval_s:  # the last transaction stays open until the interval is over
             ended_at = next(sample.at_s for sample in watcher.samples if sample.written >= records)
-        return Run(records / (ended_at - began_at), done.at_s - posted_at, memory.samples_mb, spent)
+        return Run(records, records / (ended_at - began_at), done.at_s - posted_at, memory.samples_mb, spent)
 
     def _check_last(self, topic: str, file: Path) -> None:
         expected = file.stat().st_size // (WIDTH + 1) - 1
@@ -185,6 +195,11 @@ def _rate_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
     samples = {side: [run.rate for run in runs.get((case.key, side), ())] for side in SIDES}
     detail = {side: [run.detail for run in runs.get((case.key, side), ())] for side in SIDES}
     return Row(case.name, "records/s", samples, is_more_better=True, reach=case.reach, detail=detail)
+
+
+def _processor_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
+    samples = {side: [run.processor_per_million for run in runs.get((case.key, side), ())] for side in SIDES}
+    return Row(f"{case.name}: processor time of the worker and all below it for a million records", "s", samples)
 
 
 def _memory_row(case: Case, runs: Mapping[tuple[str, str], Sequence[Run]]) -> Row:
