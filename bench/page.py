@@ -21,7 +21,7 @@ _HEAD = """\
 
 <!-- Written by `python -m bench page` from bench/results; `make bench` measures anew. -->
 
-Fencepost beside Kafka Connect, measured in one go on one machine with one broker, the two taking turns. `make bench`
+Fencepost beside Kafka Connect, measured on one machine and one broker at a time, the two taking turns. `make bench`
 does it all again, fetches what it needs, and writes this page. A figure is the median of its samples unless the row
 names another statistic (percentiles by nearest rank); in brackets stand the smallest, the largest and the number of
 samples. A ratio is ours by theirs.
@@ -64,7 +64,7 @@ def _where(results: Sequence[Mapping[str, Any]]) -> str:
     first = results[0]
     machine = ", ".join(_worded(key, value) for key, value in first["machine"].items())
     versions = ", ".join(f"{name} {value}" for name, value in _common(results).items())
-    days = sorted({result["began"][:10] for result in results})
+    days = sorted({run["began"][:10] for result in results for run in result["runs"]})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"Measured on {when}; {machine}.\n\n{versions}.\n"
 
@@ -84,8 +84,9 @@ def _part(result: Mapping[str, Any]) -> str:
     lines = [f"## {result['title']}", "", *result["method"], ""]
     lines += _table(result["rows"], sides)
     lines += ["", *_settings(result["settings"])]
-    own = {k: v for k, v in result["versions"].items() if k == "commit"}
-    lines += ["", f"Took {result['seconds'] / 60:.0f} minutes, at commit {own.get('commit', 'unknown')}.", ""]
+    minutes = sum(run["seconds"] for run in result["runs"]) / 60
+    commits = ", ".join(dict.fromkeys(run["commit"] for run in result["runs"]))
+    lines += ["", f"Took {minutes:.0f} minutes; commit {commits}.", ""]
     return "\n".join(lines)
 
 

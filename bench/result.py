@@ -72,18 +72,26 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     began: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     seconds: float = 0.0
+    runs: list[dict[str, Any]] = field(default_factory=list)
 
     def add_to(self, directory: Path) -> None:
-        """Put the samples of an earlier run, kept in `directory`, before ours."""
+        """Put the samples of earlier runs, kept in `directory`, before ours."""
         path = directory / f"{self.part}.json"
-        earlier = {row["name"]: row for row in json.loads(path.read_text())["rows"]} if path.exists() else {}
-        self.rows = [row.after(earlier[row.name]) if row.name in earlier else row for row in self.rows]
+        if not path.exists():
+            return
+        earlier = json.loads(path.read_text())
+        rows = {row["name"]: row for row in earlier["rows"]}
+        self.rows = [row.after(rows[row.name]) if row.name in rows else row for row in self.rows]
+        self.runs = earlier["runs"]
 
     def write(self, directory: Path) -> Path:
-        """Keep it as `<part>.json`, with machine and versions."""
+        """Keep it as `<part>.json`, with machine and versions, and which runs it is made of."""
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{self.part}.json"
-        content = {**asdict(self), "machine": machine(), "versions": versions()}
+        run = {"began": self.began, "seconds": self.seconds, "commit": commit()}
+        content = {**asdict(self), "machine": machine(), "versions": versions(), "runs": [*self.runs, run]}
+        for told_with_the_run in ("began", "seconds"):
+            del content[told_with_the_run]
         path.write_text(json.dumps(content, indent=1, default=list) + "\n")
         return path
 
@@ -102,17 +110,22 @@ def machine() -> dict[str, str]:
 def versions() -> dict[str, str]:
     """Of everything that takes part."""
     packages = {name: version(name) for name in ("fencepost", "pyspark", "confluent-kafka", "pyarrow")}
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    dirty = "+changes" if _git("status", "--porcelain", "--", "src") else ""
     return {
         "Kafka and Kafka Connect": KAFKA_VERSION,
         "Java": str(find_java().version),
         "Python": platform.python_version(),
         **packages,
-        "commit": commit + dirty,
     }
 
 
+def commit() -> str:
+    """What was checked out; with a note where the sources differ from it."""
+    changes = " with changes" if _git("status", "--porcelain", "--", "src") else ""
+    return _git("rev-parse", "--short=12", "HEAD") + changes
+
+
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bench import page
-from bench.result import Row
+from bench.result import Result, Row
 
 
 def _result(**change: Any) -> dict[str, Any]:
@@ -31,10 +31,9 @@ def _result(**change: Any) -> dict[str, Any]:
                 "reach": "",
             },
         ],
-        "began": "2026-01-02T03:04:05+00:00",
-        "seconds": 120.0,
+        "runs": [{"began": "2026-01-02T03:04:05+00:00", "seconds": 120.0, "commit": "abc"}],
         "machine": {"processor": "Abacus", "cores": "2", "memory": "8 GiB", "system": "Linux"},
-        "versions": {"Python": "3.11", "commit": "abc"},
+        "versions": {"Python": "3.11", "pyspark": "4"},
     }
     return result | change
 
@@ -60,11 +59,17 @@ def test_machine_date_versions_and_settings_of_both_sides_are_told() -> None:
 
 
 def test_a_version_that_differs_between_parts_is_not_told_as_that_of_all() -> None:
-    text = page.render([_result(), _result(versions={"Python": "3.11", "commit": "def"})])
+    text = page.render([_result(), _result(versions={"Python": "3.11", "pyspark": "5"})])
     head = text.split("## Both sides")[0]
     assert "Python 3.11" in head
-    assert "commit" not in head
-    assert "at commit def" in text
+    assert "pyspark" not in head
+
+
+def test_a_part_of_several_runs_tells_all_their_commits_and_how_long_they_took() -> None:
+    runs = [{"began": f"2026-01-0{n}T00:00:00+00:00", "seconds": 90.0, "commit": f"c{n}"} for n in (1, 2)]
+    text = page.render([_result(runs=runs)])
+    assert "Took 3 minutes; commit c1, c2." in text
+    assert "Measured on 2026-01-01 to 2026-01-02" in text
 
 
 def test_parts_are_loaded_in_their_order_and_others_are_left_alone(tmp_path: Path) -> None:
@@ -84,6 +89,16 @@ def test_a_later_run_adds_its_samples_to_those_of_an_earlier_one() -> None:
     both = row.after(earlier)
     assert both.samples == {"fencepost": [1.0, 2.0, 3.0], "connect": [4.0]}
     assert both.detail == {"fencepost": [{"broker": 9.0}, {"broker": 1.0}]}
+
+
+def test_a_result_is_written_with_the_runs_that_it_is_made_of(tmp_path: Path) -> None:
+    for value in (1.0, 2.0):
+        result = Result("start", "Start", [], {}, [Row("up", "s", {"fencepost": [value]})], seconds=value)
+        result.add_to(tmp_path)
+        result.write(tmp_path)
+    [found] = page.load(tmp_path)
+    assert found["rows"][0]["samples"] == {"fencepost": [1.0, 2.0]}
+    assert [run["seconds"] for run in found["runs"]] == [1.0, 2.0]
 
 
 def test_the_terminal_shows_medians_and_their_ratio() -> None:
