@@ -79,9 +79,11 @@ class Matrix:
         }
         self._campaign.set_marks()
         act[each.kind](holds, victims, markers)
+        recoveries = [self._campaign.marks[hold.target.load.name].took_s[hold.target.line] for hold in holds]
         errors = self._deliver(each, holds, victims)
-        self._note(number, each, holds, errors)
-        slow = [took_s for took_s in self._took_s if took_s > _TIME_OUT_S]
+        for blow, hold, took_s, error in zip(each.blows, holds, recoveries, errors, strict=True):
+            self._note(number, each.kind, blow, hold, took_s, error)
+        slow = [took_s for took_s in recoveries if took_s > _TIME_OUT_S]
         assert not slow, f"round {number}: {slow} s to a new record, as if a dead task's transaction had to time out"
 
     def _hold_all(self, holds: Sequence[Hold]) -> Rule | None:
@@ -153,7 +155,6 @@ class Matrix:
 
     def _deliver(self, each: Round, holds: list[Hold], victims: list[psutil.Process]) -> list[int | None]:
         """What zombies wanted to say is delivered; of what the dead have said, as planned, some is, late."""
-        self._took_s = [self._campaign.marks[h.target.load.name].took_s[h.target.line] for h in holds]
         is_stop = each.kind is Kind.STOP_SLOT
         errors: list[int | None] = []
         for blow, hold in zip(each.blows, holds, strict=True):
@@ -167,29 +168,27 @@ class Matrix:
         self._campaign.await_progress()
         return errors
 
-    def _note(self, number: int, each: Round, holds: list[Hold], errors: list[int | None]) -> None:
-        for blow, hold, took_s, error in zip(each.blows, holds, self._took_s, errors, strict=True):
-            assert hold.described is not None
-            kind = _kind(each.kind, hold)
-            self.recoveries[kind].append(took_s)
-            withheld = _fate(each.kind, blow)
-            self._campaign.evidence.fault(
-                kind.value,
-                str(hold.point),
-                hold.described.state,
-                took_s,
-                door=hold.target.door.value,
-                id=hold.transactional_id,
-                epoch=hold.described.producer_epoch,
-                withheld=withheld,
-                error=error,
-                round=number,
-            )
-            print(
-                f"round {number}: {kind.value}, {hold.target}, {hold.point} ({hold.described.state}): "
-                f"{took_s:.1f} s to a new record; withheld: {withheld}{'' if error is None else f', error {error}'}",
-                flush=True,
-            )
+    def _note(self, number: int, planned: Kind, blow: Blow, hold: Hold, took_s: float, error: int | None) -> None:
+        assert hold.described is not None
+        kind, withheld = _kind(planned, hold), _fate(planned, blow)
+        self.recoveries[kind].append(took_s)
+        self._campaign.evidence.fault(
+            kind.value,
+            str(hold.point),
+            hold.described.state,
+            took_s,
+            door=hold.target.door.value,
+            id=hold.transactional_id,
+            epoch=hold.described.producer_epoch,
+            withheld=withheld,
+            error=error,
+            round=number,
+        )
+        print(
+            f"round {number}: {kind.value}, {hold.target}, {hold.point} ({hold.described.state}): "
+            f"{took_s:.1f} s to a new record; withheld: {withheld}{'' if error is None else f', error {error}'}",
+            flush=True,
+        )
 
 
 def _kind(kind: Kind, hold: Hold) -> Kind:

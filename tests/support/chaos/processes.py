@@ -1,6 +1,7 @@
 """Processes of a worker: which of them talks to the broker, and whether they live."""
 
 import contextlib
+from typing import Any
 
 import psutil
 
@@ -32,8 +33,13 @@ def peer_ports(pid: int) -> set[int]:
 
 def owner_of(port: int, peer_port: int) -> psutil.Process:
     """Return the process that has the connection from this local port to that of a peer. Raises LookupError."""
-    found = [c for c in psutil.net_connections("tcp") if c.raddr and (c.laddr.port, c.raddr.port) == (port, peer_port)]
+    wanted = (port, peer_port)
+    found = [c for c in psutil.net_connections("tcp") if (_port(c.laddr), _port(c.raddr)) == wanted]
     for connection in found:
         if connection.pid is not None:
             return psutil.Process(connection.pid)
     raise LookupError(f"no process holds a connection from port {port} to {peer_port}: {found}")
+
+
+def _port(address: Any) -> int | None:
+    return address.port if address else None
