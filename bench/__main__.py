@@ -1,6 +1,7 @@
 """`python -m bench PART...`: run parts of the bench, all of them by default, and render the page of their results."""
 
 import importlib
+import os
 import signal
 import sys
 import time
@@ -25,10 +26,13 @@ def main(
     side: Annotated[str, typer.Option(help="Only this side: fencepost or connect.")] = "",
     case: Annotated[list[str] | None, typer.Option(help="Only these cases of a part.")] = None,
     add: Annotated[int, typer.Option(help="Add to a result that has had so many turns already.")] = 0,
+    profile: Annotated[Path | None, typer.Option(help="Sample our Python processes; profiles go there.")] = None,
     keep: Annotated[bool, typer.Option(help="Keep the work directory: input, settings, logs.")] = False,
 ) -> None:
     """Race Fencepost with Kafka Connect and write docs/explanation/benchmarks.md."""
     signal.signal(signal.SIGTERM, _end)
+    if profile is not None:
+        _sample_into(profile)
     options = Options(quick, count, rounds, add, side, tuple(case or ()), keep)
     unknown = set(parts or ()) - {*page.PARTS, "page"}
     if unknown:
@@ -53,6 +57,14 @@ def _run(part: str, options: Options) -> None:
         for line in row.show():
             say(line)
     say(f"== {part}: {result.seconds:.0f} s, {path}")
+
+
+def _sample_into(directory: Path) -> None:
+    """Every Python process that is started from now on imports `bench/sampling/sitecustomize.py`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["FENCEPOST_BENCH_PROFILE"] = str(directory.resolve())
+    sampling = str(Path(__file__).parent / "sampling")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (sampling, os.environ.get("PYTHONPATH"))))
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

@@ -61,8 +61,10 @@ def _connectors(name: str, directory: Path, count: int) -> tuple[dict[str, float
         began = time.monotonic()
         with ThreadPoolExecutor(_CLIENTS) as clients:
             list(clients.map(lambda each: side.create(each, config(file, each)), names))
+        created_s = time.monotonic() - began
         _wait(side, count, count)
-        return _look(side, kafka, time.monotonic() - began)
+        found, spent = _look(side, kafka, time.monotonic() - began)
+        return found, {"created_s": round(created_s, 2), **spent}
 
 
 def _tasks(directory: Path, count: int) -> tuple[dict[str, float], dict[str, float]]:
