@@ -1,5 +1,6 @@
 """Writing single records outside of any transaction: states, orders, statuses."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from fencepost.kafka.library_log import library_log
 
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 1.0
+_CONNECT_S = 1.0
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -59,7 +61,7 @@ class RecordWriter:
 
     def _send(self, records: Iterable[KeyValue], timeout_s: float) -> tuple[list[Any], int]:
         if self._producer is None:
-            self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
+            self._producer = _connected(self._conf, self._topic)
         failures: list[Any] = []
         try:
             for key, value in records:
@@ -97,7 +99,7 @@ class LatestWriter:
 
     def start(self) -> None:
         """KafkaRequestError for settings that the client does not take."""
-        self._producer = new_client(Producer, self._conf, logger=library_log(__name__))
+        self._producer = _connected(self._conf, self._topic)
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -171,6 +173,17 @@ _GUARANTEES = {
     "partitioner": "murmur2_random",  # Java's: a key lives in one partition, whoever writes it.
     "linger.ms": 0,
 }
+
+
+def _connected(conf: Mapping[str, Any], topic: str) -> Any:
+    """A producer that has a connection, if there is one to be had soon.
+
+    An idempotent producer first asks for its id; where it is not connected yet it asks again half a second later.
+    """
+    producer = new_client(Producer, conf, logger=library_log(__name__))
+    with contextlib.suppress(KafkaException):
+        producer.list_topics(topic, timeout=_CONNECT_S)
+    return producer
 
 
 def _collector(failures: list[Any], refused: dict[bytes, bytes | None] | None = None) -> Any:
