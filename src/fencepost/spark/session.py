@@ -77,8 +77,9 @@ class SparkRuntime:
         Raises SparkError before `start` and after `stop`.
         """
         with self._opening:
+            context = self.context
             if self._session is None:
-                session = SparkSession(self.context)
+                session = SparkSession(context)
                 session.dataSource.register(FencepostDataSource)
                 self._session = session
             return self._session

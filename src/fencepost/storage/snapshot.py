@@ -69,6 +69,10 @@ class ClusterSnapshot:
             return ()
         return tuple(TaskId(connector, n) for n in range(self.task_counts.get(connector, 0)))
 
+    def has_task(self, task: TaskId) -> bool:
+        """Whether it is among `tasks` of its connector, without making them all."""
+        return task.connector not in self.inconsistent and 0 <= task.task < self.task_counts.get(task.connector, 0)
+
     def task_config(self, task: TaskId) -> Properties | None:
         return self.task_configs.get(task)
 
@@ -106,6 +110,28 @@ class SnapshotBuilder:
         self._logger_levels: dict[str, str] = {}
         self._incarnations: dict[str, str] = {}
         self._frozen: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, snapshot: ClusterSnapshot) -> "SnapshotBuilder":
+        """A builder that goes on from a snapshot that no half-written set of task configs follows."""
+        builder = cls()
+        builder.offset = snapshot.offset
+        builder.session_key, builder.assignment = snapshot.session_key, snapshot.assignment
+        builder._connectors.update(snapshot.connectors)
+        builder._target_states.update(snapshot.target_states)
+        builder._task_configs.update(snapshot.task_configs)
+        for task in snapshot.task_configs:
+            builder._task_numbers.setdefault(task.connector, set()).add(task.task)
+        builder._task_counts.update(snapshot.task_counts)
+        builder._generations.update(snapshot.generations)
+        builder._commit_offsets.update(snapshot.commit_offsets)
+        builder._applied_configs.update(snapshot.applied_configs)
+        builder._task_count_records.update(snapshot.task_count_records)
+        builder._pending_fencing.update(snapshot.pending_fencing)
+        builder._inconsistent.update(snapshot.inconsistent)
+        builder._logger_levels.update(snapshot.logger_levels)
+        builder._incarnations.update(snapshot.incarnations)
+        return builder
 
     def put_connector(self, connector: str, properties: Properties) -> Change:
         self._connectors[connector] = MappingProxyType(dict(properties))

@@ -45,6 +45,10 @@ class ChannelClient:
                     raise ChannelError(f"{self._url.geturl()}{path}: {error!r}") from error
         raise AssertionError("unreachable")
 
+    def release(self) -> None:
+        """Close the calling thread's connection, until its next call: it may not have one for long."""
+        self._forget()
+
     def _exchange(self, path: str, data: bytes, timeout_s: float) -> dict[str, Any]:
         connection = self._connection(timeout_s)
         headers = {"Content-Type": "application/json", **sign(self._secret, "POST", path, data)}

@@ -5,8 +5,10 @@ its tasks do. A slot that cannot reach its worker for the length of its lease st
 that was paused, or that outlives its worker, is the everyday zombie. It is fenced in any case; leaving is courtesy.
 """
 
+import contextlib
 import logging
 import os
+import resource
 import socket
 import threading
 import time
@@ -150,6 +152,12 @@ class Slot:
 
     def _admit(self, spec: TaskSpec) -> Admission:
         """Ask the worker (DESIGN 2, step 6); tries until the lease is over."""
+        try:
+            return self._ask_for_admission(spec)
+        finally:
+            self._channel.release()  # a thread and a descriptor of the worker for every task, else
+
+    def _ask_for_admission(self, spec: TaskSpec) -> Admission:
         while True:
             try:
                 answer = self._call(
@@ -224,6 +232,14 @@ class Slot:
 def run_slot(spec_text: str, attempt: int) -> None:
     """Run a slot until it is told to leave: the body of the Spark job of a slot."""
     spec = SlotSpec(**orjson.loads(spec_text))
+    _allow_descriptors()
     logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger().setLevel(spec.log_level)
     Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
+
+
+def _allow_descriptors() -> None:
+    """Take as many file descriptors as there may be: each task's producer holds ten, and shells give a thousand."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

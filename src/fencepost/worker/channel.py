@@ -31,7 +31,7 @@ class ChannelTls:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024  # all tasks of a slot start at the same moment
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Tell of an executor that was killed in the middle of a request in a line, not with a stack."""

@@ -157,7 +157,7 @@ class TaskSupervisor:
             task: snapshot.commit_offsets[task.connector]
             for task in mine.tasks
             if task.connector in snapshot.connectors
-            and task.task < len(snapshot.tasks(task.connector))
+            and snapshot.has_task(task)
             and snapshot.target_state(task.connector) is not TargetState.STOPPED
         }
 
@@ -239,7 +239,7 @@ class TaskSupervisor:
 
     def _say_unassigned(self, handle: TaskHandle) -> None:
         """Unless the task is gone for good, which the leader says."""
-        if handle.id not in self._handles and handle.id in self._snapshot.tasks(handle.id.connector):
+        if handle.id not in self._handles and self._snapshot.has_task(handle.id):
             self._board.task(handle.id, State.UNASSIGNED)
 
     def _abandon(self, handle: TaskHandle) -> None:
