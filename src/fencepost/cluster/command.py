@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, same_work, wanted
+from fencepost.cluster.fencing import plan_fencing
 from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
+from fencepost.storage.fold import after
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -101,10 +103,14 @@ class StopConnector:
 
 @dataclass(frozen=True)
 class PutTaskConfigs:
-    """Store the configs that a connector gave its tasks, unless they, and the connector's own, are what tasks run."""
+    """Store the configs that a connector gave its tasks, unless they, and the connector's own, are what tasks run.
+
+    With `is_exactly_once` the task count follows at once where no fence has to come in between.
+    """
 
     connector: str
     configs: Sequence[Properties]
+    is_exactly_once: bool = False
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.connector not in snapshot.connectors:
@@ -117,7 +123,12 @@ class PutTaskConfigs:
         if is_applied and is_same and self.connector not in snapshot.inconsistent:
             return []
         tasks = [records.task_config(TaskId(self.connector, n), c) for n, c in enumerate(self.configs)]
-        return [*tasks, records.tasks_commit(self.connector, len(self.configs))]
+        written = [*tasks, records.tasks_commit(self.connector, len(self.configs))]
+        if self.configs and self.is_exactly_once:
+            plan = plan_fencing(after(snapshot, written), "", self.connector)
+            if plan.task_count is not None and not plan.transactional_ids:
+                written.append(records.task_count(self.connector, plan.task_count))
+        return written
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from fencepost.cluster.command import Command, ConnectorCommand, Reassign, Rotat
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.operations import ConflictError, OperationError
 from fencepost.kafka.member import Term
+from fencepost.storage.fold import after
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import (
@@ -84,6 +85,7 @@ class Leader:
         self._key = (key_algorithm, key_ttl_ms)
         self._term = Term(0)
         self._has_joined = False
+        self._roster: frozenset[str] = frozenset()
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
         self._is_stopping = False
@@ -107,6 +109,7 @@ class Leader:
     def on_term(self, term: Term) -> None:
         """Told of every assignment of the group; the writer is renewed before the next decision."""
         self._term = term
+        self._roster = frozenset()  # the group has changed
         self._has_joined = True
         self._requests.put(None)
 
@@ -178,8 +181,13 @@ class Leader:
             log.warning("leader: %s", error)
 
     def _members(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
-        """The roster. The group knows a restarted worker by its old name: what it is now, it announces itself."""
-        urls = sorted(set(self._member_urls()) & set(snapshot.incarnations))
+        """The roster as the group describes it now."""
+        self._roster = frozenset(self._member_urls())
+        return self._members_of(snapshot)
+
+    def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
+        """The roster of the last look. The group knows a restarted worker by its old name: its new one it announces."""
+        urls = sorted(self._roster & set(snapshot.incarnations))
         return tuple(Member(url, snapshot.incarnations[url]) for url in urls)
 
     def _carry_out(self, commands: Sequence[Command]) -> "list[_Outcome]":
@@ -209,6 +217,8 @@ class Leader:
         decisions = [_decision(command, snapshot) for command in commands]
         records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
         if records:
+            then = after(snapshot, records)
+            records += Reassign(self._members_of(then)).decide(then)
             for key, value in records:
                 writer.send(self._log.topic, value, key=key)
             writer.commit(

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -22,7 +22,7 @@ from fencepost.storage.change import (
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.snapshot import SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 LOG = logging.getLogger(__name__)
 
@@ -47,6 +47,14 @@ def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes
     except (MalformedRecordError, UnicodeDecodeError) as error:
         LOG.error("Skipped the record at offset %d of the config topic, key %r: %s", offset, key, error)
     return []
+
+
+def after(snapshot: ClusterSnapshot, encoded: Iterable[records.Encoded]) -> ClusterSnapshot:
+    """The snapshot once these records are written too, but for their offsets, which are known only then."""
+    builder = SnapshotBuilder.of(snapshot)
+    for key, value in encoded:
+        apply(builder, builder.offset, key, value)
+    return builder.freeze()
 
 
 def _parse(value: bytes | None) -> Any:

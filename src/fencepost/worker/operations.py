@@ -214,7 +214,7 @@ class WorkerOperations:
                 "Cannot complete request momentarily due to stale configuration "
                 "(typically caused by a concurrent config change)"
             )
-        if TaskId(name, task) not in snapshot.tasks(name):
+        if not snapshot.has_task(TaskId(name, task)):
             raise op.NotFoundError(f"Unknown task: {name}-{task}")
         self._restart_task(TaskId(name, task))
 
@@ -284,7 +284,8 @@ class WorkerOperations:
         verify_body_signature(self._snapshot.session_key, body, headers, algorithms)
 
     def put_task_configs(self, name: str, configs: Sequence[op.RawConfig]) -> None:
-        self._lead(PutTaskConfigs(name, configs), f"writing task configs for connector {name} to the config topic")
+        command = PutTaskConfigs(name, configs, self._settings.is_exactly_once)
+        self._lead(command, f"writing task configs for connector {name} to the config topic")
 
     def fence(self, name: str) -> None:
         self._fence(name).result(_REQUEST_S)

@@ -380,7 +380,7 @@ class WorkerProcess:
         return assignment.generation if assignment else 0
 
     def _publish_tasks(self, connector: str, configs: Sequence[Any]) -> "Future[ClusterSnapshot]":
-        return self._leader.submit(PutTaskConfigs(connector, configs))
+        return self._leader.submit(PutTaskConfigs(connector, configs, self.settings.is_exactly_once))
 
     def _fencing_conf(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:
         conf = self.settings.task_producer_conf(snapshot.connectors.get(connector, {}))
@@ -407,10 +407,7 @@ class WorkerProcess:
     def _forget_vanished(self, snapshot: ClusterSnapshot) -> None:
         """The leader tombstones what is said of connectors and tasks that are gone (contract A.8)."""
         for subject in self._status_topic.table.subjects():
-            if isinstance(subject, TaskId):
-                is_known = subject in snapshot.tasks(subject.connector)
-            else:
-                is_known = subject in snapshot.connectors
+            is_known = snapshot.has_task(subject) if isinstance(subject, TaskId) else subject in snapshot.connectors
             if not is_known:
                 self._status_topic.remove(subject)
         for connector in self._status_topic.table.connectors_with_topics():

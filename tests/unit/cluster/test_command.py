@@ -153,3 +153,23 @@ def test_commands_of_different_connectors_go_together_up_to_the_second_of_one() 
     assert independent([put, tasks, restart, RemoveConnector("e")], most=10) == 2
     assert independent([put, tasks], most=1) == 1
     assert independent([], most=10) == 0
+
+
+def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: Topic) -> None:
+    one, two = [{"n": "0"}], TASKS
+    snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
+    assert snapshot.is_ready("c")  # the first generation: nobody to fence
+    topic.write(*PutConnector("c", {**CONFIG, "x": "1"}).decide(topic.snapshot))
+    snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
+    assert snapshot.is_ready("c")  # one task before and after: its id fences itself
+    snapshot = topic.write(*PutTaskConfigs("c", two, is_exactly_once=True).decide(topic.snapshot))
+    assert not snapshot.is_ready("c")
+    assert snapshot.task_count_records["c"] == 1  # the round fences that one, then records the new count
+    topic.write(records.task_count("c", 2))
+    snapshot = topic.write(*PutTaskConfigs("c", one, is_exactly_once=True).decide(topic.snapshot))
+    assert not snapshot.is_ready("c")
+
+
+def test_without_exactly_once_no_task_count_is_written(topic: Topic) -> None:
+    snapshot = topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
+    assert "c" not in snapshot.task_count_records

@@ -1,0 +1,155 @@
+"""How the leader's commands become transactions. What is written is applied to a topic in memory."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.operations import AlreadyExistsError, OperationError
+from fencepost.kafka.member import Term
+from fencepost.storage import records
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.testing import eventually
+from fencepost.transaction import ProduceError
+
+URL = "http://a:8083"
+
+
+class Topic:
+    """Log and writer in one; `gate` holds commits back, `failures` are those of the next ones."""
+
+    topic = "configs"
+    is_struck = False
+
+    def __init__(self) -> None:
+        self.builder = SnapshotBuilder()
+        self.transactions: list[list[bytes]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failures: list[Exception | None] = []
+        self._sent: list[records.Encoded] = []
+        self._lock = threading.Lock()
+        self.put(records.worker_incarnation(URL, "i"))
+
+    def put(self, *encoded: records.Encoded) -> None:
+        with self._lock:
+            for key, value in encoded:
+                apply(self.builder, self.builder.offset, key, value)
+
+    def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
+        with self._lock:
+            return self.builder.freeze()
+
+    def open(self) -> None: ...
+
+    def close(self) -> None:
+        self._sent.clear()
+
+    def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:
+        self._sent.append((key, value))
+
+    def commit(self, **proof: Any) -> None:
+        assert proof["group_metadata"] == "proof"
+        assert self.gate.wait(10)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+        self.put(*self._sent)
+        self.transactions.append([key for key, _ in self._sent])
+        self._sent.clear()
+
+
+@pytest.fixture
+def topic() -> Topic:
+    return Topic()
+
+
+@pytest.fixture
+def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
+    """A leader that has kept house once: there is a session key and an assignment."""
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    leader = Leader("g", topic, {}, lambda: [URL])
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
+    yield leader
+    topic.gate.set()
+    leader.stop()
+
+
+def put(name: str, **more: str) -> PutConnector:
+    return PutConnector(name, {"name": name, **more}, is_create=True)
+
+
+def held_back(leader: Leader, topic: Topic) -> Any:
+    """Keep the leader in a commit; what is asked meanwhile waits."""
+    topic.gate.clear()
+    first = leader.submit(put("first"))
+    eventually(lambda: bool(topic._sent), within_s=10)
+    return first
+
+
+def test_what_waits_for_different_connectors_is_one_transaction_with_its_assignment(
+    leader: Leader, topic: Topic
+) -> None:
+    first = held_back(leader, topic)
+    others = [leader.submit(put(f"c{n}")) for n in range(5)]
+    before = len(topic.transactions)
+    topic.gate.set()
+    assert "first" in first.result(10).connectors
+    assert all({f"c{n}" for n in range(5)} <= set(each.result(10).connectors) for each in others)
+    together = topic.transactions[before + 1]
+    assert together == [*(f"connector-c{n}".encode() for n in range(5)), together[-1]]
+    snapshot = others[0].result()
+    assert snapshot.assignment is not None
+    assert {f"c{n}" for n in range(5)} <= set(snapshot.assignment.workers[0].connectors)
+
+
+def test_a_second_command_of_a_connector_sees_what_the_first_has_written(leader: Leader, topic: Topic) -> None:
+    first = held_back(leader, topic)
+    created, again = leader.submit(put("c")), leader.submit(put("c"))
+    configured = leader.submit(PutTaskConfigs("c", [{"n": "0"}], is_exactly_once=True))
+    removed = leader.submit(RemoveConnector("c"))
+    topic.gate.set()
+    first.result(10)
+    assert "c" in created.result(10).connectors
+    with pytest.raises(AlreadyExistsError):
+        again.result(10)
+    ready = configured.result(10)
+    assert ready.is_ready("c")
+    assert ready.assignment is not None
+    assert ready.assignment.workers[0].tasks == (TaskId("c", 0),)
+    gone = removed.result(10)
+    assert "c" not in gone.connectors
+    assert gone.assignment is not None
+    assert gone.assignment.workers[0].tasks == ()
+
+
+def test_a_refusal_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
+    first = held_back(leader, topic)
+    refused, accepted = leader.submit(RemoveConnector("unknown")), leader.submit(put("c"))
+    topic.gate.set()
+    first.result(10)
+    with pytest.raises(OperationError, match="unknown not found"):
+        refused.result(10)
+    assert "c" in accepted.result(10).connectors
+
+
+def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_works(
+    leader: Leader, topic: Topic
+) -> None:
+    first = held_back(leader, topic)
+    shared = [leader.submit(put(name)) for name in ("c", "d")]
+    topic.failures = [None, ProduceError("not now", is_refused=False)]
+    topic.gate.set()
+    assert "first" in first.result(10).connectors
+    for each in shared:
+        with pytest.raises(OperationError, match="Failed to write to config topic"):
+            each.result(10)
+    snapshot = leader.submit(put("e")).result(10)
+    assert snapshot.connectors.keys() == {"first", "e"}
