@@ -130,8 +130,9 @@ class Hold:
 
     @property
     def client_port(self) -> int:
-        """The port of the process to hit."""
-        return self._chosen.requests[0].client_port
+        """The port of the process to hit: that of the request that is withheld, or whose answer is."""
+        is_behind = self.point.moment is Moment.AFTER and not self._is_last_request
+        return (self._behind if is_behind else self._chosen).requests[0].client_port
 
     def confirm(self) -> Transaction:
         """Wait until the broker describes the transaction as the point implies. Raises AssertionError."""
