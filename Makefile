@@ -52,9 +52,9 @@ integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
 # The faults run alone: they measure how long a recovery takes. The rest mostly waits, and shares the cores.
-test: setup ## every test: the faults, then unit, model, conformance, integration and docs
+test: setup ## every test: the faults, then unit, model, conformance, integration, planted bugs and docs
 	$(VENV)/bin/pytest -q tests/chaos
-	$(VENV)/bin/pytest -q -n 2 --dist loadfile tests/unit tests/model tests/conformance tests/integration tests/docs
+	$(VENV)/bin/pytest -q -n 2 --dist loadfile tests/unit tests/model tests/conformance tests/integration tests/planted tests/docs
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench

@@ -33,7 +33,7 @@ def make(kafka: EmbeddedKafka, topic: str, offsets_topic: str) -> Iterator[Calla
     yield make
     for task in tasks:
         task.runner.abandon()
-        task.stop()
+        task.stop(within_s=5)
 
 
 @pytest.fixture
@@ -50,23 +50,27 @@ def reader(kafka: EmbeddedKafka, topic: str) -> Iterator[CommittedReader]:
         yield running
 
 
-def nth(number: int, matches: Matches) -> Matches:
-    """Match the request of that number among those that `matches` is true of."""
-    seen = 0
+def in_transaction(number: int, request: ApiKey, transactional_id: str) -> Matches:
+    """Match the requests of a kind in the transaction of that number, counted from now on by the ends before it.
 
-    def is_it(request: Request) -> bool:
-        nonlocal seen
-        is_one = matches(request)
-        seen += is_one
-        return is_one and seen == number
+    A rule that withholds an end hides it from the rules after it.
+    """
+    ended, is_own = 0, of([transactional_id])
+
+    def is_it(seen: Request) -> bool:
+        nonlocal ended
+        if not is_own(seen):
+            return False
+        is_there = ended == number - 1 and seen.api_key == request
+        ended += seen.api_key == ApiKey.END_TXN
+        return is_there
 
     return is_it
 
 
 def withheld(proxy, request: ApiKey, number: int, transactional_id: str) -> Rule:
-    """Withhold that request of a producer, once it comes."""
-    about = of([transactional_id])
-    return proxy.on(request, Action.HOLD, matches=nth(number, lambda r: r.api_key == request and about(r)))
+    """Withhold the first request of a kind in a producer's transaction of that number."""
+    return proxy.on(None, Action.HOLD, matches=in_transaction(number, request, transactional_id))
 
 
 def numbers(reader: CommittedReader) -> list[int]:
@@ -143,17 +147,20 @@ def test_no_lane_commits_before_the_transaction_in_front_of_it(make, proxy, read
 
 def test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again(make, proxy, reader):
     zombie = make(via=proxy.bootstrap_servers)
-    commit = withheld(proxy, ApiKey.END_TXN, 2, zombie.transactional_ids[0])
+    more = withheld(proxy, ApiKey.ADD_PARTITIONS_TO_TXN, 3, zombie.transactional_ids[0])
+    begin = withheld(proxy, ApiKey.ADD_PARTITIONS_TO_TXN, 2, zombie.transactional_ids[0])
     zombie.start()
-    commit.await_met()
+    begin.await_met()
     successor = make(via=proxy.bootstrap_servers)
-    fence = proxy.on(ApiKey.INIT_PRODUCER_ID, Action.HOLD)
+    fence = withheld(proxy, ApiKey.INIT_PRODUCER_ID, 1, successor.transactional_ids[0])
     successor.start()
     fence.await_met()
     zombie.is_current = False
-    commit.release()  # the last moment: from the fence on it is refused
+    begin.release()
+    more.await_met()  # one more transaction is committed
     fence.release()
     until_delivered(reader)
+    more.release()
     eventually(lambda: zombie.state == "ABANDONED")
     ensure_exact(reader)
 
@@ -161,7 +168,7 @@ def test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again(make, p
 def test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed(make, proxy, reader):
     task = make(via=proxy.bootstrap_servers, lanes=2)
     first, second = task.transactional_ids
-    records = withheld(proxy, ApiKey.PRODUCE, 4, first)
+    records = withheld(proxy, ApiKey.PRODUCE, 2, first)
     about_second = of([second])
     early = proxy.on(ApiKey.PRODUCE, Action.PASS, matches=lambda r: records.met > 0 and about_second(r))
     task.start()

@@ -71,10 +71,11 @@ class LoneTask:
     def start(self) -> None:
         self.runner.thread.start()
 
-    def stop(self) -> None:
+    def stop(self, within_s: float = 30.0) -> None:
+        """Ask it to stop, and wait for that; one that hangs is left behind."""
         self.runner.control.stop()
         if self.runner.thread.ident is not None:
-            self.runner.thread.join(30)
+            self.runner.thread.join(within_s)
         self._reader.close()
 
     @property

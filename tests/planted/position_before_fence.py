@@ -1,0 +1,19 @@
+"""A task asks for its offsets first, and only then takes its transactional id (E3)."""
+
+from typing import Any
+
+from fencepost.task.runner import TaskRunner
+from planted import replace
+
+
+def _open(self: TaskRunner) -> Any:
+    self._too_early = admit(self)  # type: ignore[attr-defined]
+    return open_delivery(self)
+
+
+def _admit(self: TaskRunner) -> Any:
+    return self.__dict__.pop("_too_early", None) or admit(self)
+
+
+open_delivery = replace(TaskRunner, "_open_delivery", _open)
+admit = replace(TaskRunner, "_admit", _admit)

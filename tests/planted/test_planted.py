@@ -1,0 +1,54 @@
+"""Each planted bug turns a test red that is green without it."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_CONFORMANCE = "tests/conformance/transaction"
+_LONE = f"{_CONFORMANCE}/test_lone_task.py"
+
+PLANTS = {
+    "no_fence": (
+        f"{_CONFORMANCE}/test_fencing.py::test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible"
+    ),
+    "position_before_fence": f"{_LONE}::test_e3_what_a_zombie_commits_up_to_the_fence_is_not_delivered_again",
+    "position_outside_transaction": (
+        f"{_LONE}::test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld[1]"
+    ),
+    "struck_producer_kept": (
+        f"{_CONFORMANCE}/test_strike.py::"
+        "test_e5_a_late_end_tears_no_transaction_when_the_struck_writer_is_replaced[commit-same partition]"
+    ),
+    "second_commit": f"{_CONFORMANCE}/test_strike.py::test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted",
+    "lane_commits_early": f"{_LONE}::test_no_lane_commits_before_the_transaction_in_front_of_it",
+    "lane_sends_early": f"{_LONE}::test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed",
+    "one_lane_fenced": f"{_LONE}::test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one",
+}
+
+
+def run(tests: Sequence[str], *options: str) -> tuple[int, str]:
+    """Run tests in a pytest of their own. Returns its exit code and what it printed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, *tests]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}  # `-p` is imported before pytest knows of `pythonpath`
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_named_tests_are_green_without_a_plant():
+    code, out = run(sorted(set(PLANTS.values())))
+    assert code == 0, out
+    assert re.search(rf"^{len(set(PLANTS.values()))} passed", out, re.MULTILINE), out
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_bug_turns_its_test_red(plant):
+    code, out = run([PLANTS[plant]], "-p", f"planted.{plant}")
+    assert code == 1, out
+    assert re.search(r"^1 failed", out, re.MULTILINE), out
+    assert "ERROR " not in out, out
