@@ -53,6 +53,12 @@ class Control:
             self._is_woken = False
             return self._is_stopping
 
+    def back_off(self, timeout_s: float) -> None:
+        """As `wait`, but nothing wakes it: what there is to see to is what failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
+            self._is_woken = False
+
     def wait_for_stop(self, timeout_s: float) -> bool:
         """Sleep for `timeout_s`, or until the task is to stop, paused or not. Returns `is_stopping`."""
         with self._changed:

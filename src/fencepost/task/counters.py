@@ -55,10 +55,10 @@ class Counters:
         self._topics_in_transaction.clear()
         self.in_transaction = 0
 
-    def committed(self, now_s: float) -> None:
-        """The oldest transaction of those begun is committed."""
+    def committed(self, ended_s: float) -> None:
+        """The oldest transaction of those begun was committed at `ended_s`, which may be a while ago."""
         begun_s, size, topics = self._begun.popleft()
-        took_s = now_s - begun_s
+        took_s = ended_s - begun_s
         self.topics |= topics
         self.commits += 1
         self.commit_time_max_s = max(self.commit_time_max_s, took_s)
@@ -75,7 +75,12 @@ class Counters:
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
+
+    def dropped(self) -> None:
+        """What was sent and is not committed never will be: whoever sent it is gone."""
         self._begun.clear()
+        self._topics_in_transaction.clear()
+        self.in_transaction = self.active_records = 0
 
     def aborted(self) -> None:
         self.aborts += 1

@@ -1,6 +1,7 @@
 """How a task's records and offsets reach Kafka: in transactions, or at least once."""
 
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ OnDelivered = Callable[[int, RecordMetadata], None]
 class Delivery(ABC):
     """Where a task's records go. One thread, one incarnation of the producer."""
 
-    _made = 0
+    _ended_s: Sequence[float] = ()
 
     @property
     @abstractmethod
@@ -58,13 +59,17 @@ class Delivery(ABC):
         Returns False when it has to wait longer: nothing has changed then.
         """
 
-    def finished(self, *, wait: bool = False) -> int:
-        """Return how many commits were made since the last call, in their order; `wait`: after all that began.
+    def finished(self, *, wait: bool = False) -> Sequence[float]:
+        """Return when (`time.monotonic`) each commit since the last call was made; `wait`: after all that began.
 
-        Raises what a commit ended with; none after it is made.
+        Raises what a commit ended with, and none after it is made; the call after one that returned those before it.
         """
-        made, self._made = self._made, 0
-        return made
+        ended_s, self._ended_s = self._ended_s, ()
+        return ended_s
+
+    def _note_commit(self) -> None:
+        """For deliveries that commit at once."""
+        self._ended_s = (*self._ended_s, time.monotonic())
 
     @abstractmethod
     def abort(self) -> None:
@@ -95,7 +100,7 @@ class TransactionalDelivery(Delivery):
 
     def commit(self, offsets: OffsetRecords) -> bool:
         self._writer.commit(offsets, offsets_topic=self._offsets_topic)  # E1
-        self._made += 1
+        self._note_commit()
         return True
 
     def abort(self) -> None:
@@ -143,7 +148,7 @@ class PlainDelivery(Delivery):
                 return False
             raise _produce_error(error) from None
         self._has_sent = False
-        self._made += 1
+        self._note_commit()
         return True
 
     def abort(self) -> None:

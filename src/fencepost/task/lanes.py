@@ -154,19 +154,29 @@ class Lane:
         self._queue: SimpleQueue[Turn | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._turn: Turn | None = None
+        self._closing = threading.Lock()
+        self._is_closed = False
 
     @property
     def is_busy(self) -> bool:
         return self._turn is not None and not self._turn.is_done
 
     def hand_over(self, turn: Turn, on_failure: Callable[[], None]) -> None:
-        """Let the lane's thread run `turn`."""
+        """Let the lane's thread run `turn`; where it is gone, end the turn: a closed writer commits nothing."""
+        with self._closing:
+            is_late = self._is_closed
+            if not is_late:
+                self._start(on_failure)
+                self._turn = turn
+                self._queue.put(turn)
+        if is_late:
+            self.run(turn)
+
+    def _start(self, on_failure: Callable[[], None]) -> None:
         if self._thread is None:
             name = f"{threading.current_thread().name}-lane"
             self._thread = threading.Thread(target=self._run, args=(on_failure,), name=name, daemon=True)
             self._thread.start()
-        self._turn = turn
-        self._queue.put(turn)
 
     def run(self, turn: Turn) -> None:
         """Run `turn` in the caller's thread."""
@@ -180,7 +190,9 @@ class Lane:
             time.sleep(max(0.0, self._turn.ended_s + _REST_S - time.monotonic()))
 
     def close(self) -> None:
-        self._queue.put(None)
+        with self._closing:
+            self._is_closed = True
+            self._queue.put(None)
         self.writer.close()
 
     def _run(self, on_failure: Callable[[], None]) -> None:
@@ -267,19 +279,23 @@ class LanedDelivery(Delivery):
             lane.run(turn)
         return True
 
-    def finished(self, *, wait: bool = False) -> int:
-        count = 0
+    def stay_narrow(self) -> None:
+        """Do with one producer."""
+        self._may_widen = False
+
+    def finished(self, *, wait: bool = False) -> Sequence[float]:
+        ended_s: list[float] = []
         while self._turns and (wait or self._turns[0].is_done):
             turn = self._turns[0]
             turn.await_done()
             if turn.error is not None:
-                if count:
+                if ended_s:
                     break  # first those that are committed; the next call raises
                 raise turn.error
             self._turns.popleft()
             self._has_strike |= turn.is_struck
-            count += 1
-        return count
+            ended_s.append(turn.ended_s)
+        return ended_s
 
     def abort(self) -> None:
         self._current = self._held = None
@@ -289,7 +305,7 @@ class LanedDelivery(Delivery):
             lane.writer.abort()
 
     def close(self) -> None:
-        for lane in self._lanes:
+        for lane in tuple(self._lanes):  # the task's thread may be reversing them
             lane.close()
 
     def _begin(self) -> Lane:

@@ -57,6 +57,7 @@ class SourceLoop:
     runs_ahead: bool = False
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list[tuple[SourceRecord, list[RecordMetadata]]] = field(default_factory=list)
+    _has_failed: bool = False
 
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
@@ -65,6 +66,15 @@ class SourceLoop:
     def run(self, delivery: Delivery) -> Ending:
         """Move data until told to stop. Errors of task, conversion and Kafka pass through."""
         self._delivery = delivery
+        try:
+            return self._run()
+        except Exception:
+            self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
+            raise
+        finally:
+            self.counters.dropped()
+
+    def _run(self) -> Ending:
         while not self.control.is_stopping:
             if self._delivery.must_be_replaced:
                 self._replace()
@@ -89,16 +99,25 @@ class SourceLoop:
         self._delivery = self.replace()
 
     def _learn(self, *, wait: bool) -> None:
-        """See what has been committed. Raises what a commit ended with."""
+        """See what has been committed. Raises what a commit ended with, once all those before it are told of."""
+        while ended_s := self._finished(wait):
+            for one_s in ended_s:
+                self.book.committed()
+                self.counters.committed(one_s)
+                self._tell_committed()
+
+    def _finished(self, is_waited_for: bool) -> Sequence[float]:
         try:
-            made = self._delivery.finished(wait=wait)
+            return self._delivery.finished(wait=is_waited_for)
         except Exception:
-            self.counters.commit_failed()
+            self._commit_failed()
             raise
-        for _ in range(made):
-            self.book.committed()
-            self.counters.committed(time.monotonic())
-            self._tell_committed()
+
+    def _commit_failed(self) -> None:
+        """Count it once: those behind it fail with it."""
+        if not self._has_failed:
+            self._has_failed = True
+            self.counters.commit_failed()
 
     def _turn(self) -> None:
         started = time.monotonic()
@@ -180,7 +199,7 @@ class SourceLoop:
         try:
             is_accepted = self._delivery.commit(() if is_covered else self._offsets())
         except Exception:
-            self.counters.commit_failed()
+            self._commit_failed()
             raise
         if is_accepted:
             self.book.seal()

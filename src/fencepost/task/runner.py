@@ -139,7 +139,7 @@ class TaskRunner:
         self.counters.producers_retired += 1
         self._failures = self._failures + 1 if self.counters.commits == self._commits_seen else 0
         self._commits_seen = self.counters.commits
-        self.control.wait(_BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)])
+        self.control.back_off(_BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)])
         if not self.control.is_stopping:
             self._admit()
 
@@ -199,7 +199,7 @@ class TaskRunner:
         if self._uses_both_lanes and self.spec.boundary == "poll":
             room = Room.made_in(conf)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
-        self._delivery = LanedDelivery(
+        self._delivery = delivery = LanedDelivery(
             [first, second] if self._uses_both_lanes else [first],
             self.spec.offsets_topic,
             room=room,
@@ -208,10 +208,11 @@ class TaskRunner:
         )
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
             self._lanes_allowed = 1
+            delivery.stay_narrow()
             if self._uses_both_lanes:
                 self._uses_both_lanes = False
                 raise StartOverError("the id of the second lane is not authorised any more")
-        return self._delivery
+        return delivery
 
     def _replace_delivery(self, book: OffsetBook) -> Delivery:
         """Retire a struck producer (E5), or take a second. The task goes on if what it committed is stored (E7)."""

@@ -65,7 +65,7 @@ class Notes(Delivery):
         if self.refuses_to_commit is not None:
             raise self.refuses_to_commit
         self.is_sending = False
-        self._made += 1
+        self._note_commit()
         self.log.append("commit " + " ".join(orjson.dumps(orjson.loads(v or b"null")).decode() for _, v in offsets))
         return True
 

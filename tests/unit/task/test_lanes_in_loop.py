@@ -1,0 +1,280 @@
+"""A loop that runs ahead of its commits, over lanes whose writers do what a test tells them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from fencepost.api import SourceRecord, SourceTask
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.plugin import find
+from fencepost.record.schema import STRING
+from fencepost.task.boundary import PollBoundary
+from fencepost.task.control import Control
+from fencepost.task.counters import Counters
+from fencepost.task.delivery import Delivery
+from fencepost.task.lanes import LanedDelivery, Room
+from fencepost.task.loop import SourceLoop
+from fencepost.task.offsets import OffsetBook
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.processing import Processor
+from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.tolerance import Tolerance
+from fencepost.testing import eventually
+from fencepost.transaction import CommitUnknownError, ProduceError
+from fencepost.transform.chain import Chain
+
+
+class Writer:
+    """A `TransactionalWriter` that sends nothing."""
+
+    def __init__(self) -> None:
+        self.is_in_transaction = self.is_struck = self.is_closed = False
+        self.on_flush: Callable[[], object] = lambda: None
+        self.on_commit: Callable[[], object] = lambda: None
+        self.values: list[bytes | None] = []
+
+    def send_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        self.is_in_transaction = True
+        self.values += values
+
+    def send_columns(self, topics: Any, values: Sequence[bytes | None], keys: Any) -> None:
+        self.send_column("", values)
+
+    def flush(self) -> None:
+        self.on_flush()
+
+    def commit(self) -> None:
+        if self.is_closed:
+            raise RuntimeError("closed")
+        self.on_commit()
+        self.is_in_transaction = False
+
+    def abort(self) -> None:
+        self.is_in_transaction = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Script(SourceTask):
+    """Each entry of the script is called by a `poll`; then the task is stopped."""
+
+    def __init__(self, script: list[Callable[[], list[SourceRecord] | None]], control: Control) -> None:
+        self.script = script
+        self.control = control
+
+    def poll(self) -> list[SourceRecord] | None:
+        if self.script:
+            return self.script.pop(0)()
+        self.control.stop()
+        return None
+
+
+class Stage:
+    """A loop with two lanes: the first transaction is `first`'s, the next `second`'s."""
+
+    def __init__(self) -> None:
+        self.first, self.second = Writer(), Writer()
+        self.control = Control(is_paused=False)
+        self.counters = Counters()
+        self.book = OffsetBook()
+        self.failures = threading.Semaphore(0)
+        self.replaced = 0
+        self.delivery = LanedDelivery(
+            [self.first, self.second],  # type: ignore[list-item]
+            "offsets",
+            room=Room(10_000, 100, 60.0),
+            on_failure=self.failures.release,
+        )
+
+    def run(self, *script: Callable[[], list[SourceRecord] | None]) -> None:
+        tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
+        key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
+        loop = SourceLoop(
+            TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id="g-c-0"),
+            Script(list(script), self.control),
+            Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
+            PollBoundary(),
+            self.control,
+            self.book,
+            self.counters,
+            replace=self._replace,
+            say=self._say,
+            topics=NoTopics(),  # type: ignore[arg-type]
+            runs_ahead=True,
+        )
+        try:
+            loop.run(self.delivery)
+        finally:
+            self.delivery.close()
+
+    def _say(self, state: RunState) -> None:
+        if state is RunState.PAUSED:
+            self.control.resume()
+
+    def _replace(self) -> Delivery:
+        self.replaced += 1
+        return LanedDelivery([Writer(), Writer()], "offsets", on_failure=self.failures.release)  # type: ignore[list-item]
+
+
+class NoTopics:
+    def ensure(self, topics: Sequence[str]) -> None: ...
+
+
+def records(value: str) -> list[SourceRecord]:
+    return [SourceRecord({"f": 1}, {"at": value}, "t", value, STRING)]
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() -> None:
+    """E1: what the second transaction held would be lost, and the position would go on without it."""
+    stage = Stage()
+    may_end = threading.Event()
+
+    def commit_with_a_strike() -> None:
+        may_end.wait(10)
+        stage.first.is_struck = True
+
+    def third() -> list[SourceRecord]:
+        assert stage.failures.acquire(timeout=10)  # the second has failed
+        may_end.set()
+        eventually(lambda: stage.delivery.must_be_replaced, within_s=10)
+        return records("c")
+
+    stage.first.on_commit = commit_with_a_strike
+    stage.second.on_flush = raising(ProduceError("time is up", is_refused=False))
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("a"), lambda: records("b"), third)
+    assert stage.replaced == 0
+    assert stage.book.all_committed() == [({"f": 1}, {"at": "a"})]
+    assert (stage.counters.commits, stage.counters.commit_failures) == (1, 1)
+
+
+def test_a_pause_does_not_begin_while_a_commit_has_failed() -> None:
+    stage = Stage()
+    may_end = threading.Event()
+
+    def pause() -> None:
+        stage.control.pause()
+        threading.Timer(0.05, may_end.set).start()  # the loop waits for both by then
+
+    stage.first.on_commit = lambda: may_end.wait(10)
+    stage.second.on_flush = raising(ProduceError("time is up", is_refused=False))
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("a"), lambda: records("b"), pause)
+    assert stage.control.is_paused
+
+
+def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_first() -> None:
+    """Else a record that the broker refuses would be sent again and again, instead of failing the task."""
+    stage = Stage()
+
+    def third() -> list[SourceRecord]:
+        assert stage.failures.acquire(timeout=10)
+        assert stage.failures.acquire(timeout=10)
+        return records("c")
+
+    may_fail = threading.Event()
+
+    def refuse() -> None:
+        may_fail.wait(10)
+        raise ProduceError("too large", is_refused=True)
+
+    def second() -> list[SourceRecord]:
+        threading.Timer(0.05, may_fail.set).start()
+        return records("b")
+
+    stage.first.on_flush = refuse
+    with pytest.raises(ProduceError, match="too large"):
+        stage.run(lambda: records("a"), second, third)
+    assert stage.counters.commit_failures == 1
+    assert stage.counters.active_records == 0
+
+
+def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_known() -> None:
+    stage = Stage()
+    may_end = threading.Event()
+
+    def broken() -> list[SourceRecord]:
+        may_end.set()
+        raise ValueError("broken")
+
+    stage.first.on_commit = lambda: may_end.wait(10)
+    with pytest.raises(ValueError, match="broken"):
+        stage.run(lambda: records("a"), broken)
+    assert stage.book.all_committed() == [({"f": 1}, {"at": "a"})]
+    assert stage.counters.commits == 1
+
+
+def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_asked_for() -> None:
+    stage = Stage()
+    polled_for_s: list[float] = []
+
+    def slow() -> None:
+        begun = time.monotonic()
+        stage.control.wait(0.3)
+        polled_for_s.append(time.monotonic() - begun)
+
+    stage.run(lambda: records("a"), slow)
+    assert stage.counters.commits == 1
+    assert stage.counters.commit_time_max_s < polled_for_s[0]
+
+
+def test_a_transaction_of_a_closed_delivery_ends() -> None:
+    """An abandoned task comes back between the last record and the commit: its thread must not wait for ever."""
+    stage = Stage()
+    stage.delivery.send(Outgoing(["t"], [b"1"]))
+    stage.delivery.commit(())
+    assert stage.delivery.finished(wait=True)
+    stage.delivery.send(Outgoing(["t"], [b"2"]))
+    stage.delivery.close()
+    stage.delivery.commit(())
+    waiting = threading.Thread(target=stage.delivery.abort, daemon=True)
+    waiting.start()
+    waiting.join(5)
+    assert not waiting.is_alive()
+    with pytest.raises(RuntimeError, match="closed"):
+        stage.delivery.finished(wait=True)
+
+
+def test_an_unknown_commit_keeps_the_next_one_from_its_own() -> None:
+    """E6"""
+    stage = Stage()
+    stage.first.on_commit = raising(CommitUnknownError("nobody knows"))
+    committed: list[str] = []
+    stage.second.on_commit = lambda: committed.append("second")
+    with pytest.raises(CommitUnknownError):
+        stage.run(lambda: records("a"), lambda: records("b"))
+    assert committed == []
+
+
+def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
+    writer = Writer()
+    may_end = threading.Semaphore(0)
+    writer.on_commit = lambda: may_end.acquire(timeout=10)
+    delivery = LanedDelivery([writer], "offsets", may_widen=True, on_failure=lambda: None)  # type: ignore[list-item]
+    delivery.stay_narrow()
+    for _ in range(5):
+        delivery.send(Outgoing(["t"], [b"1"]))
+        delivery.commit(())
+        threading.Timer(0.01, may_end.release).start()
+        assert delivery.is_ready()
+    delivery.close()
+
+
+def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
+    control = Control(is_paused=False)
+    control.wake()
+    begun = time.monotonic()
+    control.back_off(0.05)
+    assert time.monotonic() - begun >= 0.05
