@@ -134,7 +134,7 @@ class ProducerClient:
         self.failed_delivery: ProducerError | None = None
         self._is_transactional = "transactional.id" in conf
         self._is_in_transaction = False
-        self._watched: set[str] = set()
+        self._watched: set[tuple[str, int | None]] = set()
         # A callback costs a turn of the interpreter's lock for each record, also where it is called for errors only,
         # and the task's thread wants that lock. In a transaction the client itself refuses to commit without a record.
         told = {} if self._is_transactional else {"on_delivery": self._delivered}
@@ -184,7 +184,7 @@ class ProducerClient:
         told: DeliveryCallback | None = fields.get("on_delivery")
         if told is not None:
             fields["on_delivery"] = self._both(told)
-        elif self._is_first(topic):
+        elif self._is_first(topic, fields.get("partition")):
             fields["on_delivery"] = self._delivered
         while True:
             try:
@@ -193,13 +193,16 @@ class ProducerClient:
             except BufferError:
                 self._make_room()
             except KafkaException as error:
-                raise producer_error(error) from None
+                raise self._refusal(error) from None
 
-    def _is_first(self, topic: str) -> bool:
-        """Say whether a record is the transaction's first for a topic: its fate tells why the topic is refused."""
-        if not self._is_transactional or topic in self._watched:
+    def _is_first(self, topic: str, partition: int | None = None) -> bool:
+        """Say whether a record is the transaction's first for a topic, or a partition that was chosen for it.
+
+        Its fate tells why these are refused: the client finds out by itself, and then the error is the record's alone.
+        """
+        if not self._is_transactional or (topic, partition) in self._watched:
             return False
-        self._watched.add(topic)
+        self._watched.add((topic, partition))
         return True
 
     def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
@@ -217,10 +220,12 @@ class ProducerClient:
                     done += 1
                 return
             except BufferError:
+                del produce  # see `_call`
                 self._make_room()
+                produce = self._producer.produce
             except KafkaException as error:
                 del produce  # see `_call`
-                raise producer_error(error) from None
+                raise self._refusal(error) from None
 
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
@@ -241,15 +246,31 @@ class ProducerClient:
                     done += 1
                 return
             except BufferError:
+                del produce  # see `_call`
                 self._make_room()
+                produce = self._producer.produce
             except KafkaException as error:
                 del produce  # see `_call`
-                raise producer_error(error) from None
+                raise self._refusal(error) from None
 
     def _make_room(self) -> None:
-        self.serve(0.05)
+        """Have batches made of what is there: with many partitions none may be full, and `linger.ms` may be long."""
+        self._fork.check("a producer")
+        try:
+            self._producer.flush(0.05)
+        except (KafkaException, SystemError) as error:
+            log.debug("flush: %s", error)
         if self.failed_delivery is not None:
             raise self.failed_delivery
+
+    def _refusal(self, error: KafkaException) -> ProducerError:
+        """Return why a record was not taken: once a transaction has failed, every further record is told so only."""
+        if self._is_in_transaction and error.args[0].code() in (KafkaError._STATE, KafkaError._FATAL):
+            try:
+                self._ensure_whole()
+            except ProducerError as cause:
+                return cause
+        return producer_error(error)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""
@@ -258,12 +279,12 @@ class ProducerClient:
             left = self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as error:
             raise self._explained(error) from None
+        if self._is_in_transaction:
+            self._ensure_whole()  # first: what it finds may be why a record was dropped
         if self.failed_delivery is not None:
             raise self.failed_delivery
         if left:
             raise ProducerError(Failure.PASSING, f"{left} records were not acknowledged within {timeout_s:g} s")
-        if self._is_in_transaction:
-            self._ensure_whole()
 
     def _ensure_whole(self) -> None:
         """Raise ProducerError where records of the open transaction were refused.
