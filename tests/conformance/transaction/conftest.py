@@ -26,6 +26,15 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
 
 
 @pytest.fixture
+def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
+    """A topic for the source offsets of a task that writes to `topic`."""
+    name = f"{topic}-offsets"
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    return name
+
+
+@pytest.fixture
 def make_writer(kafka: EmbeddedKafka) -> Iterator[MakeWriter]:
     """Makes writers as Fencepost does; each is closed in the end."""
     writers: list[TransactionalWriter] = []

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, Matches, Request, Rule
 from fencepost.testing.reader import CommittedReader
@@ -34,14 +33,6 @@ def make(kafka: EmbeddedKafka, topic: str, offsets_topic: str) -> Iterator[Calla
     for task in tasks:
         task.runner.abandon()
         task.stop(within_s=5)
-
-
-@pytest.fixture
-def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
-    name = f"{topic}-offsets"
-    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(name, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
-    return name
 
 
 @pytest.fixture
