@@ -50,10 +50,10 @@ def _run(part: str, options: Options) -> None:
     result = importlib.import_module(f"bench.{part}").run(options)
     result.seconds = round(time.monotonic() - began, 1)
     directory = _QUICK_RESULTS if options.is_partial else COMMITTED
-    if options.first:
-        result.add_to(directory)
+    if options.first or options.cases:
+        result.merge(directory, is_adding=bool(options.first))
     path = result.write(directory)
-    for row in result.rows:
+    for row in filter(lambda each: each.is_measured, result.rows):
         for line in row.show():
             say(line)
     say(f"== {part}: {result.seconds:.0f} s, {path}")

@@ -74,6 +74,21 @@ def threads_s(pid: int) -> dict[str, float]:
     return spent
 
 
+class Everybody:
+    """The processor time of the whole machine, less our own, since this was made."""
+
+    def __init__(self) -> None:
+        self._began = self._now()
+
+    def spent_s(self) -> float:
+        return round(self._now() - self._began, 2)
+
+    @staticmethod
+    def _now() -> float:
+        machine, ours = psutil.cpu_times(), psutil.Process().cpu_times()
+        return float(sum(machine) - machine.idle - machine.iowait - machine.steal - ours.user - ours.system)
+
+
 def _kind(process: psutil.Process, head: int) -> str:
     if process.pid == head:
         return "worker"

@@ -25,7 +25,7 @@ class Options:
     @property
     def is_partial(self) -> bool:
         """Whether the result is less than what the page shows."""
-        return bool(self.is_quick or self.count or self.only or self.cases)
+        return bool(self.is_quick or self.count or self.only)
 
     def size(self, full: int, quick: int) -> int:
         """How many records, requests or whatever a part counts."""

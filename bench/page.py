@@ -94,7 +94,7 @@ def _table(rows: Sequence[Mapping[str, Any]], sides: Sequence[str]) -> Iterator[
     titles = [TITLES.get(side, side) for side in sides]
     yield f"| | {' | '.join(titles)} | ratio | wanted |"
     yield f"|---|{'---|' * len(titles)}---|---|"
-    for row in rows:
+    for row in (row for row in rows if any(row["samples"].values())):
         for name in row["statistics"]:
             cells = [_cell(row, name, side) for side in sides]
             yield f"| {_label(row, name)} | {' | '.join(cells)} | {ratio(row, name, sides)} | {row['reach']} |"

@@ -45,12 +45,17 @@ class Row:
             lines.append(f"{self.name}, {name}, {self.unit}: " + ", ".join(figures) + self._ratio(found))
         return lines
 
-    def after(self, earlier: Mapping[str, Any]) -> "Row":
-        """The samples of `earlier`, as it stands in JSON, and then ours."""
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is any sample."""
+        return any(self.samples.values())
+
+    def after(self, earlier: "Row") -> "Row":
+        """The samples of `earlier` and then ours."""
         return replace(
             self,
-            samples={side: [*earlier["samples"].get(side, ()), *values] for side, values in self.samples.items()},
-            detail={side: [*earlier["detail"].get(side, ()), *values] for side, values in self.detail.items()},
+            samples={side: [*earlier.samples.get(side, ()), *values] for side, values in self.samples.items()},
+            detail={side: [*earlier.detail.get(side, ()), *values] for side, values in self.detail.items()},
         )
 
     @staticmethod
@@ -74,14 +79,23 @@ class Result:
     seconds: float = 0.0
     runs: list[dict[str, Any]] = field(default_factory=list)
 
-    def add_to(self, directory: Path) -> None:
-        """Put the samples of earlier runs, kept in `directory`, before ours."""
+    def merge(self, directory: Path, *, is_adding: bool) -> None:
+        """Keep what an earlier result in `directory` has of rows that were not measured now.
+
+        With `is_adding`, put its samples of the other rows before ours, too.
+        """
         path = directory / f"{self.part}.json"
         if not path.exists():
             return
         earlier = json.loads(path.read_text())
-        rows = {row["name"]: row for row in earlier["rows"]}
-        self.rows = [row.after(rows[row.name]) if row.name in rows else row for row in self.rows]
+        rows = {row["name"]: Row(**row) for row in earlier["rows"]}
+        measured = {row.name: row for row in self.rows if row.is_measured}
+        if is_adding:
+            measured = {name: row.after(rows[name]) if name in rows else row for name, row in measured.items()}
+        names = dict.fromkeys([*(row.name for row in self.rows), *rows])
+        found = {**rows, **measured}
+        self.rows = [found[name] for name in names if name in found]
+        self.settings = {**earlier["settings"], **self.settings}
         self.runs = earlier["runs"]
 
     def write(self, directory: Path) -> Path:

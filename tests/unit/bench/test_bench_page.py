@@ -85,7 +85,7 @@ def test_a_page_without_results_is_refused(tmp_path: Path) -> None:
 
 def test_a_later_run_adds_its_samples_to_those_of_an_earlier_one() -> None:
     row = Row("tuned", "records/s", {"fencepost": [3.0], "connect": [4.0]}, detail={"fencepost": [{"broker": 1.0}]})
-    earlier = {"samples": {"fencepost": [1.0, 2.0]}, "detail": {"fencepost": [{"broker": 9.0}]}}
+    earlier = Row("tuned", "records/s", {"fencepost": [1.0, 2.0]}, detail={"fencepost": [{"broker": 9.0}]})
     both = row.after(earlier)
     assert both.samples == {"fencepost": [1.0, 2.0, 3.0], "connect": [4.0]}
     assert both.detail == {"fencepost": [{"broker": 9.0}, {"broker": 1.0}]}
@@ -94,11 +94,26 @@ def test_a_later_run_adds_its_samples_to_those_of_an_earlier_one() -> None:
 def test_a_result_is_written_with_the_runs_that_it_is_made_of(tmp_path: Path) -> None:
     for value in (1.0, 2.0):
         result = Result("start", "Start", [], {}, [Row("up", "s", {"fencepost": [value]})], seconds=value)
-        result.add_to(tmp_path)
+        result.merge(tmp_path, is_adding=True)
         result.write(tmp_path)
     [found] = page.load(tmp_path)
     assert found["rows"][0]["samples"] == {"fencepost": [1.0, 2.0]}
     assert [run["seconds"] for run in found["runs"]] == [1.0, 2.0]
+
+
+def test_a_run_of_some_rows_replaces_them_and_keeps_the_others(tmp_path: Path) -> None:
+    for rows in ([("a", 1.0), ("b", 1.0)], [("b", 2.0)]):
+        measured = [Row(name, "s", {"fencepost": [value]}) for name, value in rows]
+        result = Result("start", "Start", [], {}, measured)
+        result.merge(tmp_path, is_adding=False)
+        result.write(tmp_path)
+    [found] = page.load(tmp_path)
+    assert {row["name"]: row["samples"]["fencepost"] for row in found["rows"]} == {"a": [1.0], "b": [2.0]}
+
+
+def test_a_row_without_samples_is_not_on_the_page() -> None:
+    row = {"name": "never", "unit": "s", "samples": {"fencepost": []}, "statistics": ["median"], "reach": ""}
+    assert "never" not in page.render([_result(rows=[row])])
 
 
 def test_the_terminal_shows_medians_and_their_ratio() -> None:
