@@ -30,7 +30,8 @@ A fault counts once for each task that it hits. After each one the loads have to
 of a run two `read_committed` readers, one that watched and one that comes afterwards, are compared with the
 generators' own lists: a record that is missing (the tail included), doubled, out of order in its source partition, or
 in a topic or with a key that its payload denies is an anomaly, and so are a task that had to be restarted and a
-transaction left open.
+transaction left open. Recovery times are those of a small machine that had other work as well; those that count stand
+among the benchmarks.
 """
 
 _MATRIX_TEXT = """\
