@@ -147,6 +147,7 @@ class _Writing:
         records = self._run.offset_records(position)
         for _ in range(_COMMIT_TRIES):
             if self._opened.commit(records):  # 6, 7 (E1)
+                self._opened.finished()
                 self._committed = position
                 return
         raise FatalError(f"the position was not acknowledged within {_COMMIT_TRIES * _FLUSH_S:g} s")

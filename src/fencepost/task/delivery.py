@@ -23,7 +23,7 @@ OnDelivered = Callable[[int, RecordMetadata], None]
 class Delivery(ABC):
     """Where a task's records go. One thread, one incarnation of the producer."""
 
-    _ended_s: Sequence[float] = ()
+    _ended_s: list[float] | None = None
 
     @property
     @abstractmethod
@@ -64,12 +64,13 @@ class Delivery(ABC):
 
         Raises what a commit ended with, and none after it is made; the call after one that returned those before it.
         """
-        ended_s, self._ended_s = self._ended_s, ()
-        return ended_s
+        ended_s, self._ended_s = self._ended_s, None
+        return ended_s or ()
 
     def _note_commit(self) -> None:
         """For deliveries that commit at once."""
-        self._ended_s = (*self._ended_s, time.monotonic())
+        self._ended_s = self._ended_s or []
+        self._ended_s.append(time.monotonic())
 
     @abstractmethod
     def abort(self) -> None:

@@ -191,7 +191,8 @@ class SourceLoop:
         if self._updates_offsets:
             self.book.updated_by(self.task.update_offsets(self.book.pending))
         if not self._delivery.is_open and not self.book.pending:
-            self._tell_committed()
+            if not self.book.is_committing:  # else the author would take it for the one that is under way
+                self._tell_committed()
             return True
         if not self._delivery.is_open:
             self._maybe_replace()  # offsets alone begin a transaction, too

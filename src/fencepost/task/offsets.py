@@ -53,6 +53,11 @@ class OffsetBook:
         self._sealed.append(self._pending)
         self._pending = {}
 
+    @property
+    def is_committing(self) -> bool:
+        """True while a commit has begun that is not known to be made."""
+        return bool(self._sealed)
+
     def committed(self) -> None:
         """The oldest of the commits that have begun is made."""
         made = self._sealed.popleft()

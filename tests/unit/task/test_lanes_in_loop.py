@@ -63,9 +63,15 @@ class Writer:
 class Script(SourceTask):
     """Each entry of the script is called by a `poll`; then the task is stopped."""
 
-    def __init__(self, script: list[Callable[[], list[SourceRecord] | None]], control: Control) -> None:
+    def __init__(
+        self, script: list[Callable[[], list[SourceRecord] | None]], control: Control, on_told: Callable[[], object]
+    ) -> None:
         self.script = script
         self.control = control
+        self.on_told = on_told
+
+    def commit(self) -> None:
+        self.on_told()
 
     def poll(self) -> list[SourceRecord] | None:
         if self.script:
@@ -84,6 +90,7 @@ class Stage:
         self.book = OffsetBook()
         self.failures = threading.Semaphore(0)
         self.replaced = 0
+        self.on_told: Callable[[], object] = lambda: None
         self.delivery = LanedDelivery(
             [self.first, self.second],  # type: ignore[list-item]
             "offsets",
@@ -96,7 +103,7 @@ class Stage:
         key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
         loop = SourceLoop(
             TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id="g-c-0"),
-            Script(list(script), self.control),
+            Script(list(script), self.control, self.on_told),
             Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
             PollBoundary(),
             self.control,
@@ -216,6 +223,27 @@ def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_kno
     assert stage.counters.commits == 1
 
 
+def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
+    """An empty poll has nothing to commit, and the author may take what it is told for the batch before."""
+    stage = Stage()
+    told: list[str] = []
+    may_end = threading.Event()
+
+    def commit() -> None:
+        may_end.wait(10)
+        told.append("committed")
+
+    stage.first.on_commit = commit
+    stage.on_told = lambda: told.append("told")
+
+    def empty() -> None:
+        may_end.set()
+        eventually(lambda: "committed" in told, within_s=10)
+
+    stage.run(lambda: records("a"), lambda: None, empty)
+    assert told[:2] == ["committed", "told"]
+
+
 def test_the_time_of_a_commit_does_not_hold_the_poll_that_came_before_it_was_asked_for() -> None:
     stage = Stage()
     polled_for_s: list[float] = []
@@ -278,3 +306,16 @@ def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
     begun = time.monotonic()
     control.back_off(0.05)
     assert time.monotonic() - begun >= 0.05
+
+
+def test_records_are_held_back_no_longer_than_the_client_can() -> None:
+    conf: dict[str, Any] = {
+        "transaction.timeout.ms": "3600000",
+        "batch.size": "1000",
+        "batch.num.messages": "10",
+        "queue.buffering.max.kbytes": "1000",
+        "queue.buffering.max.messages": "100",
+    }
+    room = Room.made_in(conf)
+    assert conf["linger.ms"] == 900_000
+    assert room == Room(1000, 10, 899.0)
