@@ -16,7 +16,7 @@ from fencepost.kafka.admin import Admin
 
 _TURNS = 2
 _WARM_UP = 15
-_PAUSE_S = (0.1, 0.9)
+_PAUSE_S = (0.05, 0.55)
 _PATIENCE_S = 30.0
 _SEED = 4
 
