@@ -1,10 +1,19 @@
 """Withholds a request and delivers it late, at a chosen point of a later transaction of the same producer."""
 
+import time
 from collections import Counter
 
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.chaos.wire import owner
 from support.late.attempt import Attempt
+
+_ANSWER_S = 5.0
+_OF_TRANSACTIONS = (
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.PRODUCE,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+)
 
 
 class Lateness:
@@ -21,6 +30,7 @@ class Lateness:
         self._fault = proxy.on(attempt.request, attempt.action, matches=self._is_victim)
         self._passed = proxy.on(None, Action.PASS, count=1_000_000, matches=self._is_of_later)
         self.was_late = False
+        self._held_s = 0.0
         self._error: AssertionError | None = None
 
     @property
@@ -33,7 +43,7 @@ class Lateness:
         What came before the point has been answered by then: the broker has it. Returns whether something is wrong;
         `deliver` then raises it.
         """
-        if self._gate._held and self._passed.answered == self._passed.met and not self.was_late:
+        if self._gate._held and not self.was_late and self._is_answered():
             self.was_late = True
             try:
                 self._fault.release()
@@ -47,6 +57,11 @@ class Lateness:
         if self._error is not None:
             raise self._error
         self._fault.release()
+
+    def _is_answered(self) -> bool:
+        """Whether the broker has what came before the point, or will not answer it any more."""
+        self._held_s = self._held_s or time.monotonic()
+        return self._passed.answered == self._passed.met or time.monotonic() - self._held_s > _ANSWER_S
 
     def _is_mine(self, request: Request) -> bool:
         return request.api_key in _OF_TRANSACTIONS and owner(request, self._ids) == self._id
@@ -73,11 +88,3 @@ class Lateness:
         self._seen[request.api_key] += 1
         kind, number = self._attempt.before
         return request.api_key == kind and self._seen[kind] == number
-
-
-_OF_TRANSACTIONS = (
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    ApiKey.PRODUCE,
-    ApiKey.TXN_OFFSET_COMMIT,
-    ApiKey.END_TXN,
-)
