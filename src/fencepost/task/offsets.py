@@ -36,9 +36,13 @@ class OffsetBook:
     def updated_by(self, update: Mapping[PartitionKey, Offset] | None) -> None:
         """Merge what `update_offsets` returned (KIP-910); unchanged offsets are left out."""
         for key, offset in (update or {}).items():
-            if key in self._pending or self._committed.get(key) != offset:
+            if key in self._pending or self._newest(key) != offset:
                 self._pending[key] = offset
                 self._partitions.setdefault(key, dict(key))
+
+    def _newest(self, key: PartitionKey) -> Offset:
+        """Return the offset that is committed once the commits under way are made."""
+        return next((sealed[key] for sealed in reversed(self._sealed) if key in sealed), self._committed.get(key))
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:

@@ -87,3 +87,14 @@ def test_a_removed_offset_that_is_back_is_a_difference() -> None:
     book.committed()
     assert not book.differs_from([])
     assert book.differs_from([(A, {"n": 1})])
+
+
+def test_an_update_is_compared_with_what_the_commits_under_way_will_leave() -> None:
+    book = OffsetBook([({"f": 1}, {"at": 1})])
+    key = partition_key({"f": 1})
+    book.add([({"f": 1}, {"at": 2})])
+    book.seal()
+    book.updated_by({key: {"at": 2}})
+    assert book.to_write() == []
+    book.updated_by({key: {"at": 1}})
+    assert book.to_write() == [({"f": 1}, {"at": 1})]
