@@ -1,5 +1,6 @@
 """Records a second: a FileStreamSource that reads a file of 100-byte lines, in six settings."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 WIDTH = 100
 _WARM_UP = 6_000_000
 """A JVM on two cores needs millions of records until it is as fast as it gets."""
+_TRIES = 3
+_DISTURBED = 0.05
+"""More than this share of the machine taken by others, and a run is repeated."""
 _QUIET_S = 1.0
 _PATIENCE_S = 120.0
 
@@ -91,6 +95,11 @@ class Run:
     processor: Mapping[str, float]
 
     @property
+    def others_share(self) -> float:
+        """How much of the machine went to processes that are none of ours."""
+        return self.processor["others"] / (self.seconds_from_post * (os.cpu_count() or 1))
+
+    @property
     def processor_per_million(self) -> float:
         """Seconds of processor time of the worker and all below it for a million records."""
         return sum(self.processor[kind] for kind in ("worker", "jvm", "python") if kind in self.processor) * (
@@ -146,7 +155,14 @@ class _Arena:
         with side_class(self._kafka.bootstrap_servers, self._directory, cases[0].worker) as side:
             self._move(side, replace(cases[0], config=TUNED, connectors=1), self._warm_up, "warm-up")
             for case in cases:
-                yield case, self._move(side, case, self._file(case), case.key)
+                yield case, self._undisturbed(side, case)
+
+    def _undisturbed(self, side: Side, case: Case) -> Run:
+        """A run in which nobody else computed; where that cannot be had, the one with the least of it."""
+        tries: list[Run] = []
+        while len(tries) < _TRIES and not any(run.others_share <= _DISTURBED for run in tries):
+            tries.append(self._move(side, case, self._file(case), f"{case.key}-{len(tries)}"))
+        return min(tries, key=lambda run: run.others_share)
 
     def _file(self, case: Case) -> Path:
         """The lines of one connector of a case; all connectors together move as many as one would."""
@@ -173,7 +189,7 @@ class _Arena:
             done = watcher.until_quiet(records, _QUIET_S, _PATIENCE_S)  # 3
             spent = since(before, processor_s(side.pid))
             spent["broker"] = since(broker_before, processor_s(self._kafka.pid))["worker"]
-            spent["others"] = everybody.spent_s() - sum(spent.values())
+            spent["others"] = round(everybody.spent_s() - sum(spent.values()), 2)
             spent["busiest_thread"] = max(since(threads, threads_s(side.pid)).values())
         for topic in topics:
             self._check_last(topic, file)  # 4
@@ -233,5 +249,6 @@ def _method(lines: int) -> list[str]:
         f"The ends of the log, written and committed, are asked of the broker every {EVERY_S * 1000:.0f} ms. The rate "
         "is all records, by the time from the first record in the log until all are committed. With the interval, "
         "until all are in the log: the last transaction stays open until its time is over.",
-        "Afterwards the last committed record must be the last line of the file.",
+        f"A run in which other processes took more than {_DISTURBED:.0%} of the machine is repeated, at most twice; "
+        "the least disturbed one counts. Afterwards the last committed record must be the last line of the file.",
     ]
