@@ -232,25 +232,28 @@ class ProducerClient:
     ) -> None:
         """Enqueue records of a topic, a value and a key each, in order. Raises ProducerError."""
         self._fork.check("a producer")
-        done = 0
-        for index, topic in enumerate(topics):
-            if not self._is_first(topic):
-                break
-            self.produce(topic, values[index], key=keys[index], on_delivery=self._delivered)
-            done += 1
+        done, last = 0, None
+        watched = self._watched if self._is_transactional else None
         produce = self._producer.produce
         while True:
             try:
                 for topic, value, key in islice(zip(topics, values, keys, strict=True), done, None):
-                    produce(topic, value, key)
+                    if topic is not last and watched is not None and (topic, None) not in watched:
+                        self.produce(topic, value, key=key)
+                    else:
+                        produce(topic, value, key)
+                    last = topic
                     done += 1
                 return
             except BufferError:
                 del produce  # see `_call`
                 self._make_room()
                 produce = self._producer.produce
+            except ProducerError:
+                del produce
+                raise
             except KafkaException as error:
-                del produce  # see `_call`
+                del produce
                 raise self._refusal(error) from None
 
     def _make_room(self) -> None:

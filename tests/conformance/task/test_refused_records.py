@@ -128,3 +128,12 @@ def test_a_transaction_larger_than_the_queue_does_not_wait_for_its_batches_to_fi
     begun = time.monotonic()
     deliver(delivery, Outgoing([target.data] * 5_000, values, [b"%d" % n for n in range(5_000)]))
     assert time.monotonic() - begun < 20
+
+
+def test_a_topic_that_does_not_exist_is_refused_also_behind_one_that_does(target: Target) -> None:
+    target.create()
+    delivery = target.open()
+    topics = [target.data, target.data, "no such topic"]
+    with pytest.raises(ProduceError) as refused:
+        deliver(delivery, Outgoing(topics, [b"1", b"2", b"3"], [b"1", b"2", b"3"]))
+    assert refused.value.is_refused
