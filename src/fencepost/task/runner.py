@@ -207,6 +207,12 @@ class TaskRunner:
             on_failure=self.control.wake if runs_ahead(self.spec) else None,
         )
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
+            if self._lanes_allowed > 1:
+                log.warning(
+                    "task %s uses one lane: its principal is not authorised for transactional id %s",
+                    self.spec.id,
+                    second.transactional_id,
+                )
             self._lanes_allowed = 1
             delivery.stay_narrow()
             if self._uses_both_lanes:

@@ -52,7 +52,7 @@ def _open_second(writer: TransactionalWriter, is_kept: bool) -> bool:
     except WriterOpenError as error:
         if not error.is_denied:
             raise
-        log.warning("one lane is used: %s", error)
+        log.debug("no second lane: %s", error)  # only whoever wanted it has something to warn of
         return False
     finally:
         if not (is_open and is_kept):
