@@ -1,210 +1,22 @@
 """One or two producers of a task that take turns, so that one sends while the other commits (DESIGN 1, lanes).
 
-A transaction, once the task has handed it over, goes these steps; `before` is the one handed over before it:
-
-1. `before` is flushed: all its records are in the log, so that these come behind them;
-2. flush;
-3. `before` is committed: a transaction is never visible without all those before it;
-4. commit.
-
-Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`). An
-error of one transaction is an error of all behind it, and both producers are replaced.
+An error of one transaction is an error of all behind it, and both producers are replaced.
 """
 
-import threading
-import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from queue import SimpleQueue
-from typing import Any
 
-from fencepost.api import RetriableError
 from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered, send_outgoing
+from fencepost.task.lane import Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter
 
-# The coordinator answers a commit before it has written the markers, and refuses a new transaction of the same id until
-# then; librdkafka tries again after 20 ms. Measured: 2 to 50 % of the transactions without a rest, under 2 % with it.
-_REST_S = 0.001
 # A second lane is asked for after so many transactions of less than that size had to wait for the one before: an idle
 # task has one producer, and larger transactions keep one busy by themselves (no gain was measured at 2 MB).
 _NARROW_AFTER = 3
 _SMALL_BYTES = 1_000_000
-_TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
-_SHORTEST_TIMEOUT_MS = 10_000
-_LONGEST_LINGER_MS = 900_000  # what librdkafka takes
-
-
-class EarlierTransactionError(RetriableError):
-    """The transaction before this one did not end well, or not in time, so this one must not be committed."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """What a producer's queue holds back: librdkafka makes no batch before one of these is reached, or a flush.
-
-    https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md: batch.size, batch.num.messages, linger.ms
-    """
-
-    size_bytes: int = 0
-    records: int = 0
-    time_s: float = 0.0
-
-    @classmethod
-    def made_in(cls, conf: dict[str, Any]) -> "Room":
-        """Change the settings of a producer so that it holds records back, and return how many.
-
-        Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
-        `linger.ms` to be below the time-out of a record, which is that of the transaction.
-        """
-        timeout_ms = int(conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
-        if timeout_ms < _SHORTEST_TIMEOUT_MS:
-            return cls()
-        linger_ms = conf["linger.ms"] = min(timeout_ms - 1_000, _LONGEST_LINGER_MS)
-        return cls(
-            min(int(conf["batch.size"]), int(conf["queue.buffering.max.kbytes"]) * 512),
-            min(int(conf["batch.num.messages"]), int(conf["queue.buffering.max.messages"]) // 2),
-            linger_ms / 1000 - 1.0,
-        )
-
-
-class Held:
-    """Records that wait in a producer's queue for the transaction before theirs to be flushed."""
-
-    def __init__(self, time_s: float) -> None:
-        """From now on, for `time_s`."""
-        self._until_s = time.monotonic() + time_s
-
-    def ensure_held(self) -> None:
-        """Raise EarlierTransactionError where they may have been sent: a machine that slept, a broker that was away."""
-        if time.monotonic() >= self._until_s:
-            raise EarlierTransactionError("the transaction before this one took too long to be flushed")
-
-
-class Turn:
-    """One transaction that the task is done with, on its way to its commit."""
-
-    def __init__(self, writer: TransactionalWriter, before: "Turn | None", held: "Held | None" = None) -> None:
-        self._writer = writer
-        self._before = before
-        self._held = held
-        self._flushed = threading.Event()
-        self._done = threading.Event()
-        self.error: Exception | None = None
-        self.is_struck = False
-        self.ended_s = 0.0
-
-    @property
-    def is_done(self) -> bool:
-        """True once the steps are over, well or not."""
-        return self._done.is_set()
-
-    @property
-    def is_committed(self) -> bool:
-        return self._done.is_set() and self.error is None
-
-    @property
-    def is_flushed(self) -> bool:
-        return self._flushed.is_set() and self.error is None
-
-    def run(self) -> None:
-        """Go the steps. Never raises: `error` holds what went wrong."""
-        try:
-            if self._before is not None:
-                self._before.await_flushed()  # 1
-            if self._held is not None:
-                self._held.ensure_held()
-            self._writer.flush()  # 2
-            self._flushed.set()
-            if self._before is not None:
-                self._before.await_committed()  # 3
-            self._writer.commit()  # 4
-            self.is_struck = self._writer.is_struck
-        except Exception as error:
-            self.error = error
-        finally:
-            self._before = None  # else every transaction would keep all those before it
-            self.ended_s = time.monotonic()
-            self._done.set()
-            self._flushed.set()
-
-    def await_flushed(self) -> None:
-        """Wait until its records are in the log. Raises EarlierTransactionError where they may not be."""
-        self._flushed.wait()
-        self._raise_if_failed()
-
-    def await_committed(self) -> None:
-        """Wait until it is committed. Raises EarlierTransactionError where it is not, or nobody knows."""
-        self._done.wait()
-        self._raise_if_failed()
-
-    def await_done(self) -> None:
-        """Wait until the steps are over, well or not."""
-        self._done.wait()
-
-    def _raise_if_failed(self) -> None:
-        if self.error is not None:
-            raise EarlierTransactionError(f"an earlier transaction was not committed: {self.error}") from None
-
-
-class Lane:
-    """One producer, and a thread that carries its transactions to their commits. The two never use it at once."""
-
-    def __init__(self, writer: TransactionalWriter) -> None:
-        self.writer = writer
-        self._queue: SimpleQueue[Turn | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._turn: Turn | None = None
-        self._closing = threading.Lock()
-        self._is_closed = False
-
-    @property
-    def is_busy(self) -> bool:
-        return self._turn is not None and not self._turn.is_done
-
-    def hand_over(self, turn: Turn, on_failure: Callable[[], None]) -> None:
-        """Let the lane's thread run `turn`; where it is gone, end the turn: a closed writer commits nothing."""
-        with self._closing:
-            is_late = self._is_closed
-            if not is_late:
-                self._start(on_failure)
-                self._turn = turn
-                self._queue.put(turn)
-        if is_late:
-            self.run(turn)
-
-    def _start(self, on_failure: Callable[[], None]) -> None:
-        if self._thread is None:
-            name = f"{threading.current_thread().name}-lane"
-            self._thread = threading.Thread(target=self._run, args=(on_failure,), name=name, daemon=True)
-            self._thread.start()
-
-    def run(self, turn: Turn) -> None:
-        """Run `turn` in the caller's thread."""
-        self._turn = turn
-        turn.run()
-
-    def await_idle(self) -> None:
-        """Wait until a transaction can begin."""
-        if self._turn is not None:
-            self._turn.await_done()
-            time.sleep(max(0.0, self._turn.ended_s + _REST_S - time.monotonic()))
-
-    def close(self) -> None:
-        with self._closing:
-            self._is_closed = True
-            self._queue.put(None)
-        self.writer.close()
-
-    def _run(self, on_failure: Callable[[], None]) -> None:
-        while (turn := self._queue.get()) is not None:
-            turn.run()
-            if turn.error is not None:
-                on_failure()
-            del turn  # an error's traceback would keep a dropped producer alive, and sending (E6)
 
 
 class LanedDelivery(Delivery):

@@ -17,7 +17,8 @@ from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery
-from fencepost.task.lanes import LanedDelivery, Room
+from fencepost.task.lane import Room
+from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, tracks_records

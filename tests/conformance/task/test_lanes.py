@@ -9,7 +9,8 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import transactional_conf
-from fencepost.task.lanes import LanedDelivery, Room
+from fencepost.task.lane import Room
+from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy

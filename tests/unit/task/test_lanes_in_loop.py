@@ -16,7 +16,8 @@ from fencepost.task.boundary import PollBoundary
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery
-from fencepost.task.lanes import LanedDelivery, Room
+from fencepost.task.lane import Room
+from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.outgoing import Outgoing
