@@ -6,6 +6,7 @@ What is missing on an executor is left out; the worker that needs it then says s
 
 import contextlib
 import importlib
+import sys
 
 from pyspark.daemon import manager
 
@@ -20,8 +21,15 @@ _LIGHT = (
 )
 
 
+_EXECUTORS = "pyspark.worker"
+
+
 def main() -> None:
-    for name in _LIGHT:
+    """Serve, as `pyspark.daemon` does; Spark names the module that its workers run.
+
+    Besides the executors' workers Spark has a daemon for each step of planning a data source, which needs none of it.
+    """
+    for name in _LIGHT if _EXECUTORS in sys.argv else ():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     manager()
