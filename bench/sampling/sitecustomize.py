@@ -41,7 +41,10 @@ class Sampler(threading.Thread):
             self._write(time.process_time() - spent)
 
     def _charge(self, ident: int, frame: FrameType) -> None:
-        used = time.clock_gettime(time.pthread_getcpuclockid(ident))
+        try:
+            used = time.clock_gettime(time.pthread_getcpuclockid(ident))
+        except OSError:  # it has ended
+            return
         share = used - self._used.get(ident, used)
         self._used[ident] = used
         if share <= 0:
