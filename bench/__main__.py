@@ -26,6 +26,7 @@ def main(
     side: Annotated[str, typer.Option(help="Only this side: fencepost or connect.")] = "",
     case: Annotated[list[str] | None, typer.Option(help="Only these cases of a part.")] = None,
     add: Annotated[int, typer.Option(help="Add to a result that has had so many turns already.")] = 0,
+    ours: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for our connectors alone: to try it out.")] = None,
     profile: Annotated[Path | None, typer.Option(help="Sample our Python processes; profiles go there.")] = None,
     keep: Annotated[bool, typer.Option(help="Keep the work directory: input, settings, logs.")] = False,
 ) -> None:
@@ -33,7 +34,9 @@ def main(
     signal.signal(signal.SIGTERM, _end)
     if profile is not None:
         _sample_into(profile)
-    options = Options(quick, count, rounds, add, side, tuple(case or ()), keep)
+    options = Options(
+        quick, count, rounds, add, side, tuple(case or ()), keep, dict(each.split("=", 1) for each in ours or ())
+    )
     unknown = set(parts or ()) - {*page.PARTS, "page"}
     if unknown:
         raise typer.BadParameter(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(page.PARTS)}")

@@ -2,9 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.side import SIDES
@@ -21,11 +21,12 @@ class Options:
     only: str = ""
     cases: Sequence[str] = ()
     keeps_files: bool = False
+    ours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_partial(self) -> bool:
         """Whether the result is less than what the page shows."""
-        return bool(self.is_quick or self.count or self.only)
+        return bool(self.is_quick or self.count or self.only or self.ours)
 
     def size(self, full: int, quick: int) -> int:
         """How many records, requests or whatever a part counts."""

@@ -48,12 +48,13 @@ class Case:
     lines: float = 1.0
     interval_s: float = 0.0
     worker: Mapping[str, str] = field(default_factory=dict)
+    ours: Mapping[str, str] = field(default_factory=dict)
 
     def config_of(self, side: str) -> dict[str, str]:
         """The connector's config, without file and topic."""
         config = {"connector.class": FILE_SOURCE, "tasks.max": "1", **self.config}
         if side == "fencepost":
-            config = {key: value for key, value in config.items() if not key.startswith("producer.")}
+            config = {key: value for key, value in config.items() if not key.startswith("producer.")} | dict(self.ours)
         if self.interval_s:
             interval = {"transaction.boundary": "interval"}
             config |= interval | {"transaction.boundary.interval.ms": str(int(self.interval_s * 1000))}
@@ -115,7 +116,7 @@ class Run:
 def run(options: Options) -> Result:
     """Run the cases (all, or `options.cases`), alternating between the sides."""
     lines = options.size(5_000_000, 1_000_000)
-    cases = [case for case in CASES if not options.cases or case.key in options.cases]
+    cases = [replace(case, ours=options.ours) for case in CASES if not options.cases or case.key in options.cases]
     result = Result("throughput", "Throughput", _method(lines), {c.name: _settings(c) for c in cases})
     runs: dict[tuple[str, str], list[Run]] = {}
     with options.directory() as directory, EmbeddedKafka() as kafka:
