@@ -92,7 +92,7 @@ class Result:
         measured = {row.name: row for row in self.rows if row.is_measured}
         if is_adding:
             measured = {name: row.after(rows[name]) if name in rows else row for name, row in measured.items()}
-        names = dict.fromkeys([*(row.name for row in self.rows), *rows])
+        names = dict.fromkeys([*rows, *(row.name for row in self.rows)])
         found = {**rows, **measured}
         self.rows = [found[name] for name in names if name in found]
         self.settings = {**earlier["settings"], **self.settings}
