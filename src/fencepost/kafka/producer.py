@@ -23,9 +23,6 @@ log = logging.getLogger(__name__)
 # and the text of a lost connection is the same in all of them: the next one would not be seen.
 _BEFORE_CONNECTED = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT)\b")
 
-_CONNECT_S = 1.0
-_COORDINATION_TOPIC = "__transaction_state"  # there, or made by asking for a coordinator
-
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _MEMBERSHIP = {
     KafkaError.ILLEGAL_GENERATION,
@@ -305,7 +302,6 @@ class ProducerClient:
         """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over."""
         self._fork.check("a producer")
         deadline = time.monotonic() + timeout_s
-        self._connect(min(timeout_s, _CONNECT_S))
         while True:
             try:
                 self._producer.init_transactions(max(0.1, deadline - time.monotonic()))
@@ -314,14 +310,6 @@ class ProducerClient:
                 wrapped = producer_error(error)
                 if not error.args[0].retriable() or time.monotonic() >= deadline:
                     raise wrapped from None
-
-    def _connect(self, timeout_s: float) -> None:
-        """Have a connection, if there is one to be had soon: the client asks for its coordinator at once, and where it
-        is not connected yet half a second later."""
-        try:
-            self._producer.list_topics(_COORDINATION_TOPIC, timeout=timeout_s)
-        except KafkaException as error:
-            log.debug("no connection yet: %s", error)
 
     def begin(self) -> None:
         self._fork.check("a producer")
