@@ -13,15 +13,16 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.start_queue import StartQueue
 
 log = logging.getLogger(__name__)
 
@@ -43,22 +44,6 @@ class SlotSpec:
         return orjson.dumps(vars(self)).decode()
 
 
-class News:
-    """Leaves out the reports of tasks that do nothing: hundreds of them would keep slot and worker busy."""
-
-    def __init__(self) -> None:
-        self._told: dict[str, TaskReport] = {}
-        self._settled: set[str] = set()
-
-    def of(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
-        """Return what differs from the last time, and what does not for the first time: that makes a rate of zero."""
-        same = {r.incarnation for r in reports if self._told.get(r.incarnation) == r}
-        news = [r for r in reports if r.incarnation not in same or r.incarnation not in self._settled]
-        self._told = {r.incarnation: r for r in reports}
-        self._settled = same
-        return news
-
-
 class Slot:
     """The tasks of one slot process, and its side of the channel."""
 
@@ -69,6 +54,7 @@ class Slot:
         self._runners: dict[str, TaskRunner] = {}
         self._reports: list[TaskReport] = []
         self._news = News()
+        self._starts = StartQueue()
         self._lock = threading.Lock()
         self._has_news = threading.Event()
         self._is_leaving = False
@@ -148,7 +134,16 @@ class Slot:
         runner = TaskRunner(spec, self._admit, self._say)
         with self._lock:
             self._runners[spec.incarnation] = runner
-        runner.thread.start()
+            self._starts.put(spec.incarnation)
+        self._begin_due()
+
+    def _begin_due(self) -> None:
+        if self._is_leaving:
+            return
+        with self._lock:
+            due = [self._runners[i] for i in self._starts.take(time.monotonic()) if i in self._runners]
+        for runner in due:
+            runner.thread.start()
 
     def _admit(self, spec: TaskSpec) -> Admission:
         """Ask the worker (DESIGN 2, step 6); tries until the lease is over."""
@@ -181,6 +176,8 @@ class Slot:
             self._reports.append(report)
             if report.state in _ENDED:
                 self._runners.pop(report.incarnation, None)
+            self._starts.done(report.incarnation)
+        self._begin_due()
         self._has_news.set()
 
     def _report_all(self) -> None:
@@ -189,6 +186,7 @@ class Slot:
         while True:
             self._has_news.wait(_REPORT_EVERY_S)
             self._has_news.clear()
+            self._begin_due()
             is_last = self._is_leaving
             with self._lock:
                 changes, self._reports = self._reports, []
@@ -223,7 +221,7 @@ class Slot:
         for runner in runners:
             runner.control.stop()
         deadline = time.monotonic() + 5.0
-        for runner in runners:
+        for runner in [r for r in runners if r.thread.ident is not None]:
             runner.thread.join(max(0.0, deadline - time.monotonic()))
             if runner.thread.is_alive():
                 runner.abandon()

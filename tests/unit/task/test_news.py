@@ -1,6 +1,6 @@
 """What a slot reports of tasks that go on as they were."""
 
-from fencepost.task.slot import News
+from fencepost.task.news import News
 from fencepost.task.spec import TaskReport
 
 
