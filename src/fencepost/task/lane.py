@@ -27,6 +27,10 @@ _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _SHORTEST_TIMEOUT_MS = 10_000
 _LONGEST_LINGER_MS = 900_000  # what librdkafka takes
 
+HELD_BYTES = 4 * 1024 * 1024
+"""How much one lane queues while the other is flushed: most batches whole. What it sends at once, `message.max.bytes`
+bounds as ever."""
+
 
 class EarlierTransactionError(RetriableError):
     """The transaction before this one did not end well, or not in time, so this one must not be committed."""
@@ -44,8 +48,8 @@ class Room:
     time_s: float = 0.0
 
     @classmethod
-    def made_in(cls, conf: dict[str, Any]) -> "Room":
-        """Change the settings of a producer so that it holds records back, and return how many.
+    def made_in(cls, conf: dict[str, Any], size_bytes: int = HELD_BYTES) -> "Room":
+        """Change the settings of a producer so that it holds that much back, or less where its queue is smaller.
 
         Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
         `linger.ms` to be below the time-out of a record, which is that of the transaction.
@@ -54,8 +58,9 @@ class Room:
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
             return cls()
         linger_ms = conf["linger.ms"] = min(timeout_ms - 1_000, _LONGEST_LINGER_MS)
+        size_bytes = conf["batch.size"] = min(size_bytes, int(conf["queue.buffering.max.kbytes"]) * 512)
         return cls(
-            min(int(conf["batch.size"]), int(conf["queue.buffering.max.kbytes"]) * 512),
+            size_bytes,
             min(int(conf["batch.num.messages"]), int(conf["queue.buffering.max.messages"]) // 2),
             linger_ms / 1000 - 1.0,
         )

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered, send_outgoing
-from fencepost.task.lane import Held, Lane, Room, Turn
+from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter
 
-# A second lane is asked for after so many transactions of less than that size had to wait for the one before: an idle
-# task has one producer, and larger transactions keep one busy by themselves (no gain was measured at 2 MB).
+# A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
+# has one producer, and larger transactions keep one busy by themselves.
 _NARROW_AFTER = 3
-_SMALL_BYTES = 1_000_000
 
 
 class LanedDelivery(Delivery):
@@ -64,7 +63,7 @@ class LanedDelivery(Delivery):
 
     def is_ready(self) -> bool:
         if self._current is None and self._lanes[0].is_busy:
-            self._collisions += self._sent_bytes < _SMALL_BYTES
+            self._collisions += self._sent_bytes < HELD_BYTES
             self._lanes[0].await_idle()
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 

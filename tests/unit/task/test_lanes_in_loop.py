@@ -312,11 +312,11 @@ def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
 def test_records_are_held_back_no_longer_than_the_client_can() -> None:
     conf: dict[str, Any] = {
         "transaction.timeout.ms": "3600000",
-        "batch.size": "1000",
         "batch.num.messages": "10",
         "queue.buffering.max.kbytes": "1000",
         "queue.buffering.max.messages": "100",
     }
     room = Room.made_in(conf)
     assert conf["linger.ms"] == 900_000
-    assert room == Room(1000, 10, 899.0)
+    assert room == Room(512_000, 10, 899.0)
+    assert conf["batch.size"] == 512_000
