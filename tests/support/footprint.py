@@ -47,21 +47,21 @@ def sample(pid: int) -> Sample:
     return dict(found)
 
 
-def median(samples: Sequence[Sample]) -> Sample:
-    """Return the medians, by role."""
+def typical(samples: Sequence[Sample]) -> Sample:
+    """Return by role the median of the memory, and the least of the rest: what comes and goes is no growth."""
     roles = {role for each in samples for role in each}
-    return {role: _median([each.get(role, Footprint()) for each in samples]) for role in sorted(roles)}
+    return {role: _typical([each.get(role, Footprint()) for each in samples]) for role in sorted(roles)}
 
 
 def total(sample: Sample) -> Footprint:
     return sum(sample.values(), Footprint())
 
 
-def _median(found: Sequence[Footprint]) -> Footprint:
+def _typical(found: Sequence[Footprint]) -> Footprint:
     return Footprint(
         statistics.median(each.resident_mib for each in found),
-        int(statistics.median_low([each.descriptors for each in found])),
-        int(statistics.median_low([each.threads for each in found])),
+        min(each.descriptors for each in found),
+        min(each.threads for each in found),
     )
 
 
@@ -86,10 +86,10 @@ class Growth:
 
     @property
     def ends(self) -> tuple[Sample, Sample]:
-        """Medians of the first and the last fifth after the warm-up."""
+        """What is typical of the first and of the last fifth after the warm-up."""
         warm = self.samples[int(len(self.samples) * self.warm_up) :]
         count = max(1, len(warm) // 5)
-        return median(warm[:count]), median(warm[-count:])
+        return typical(warm[:count]), typical(warm[-count:])
 
     @property
     def of_memory(self) -> float:
