@@ -84,6 +84,7 @@ class Scene:
             transactional_id=self.id,
             plugin_path=(PLUGINS,),
             topic_creation_enabled=False,
+            lanes=1,  # taking a second producer is a replacement, which would be counted among the others
         )
         self.gate = Gate(bootstrap, self.spec, self.admin)
         self.runner = TaskRunner(self.spec, self.gate.admit, self.gate.reports.append)
