@@ -43,12 +43,11 @@ def run(tests: Sequence[str], *options: str) -> tuple[int, str]:
 def test_the_named_tests_are_green_without_a_plant():
     code, out = run(sorted(set(PLANTS.values())))
     assert code == 0, out
-    assert re.search(rf"^{len(set(PLANTS.values()))} passed", out, re.MULTILINE), out
+    assert re.search(rf"^{len(set(PLANTS.values()))} passed in", out, re.MULTILINE), out
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_turns_its_test_red(plant):
     code, out = run([PLANTS[plant]], "-p", f"planted.{plant}")
     assert code == 1, out
-    assert re.search(r"^1 failed", out, re.MULTILINE), out
-    assert "ERROR " not in out, out
+    assert re.search(r"^1 failed in", out, re.MULTILINE), out  # and no error besides

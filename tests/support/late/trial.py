@@ -76,7 +76,7 @@ class Trials:
                 _verdict(attempt, reader.read_all()),
                 task.position(),
                 lateness.was_met,
-                lateness.was_late,
+                lateness.was_late and attempt.action is not Action.RESET,
                 task.producers_retired,
                 task.failure,
             )
