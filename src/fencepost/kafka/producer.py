@@ -95,15 +95,20 @@ def producer_error(error: BaseException) -> ProducerError:
 
 
 class StrikeLog(logging.Handler):
-    """Receives librdkafka's log lines and counts the strikes among them (E5)."""
+    """Receives librdkafka's log lines and counts the strikes among them (E5).
+
+    `has_failed_transaction` is set by the line that tells that the open transaction wants to be aborted.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.strikes = 0
         self.last_strike: str | None = None
+        self.has_failed_transaction = False
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
+        self.has_failed_transaction |= line.startswith("TXNERR")
         if self._is_strike(line):
             self.strikes += 1
             self.last_strike = line
@@ -290,8 +295,12 @@ class ProducerClient:
         """Raise ProducerError where records of the open transaction were refused.
 
         Beginning a transaction tells: it is refused in any case while one is open, with the error that has made
-        librdkafka want that one to be aborted, if there is such an error.
+        librdkafka want that one to be aborted, if there is such an error. Its log says whether there is one: asked only
+        then, since the client keeps an error for ever for each that it raises (confluent-kafka 2.16.1).
         """
+        self.serve(0)
+        if not self._strikes.has_failed_transaction:
+            return
         try:
             self._producer.begin_transaction()
         except KafkaException as error:
@@ -314,6 +323,7 @@ class ProducerClient:
     def begin(self) -> None:
         self._fork.check("a producer")
         self._call("begin_transaction")
+        self._strikes.has_failed_transaction = False
         self._watched.clear()
         self._is_in_transaction = True
 

@@ -2,7 +2,6 @@
 
 import gc
 
-import pytest
 from confluent_kafka import KafkaError
 
 from fencepost.testing import eventually
@@ -11,7 +10,6 @@ from support.late.lone_task import LoneTask
 TRANSACTIONS = 300
 
 
-@pytest.mark.xfail(reason="the client leaks an error for each refusal, and a transaction asks for one", strict=False)
 def test_transactions_leave_no_errors_behind(kafka, topic, offsets_topic):
     with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS) as task:
         counters = task.runner.counters
