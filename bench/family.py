@@ -1,12 +1,11 @@
 """A process and all below it: memory and processor time as the system counts them."""
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import psutil
 
+from bench.background import Background
 from fencepost.testing import eventually
 
 _SAMPLE_EVERY_S = 0.5
@@ -125,22 +124,13 @@ def _each(processes: list[psutil.Process], measure: Callable[[psutil.Process], f
             continue
 
 
-class MemorySampler:
+class MemorySampler(Background):
     """Looks at `resident_mb` twice a second, in a thread; a context manager."""
 
     def __init__(self, pid: int) -> None:
+        super().__init__()
         self.samples_mb: list[float] = []
         self._pid = pid
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while True:

@@ -1,10 +1,9 @@
 """A file to which numbered lines are appended."""
 
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
+from bench.background import Background
 from bench.lines import FILLING, line
 
 _TICK_S = 0.02
@@ -31,22 +30,13 @@ class GrowingFile:
         self._out.close()
 
 
-class Feeder:
+class Feeder(Background):
     """Appends so many lines a second, in a thread; a context manager."""
 
     def __init__(self, file: GrowingFile, lines_per_s: int) -> None:
+        super().__init__()
         self._file = file
         self._lines = max(int(lines_per_s * _TICK_S), 1)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.wait(_TICK_S):

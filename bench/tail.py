@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.background import Background
 from bench.lines import number_of
 
 ASK_EVERY_MS = 5
@@ -27,10 +28,11 @@ def anomalies(seen: Sequence[Seen]) -> int:
     return sum(after != before + 1 for before, after in pairwise(numbers))
 
 
-class Tail:
+class Tail(Background):
     """Reads a topic of one partition from its beginning; a context manager. Lines are known by their numbers."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self.seen: list[Seen] = []
         self._consumer = Consumer(
             {
@@ -42,18 +44,11 @@ class Tail:
             }
         )
         self._consumer.assign([TopicPartition(topic, 0, 0)])
-        self._stop = threading.Event()
         self._news = threading.Condition()
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__exit__()
         self._consumer.close()
 
     def wait_for(self, number: int, within_s: float) -> Seen:

@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.background import Background
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 
@@ -25,25 +26,16 @@ class Sample(NamedTuple):
     committed: int
 
 
-class Watcher:
+class Watcher(Background):
     """Asks for the ends of topics of one partition every 40 ms, in a thread; a context manager."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        super().__init__()
         self.samples: list[Sample] = [Sample(time.monotonic(), 0, 0)]
         self._admin = Admin({"bootstrap.servers": bootstrap})
         self._partitions = [(topic, 0) for topic in topics]
-        self._stop = threading.Event()
         self._changed = threading.Condition()
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     @property
     def last(self) -> Sample:
