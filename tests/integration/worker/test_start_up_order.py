@@ -1,7 +1,6 @@
 """The executor's part of the start-up order (DESIGN 2, steps 5 to 8), on a real broker: each step left out, or moved,
 fails a test here. `Gate` is the worker: it admits, and looks at the broker at that moment."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
+from support.task_spec import lone_spec
 
 PLUGINS = str(Path(__file__).parent / "plugins")
-STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class Gate:
@@ -61,29 +60,13 @@ class Scene:
         self.admin.create_topic(f"{topic}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         self.witness = directory / "starts"
         self.id = f"g-{topic}-0"
-        conf = transactional_conf({"bootstrap.servers": via}, self.id).conf
-        del conf["transactional.id"]
-        properties = {
-            "name": topic,
-            "connector.class": "worker_suite.CountingConnector",
-            "topic": topic,
-            "witness": str(self.witness),
-            "key.converter": STRING,
-            "value.converter": STRING,
-            "header.converter": STRING,
-        }
-        self.spec = TaskSpec(
-            connector=topic,
-            task=0,
-            generation=1,
-            incarnation=uuid.uuid4().hex,
-            connector_config=properties,
-            task_config=properties,
-            producer_conf=conf,
-            offsets_topic=f"{topic}-offsets",
+        self.spec = lone_spec(
+            topic,
+            {"connector.class": "worker_suite.CountingConnector", "witness": str(self.witness)},
             transactional_id=self.id,
-            plugin_path=(PLUGINS,),
-            topic_creation_enabled=False,
+            producer_conf=transactional_conf({"bootstrap.servers": via}, self.id).conf,
+            offsets_topic=f"{topic}-offsets",
+            plugins=PLUGINS,
             lanes=1,  # taking a second producer is a replacement, which would be counted among the others
         )
         self.gate = Gate(bootstrap, self.spec, self.admin)

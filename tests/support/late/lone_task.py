@@ -1,6 +1,5 @@
 """One source task in this process: the real runner, loop and producers, and a worker's part of the admission."""
 
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,9 @@ from fencepost.storage.offset_topic import OffsetReader
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.transaction import lane_ids
+from support.task_spec import lone_spec
 
 PLUGINS = str(Path(__file__).parent / "plugin")
-_STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class LoneTask:
@@ -31,28 +30,13 @@ class LoneTask:
         """`via`: where its producers find the broker, `topic` also names the connector."""
         self.transactional_ids = lane_ids(f"late-{topic}-0")
         usual = transactional_conf({"bootstrap.servers": via or bootstrap}, self.transactional_ids[0]).conf
-        del usual["transactional.id"]
-        properties = {
-            "name": topic,
-            "connector.class": "batch_source.BatchSource",
-            "topic": topic,
-            "sizes": ",".join(map(str, sizes)),
-            "key.converter": _STRING,
-            "value.converter": _STRING,
-            "header.converter": _STRING,
-        }
-        self.spec = TaskSpec(
-            connector=topic,
-            task=0,
-            generation=1,
-            incarnation=uuid.uuid4().hex,
-            connector_config=properties,
-            task_config=properties,
+        self.spec = lone_spec(
+            topic,
+            {"connector.class": "batch_source.BatchSource", "sizes": ",".join(map(str, sizes))},
+            transactional_id=self.transactional_ids[0],
             producer_conf={**usual, **(conf or {})},
             offsets_topic=offsets_topic,
-            transactional_id=self.transactional_ids[0],
-            plugin_path=(PLUGINS,),
-            topic_creation_enabled=False,
+            plugins=PLUGINS,
             lanes=lanes,
         )
         self.is_current = True  # what the worker says when the task asks for admission

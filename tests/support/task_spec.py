@@ -1,0 +1,48 @@
+"""The spec of a task that a test runs by itself, without a worker."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.task.spec import TaskSpec
+
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+def lone_spec(
+    connector: str,
+    properties: Mapping[str, str],
+    *,
+    transactional_id: str,
+    producer_conf: Mapping[str, Any],
+    offsets_topic: str,
+    plugins: str,
+    lanes: int = 1,
+) -> TaskSpec:
+    """Return the spec of the only task of `connector`, which writes texts to a topic of the same name.
+
+    `properties` are those of the connector's own; `plugins` is the directory of its class; `producer_conf` may name
+    a transactional id, which does not count.
+    """
+    config = {
+        "name": connector,
+        "topic": connector,
+        "key.converter": _STRING,
+        "value.converter": _STRING,
+        "header.converter": _STRING,
+        **properties,
+    }
+    return TaskSpec(
+        connector=connector,
+        task=0,
+        generation=1,
+        incarnation=uuid.uuid4().hex,
+        connector_config=config,
+        task_config=config,
+        producer_conf={k: v for k, v in producer_conf.items() if k != "transactional.id"},
+        offsets_topic=offsets_topic,
+        transactional_id=transactional_id,
+        plugin_path=(plugins,),
+        topic_creation_enabled=False,
+        lanes=lanes,
+    )
