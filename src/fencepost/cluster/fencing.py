@@ -1,15 +1,12 @@
 """Zombie fencing: what a round has to do (pure), and doing it (contract A.9, KIP-618)."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transaction import TransactionalWriter, WriterFencedError, WriterOpenError, is_second_lane, lane_ids
-
-log = logging.getLogger(__name__)
+from fencepost.transaction import TransactionalWriter, lane_ids, lock_out
 
 _PARALLEL = 16
 
@@ -70,14 +67,4 @@ def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -
 
 
 def _fence_one(transactional_id: str, conf: Mapping[str, Any], timeout_s: float) -> None:
-    writer = TransactionalWriter(conf, transactional_id)
-    try:
-        writer.open(timeout_s)
-    except WriterFencedError:
-        log.debug("%s was initialised by somebody else meanwhile, which fences it just as well", transactional_id)
-    except WriterOpenError as error:
-        if not (error.is_denied and is_second_lane(transactional_id)):
-            raise
-        log.debug("%s is not authorised: no task of ours can have written under it", transactional_id)
-    finally:
-        writer.close()
+    lock_out(TransactionalWriter(conf, transactional_id), timeout_s)

@@ -11,7 +11,7 @@ from fencepost.transaction.errors import (
     WriterFencedError,
     WriterOpenError,
 )
-from fencepost.transaction.lane import is_second_lane, lane_ids, open_lanes
+from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
 from fencepost.transaction.state import WriterState
 from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts
 
@@ -24,7 +24,7 @@ __all__ = [
     "WriterOpenError",
     "WriterState",
     "WriterTimeouts",
-    "is_second_lane",
     "lane_ids",
+    "lock_out",
     "open_lanes",
 ]

@@ -19,11 +19,6 @@ def lane_ids(transactional_id: str) -> tuple[str, str]:
     return transactional_id, f"{transactional_id}{_SECOND}"
 
 
-def is_second_lane(transactional_id: str) -> bool:
-    """Say whether an id is that of a second producer, which an administrator may leave unauthorised."""
-    return transactional_id.endswith(_SECOND)
-
-
 def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps_second: bool) -> bool:
     """Take both ids at once (E2: whoever held the first may have held the second, too).
 
@@ -34,26 +29,40 @@ def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps
         WriterOpenError: an id cannot be taken.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="second-lane") as pool:
-        taking = pool.submit(_open_second, second, keeps_second)
+        taking = pool.submit(_open_second if keeps_second else lock_out, second)
         first.open()
         return taking.result()
 
 
-def _open_second(writer: TransactionalWriter, is_kept: bool) -> bool:
-    is_open = False
+def lock_out(writer: TransactionalWriter, timeout_s: float | None = None) -> bool:
+    """Take an id only to fence its holder (E2), and close the writer, which was not opened yet.
+
+    Returns False for a second lane that is not authorised: no task of ours can have written under it. Raises
+    WriterOpenError where the id cannot be taken.
+    """
     try:
-        writer.open()
-        is_open = True
+        writer.open(timeout_s)
         return True
     except WriterFencedError:
-        if is_kept:
-            raise
         return True  # whoever took it at the same moment has fenced the others
     except WriterOpenError as error:
-        if not error.is_denied:
+        if not (error.is_denied and writer.transactional_id.endswith(_SECOND)):
             raise
         log.debug("no second lane: %s", error)  # only whoever wanted it has something to warn of
         return False
     finally:
-        if not (is_open and is_kept):
-            writer.close()
+        writer.close()
+
+
+def _open_second(writer: TransactionalWriter) -> bool:
+    try:
+        writer.open()
+        return True
+    except WriterOpenError as error:
+        writer.close()
+        if not error.is_denied:
+            raise
+        return False
+    except BaseException:
+        writer.close()
+        raise
