@@ -23,6 +23,7 @@ __all__ = [
     "member_conf",
     "producer_conf",
     "reader_conf",
+    "transaction_timeout_ms",
     "transactional_conf",
     "translate",
 ]
@@ -249,6 +250,7 @@ _READER_BASE: Conf = {
 }
 
 _MEMBER_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000"}
+_TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "10"}
 
 
@@ -265,6 +267,11 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
     if conf.pop("delivery.timeout.ms", None) is not None:
         warnings.append("Ignoring the producer setting 'delivery.timeout.ms': transaction.timeout.ms bounds the time")
     return Translated(conf | {"transactional.id": transactional_id}, warnings)
+
+
+def transaction_timeout_ms(conf: Mapping[str, object]) -> int:
+    """Return how long a transaction of a producer with these settings (librdkafka's) may be open."""
+    return int(str(conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)))
 
 
 def reader_conf(properties: Mapping[str, object]) -> Translated:

@@ -14,6 +14,7 @@ from fencepost.api.dataframe import DataFrame
 from fencepost.cluster.fencing import fence
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
+from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
 from fencepost.storage.ids import TaskId
@@ -28,7 +29,6 @@ from fencepost.worker.host import HostEvents
 log = logging.getLogger(__name__)
 
 _MOST_FAILURES = 5
-_TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _ROWS_OF_A_PART = 100_000
 _BACK_OFF_S = 1.0
 _FENCE_S = 20.0
@@ -265,7 +265,7 @@ class FrameTask:
 
     @property
     def _transaction_timeout_ms(self) -> int:
-        return int(self.spec.producer_conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+        return transaction_timeout_ms(self.spec.producer_conf)
 
     def _too_large(self, split: Split, took_s: float) -> None:
         """The transaction has expired under the split: commit it in parts, where a row number is a position."""
