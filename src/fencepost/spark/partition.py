@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError
-from fencepost.task.delivery import Delivery, PlainDelivery, TransactionalDelivery
+from fencepost.task.delivery import Delivery, PlainDelivery
+from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
 
@@ -127,7 +128,7 @@ class _Writing:
             self._delivery = PlainDelivery(dict(run.producer_conf), run.offsets_topic, _FLUSH_S)
         else:
             first, second = (TransactionalWriter(run.producer_conf, id_) for id_ in lane_ids(run.transactional_id))
-            self._delivery = TransactionalDelivery(first, run.offsets_topic)
+            self._delivery = LanedDelivery([first], run.offsets_topic)
             open_lanes(first, second, keeps_second=False)  # 1
         return run.admit()  # 2, 3
 

@@ -81,36 +81,6 @@ class Delivery(ABC):
         """Let go at once; nothing more is sent."""
 
 
-class TransactionalDelivery(Delivery):
-    """Exactly once, one transaction after the other: records and offsets in one transaction (E1)."""
-
-    def __init__(self, writer: TransactionalWriter, offsets_topic: str) -> None:
-        self._writer = writer
-        self._offsets_topic = offsets_topic
-
-    @property
-    def is_open(self) -> bool:
-        return self._writer.is_in_transaction
-
-    @property
-    def must_be_replaced(self) -> bool:
-        return self._writer.is_struck
-
-    def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
-        send_outgoing(self._writer, outgoing, on_delivered)
-
-    def commit(self, offsets: OffsetRecords) -> bool:
-        self._writer.commit(offsets, offsets_topic=self._offsets_topic)  # E1
-        self._note_commit()
-        return True
-
-    def abort(self) -> None:
-        self._writer.abort()
-
-    def close(self) -> None:
-        self._writer.close()
-
-
 class PlainDelivery(Delivery):
     """At least once: records are flushed, then their offsets are written."""
 

@@ -18,12 +18,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from fencepost.api import RetriableError
+from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.transaction import TransactionalWriter
 
 # The coordinator answers a commit before it has written the markers, and refuses a new transaction of the same id until
 # then; librdkafka tries again after 20 ms. Measured: 2 to 50 % of the transactions without a rest, under 2 % with it.
 _REST_S = 0.001
-_TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _SHORTEST_TIMEOUT_MS = 10_000
 _LONGEST_LINGER_MS = 900_000  # what librdkafka takes
 
@@ -54,7 +54,7 @@ class Room:
         Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
         `linger.ms` to be below the time-out of a record, which is that of the transaction.
         """
-        timeout_ms = int(conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+        timeout_ms = transaction_timeout_ms(conf)
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
             return cls()
         linger_ms = conf["linger.ms"] = min(timeout_ms - 1_000, _LONGEST_LINGER_MS)

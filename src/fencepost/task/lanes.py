@@ -81,7 +81,7 @@ class LanedDelivery(Delivery):
             send_outgoing(writer, outgoing.slice(0, start), on_delivered)
         if start < len(outgoing):
             self._await_earlier()
-            send_outgoing(writer, outgoing.slice(start, len(outgoing)) if start else outgoing, on_delivered)
+            send_outgoing(writer, outgoing.slice(start, len(outgoing)), on_delivered)
 
     def commit(self, offsets: OffsetRecords) -> bool:
         lane = self._begin()
@@ -157,9 +157,9 @@ class LanedDelivery(Delivery):
         """Return how many of the first records the producer will hold back, and count them."""
         if not outgoing.is_plain:
             return 0
-        sizes = list(accumulate(outgoing.sizes(max(0, min(len(outgoing), self._records_left - 1)))))
-        count = bisect_left(sizes, self._bytes_left)
-        if count:
-            self._bytes_left -= sizes[count - 1]
-            self._records_left -= count
-        return count
+        sizes = outgoing.sizes(max(0, min(len(outgoing), self._records_left - 1)))
+        if sum(sizes) >= self._bytes_left:
+            sizes = sizes[: bisect_left(list(accumulate(sizes)), self._bytes_left)]
+        self._bytes_left -= sum(sizes)
+        self._records_left -= len(sizes)
+        return len(sizes)

@@ -30,6 +30,8 @@ class Outgoing:
 
     def slice(self, start: int, stop: int) -> "Outgoing":
         """Return records `start` to `stop`, the latter excluded."""
+        if (start, stop) == (0, len(self)):
+            return self
         part = slice(start, stop)
         return Outgoing(
             self.topics[part],
