@@ -227,8 +227,9 @@ def test_a_missing_directory_is_named(runtime: SparkRuntime, inbox: Path) -> Non
     [
         ("a.parquet", b"this is no parquet", {"input_format": "parquet"}),
         ("a.json", b'{"id": 1}\n{"id": \n', {"input_format": "json"}),
-        ("a.csv.gz", gzip.compress(b"id\n" + b"1\n" * 10_000)[:-20], {}),
+        ("a.csv.gz", gzip.compress(b"id\n" + b"1\n" * 10_000, mtime=0)[:-20], {}),
     ],
+    ids=["not-parquet", "cut-json", "cut-gzip"],  # made of the content they would hold the second gzip ran in
 )
 def test_broken_content_is_told_apart_from_passing_trouble(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, name: str, content: bytes, settings: dict[str, str]
