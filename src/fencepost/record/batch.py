@@ -131,14 +131,15 @@ class Batch:
         )
 
     def last_offsets(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
-        """Return the last offset of each source partition, in order of the partitions' last records."""
+        """Return the last offset of each source partition, in order; None where none of its records has one."""
         if isinstance(self.source_partitions, Repeated):
-            return [(self.source_partitions.value, self.source_offsets[-1])] if len(self) else []
+            last_one = next((o for o in reversed(self.source_offsets) if o is not None), None)
+            return [(self.source_partitions.value, last_one)] if len(self) else []
         last: dict[tuple[tuple[str, Any], ...], tuple[SourcePartition, SourceOffset | None]] = {}
         for partition, offset in zip(self.source_partitions, self.source_offsets, strict=True):
             key = tuple(sorted(partition.items()))
-            last.pop(key, None)
-            last[key] = (partition, offset)
+            _, before = last.pop(key, (None, None))
+            last[key] = (partition, before if offset is None else offset)
         return list(last.values())
 
 

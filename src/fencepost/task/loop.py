@@ -9,15 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
 from fencepost.record import Batch
+from fencepost.task.acknowledged import AcknowledgedOffsets
 from fencepost.task.boundary import Boundary, ConnectorBoundary, Verdict
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
-from fencepost.task.delivery import Delivery, offset_records
-from fencepost.task.offsets import OffsetBook
+from fencepost.task.delivery import Delivery, OnDelivered, offset_records
+from fencepost.task.offsets import OffsetBook, checked_update
+from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.topics import TopicCreation
@@ -56,12 +57,15 @@ class SourceLoop:
     topics: TopicCreation
     runs_ahead: bool = False
     _last_flush: float = field(default_factory=time.monotonic)
-    _delivered: list[tuple[SourceRecord, list[RecordMetadata]]] = field(default_factory=list)
+    _delivered: list["_Delivered"] = field(default_factory=list)
     _has_failed: bool = False
 
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
         self._updates_offsets = type(self.task).update_offsets is not SourceTask.update_offsets
+        self._acknowledged: AcknowledgedOffsets | None = None
+        if self._updates_offsets and not self.spec.is_exactly_once:
+            self._acknowledged = AcknowledgedOffsets(self.spec, self.task, self.book, self._offsets)
 
     def run(self, delivery: Delivery) -> Ending:
         """Move data until told to stop. Errors of task, conversion and Kafka pass through."""
@@ -164,15 +168,15 @@ class SourceLoop:
             self.topics.ensure(outgoing.topics)
         if ready:
             self._maybe_replace()
-        for batch in batches:
-            self.book.add(batch.last_offsets())
+        if self._acknowledged is None:
+            for batch in batches:
+                self.book.add(batch.last_offsets())
         is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
         for batch, outgoing in ready:
-            if self._tracks_records:
-                self._send_tracked(batch, outgoing)
-            else:
-                self._delivery.send(outgoing)
+            self._delivery.send(outgoing, self._on_delivered(batch, outgoing))
             self.counters.sent(len(outgoing), outgoing.topics)
+        if self._acknowledged is not None:
+            self._acknowledged.relieve(self._delivery)
         return is_covered
 
     def _cover(self) -> bool:
@@ -181,16 +185,37 @@ class SourceLoop:
     def _offsets(self) -> list[tuple[bytes, bytes | None]]:
         return offset_records(self.spec, self.book.to_write())
 
-    def _send_tracked(self, batch: Batch, outgoing: Any) -> None:
-        places: list[list[RecordMetadata]] = [[] for _ in range(len(batch))]
-        self._delivery.send(outgoing, lambda index, metadata: places[index].append(metadata))
-        self._delivered.extend(zip(batch.records(), places, strict=True))
+    def _on_delivered(self, batch: Batch, outgoing: Outgoing) -> OnDelivered | None:
+        """Return what is to be told of each record that is acknowledged, None where nobody wants to know."""
+        queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
+        tracked = self._tracked(batch, outgoing) if self._tracks_records else None
+        if queued is None or tracked is None:
+            return queued or tracked
+
+        def both(index: int, metadata: RecordMetadata) -> None:
+            queued(index, metadata)
+            tracked(index, metadata)
+
+        return both
+
+    def _tracked(self, batch: Batch, outgoing: Outgoing) -> OnDelivered:
+        sent = range(len(batch)) if outgoing.sources is None else set(outgoing.sources)
+        records = [_Delivered(record, index in sent) for index, record in enumerate(batch.records())]
+        self._delivered.extend(records)
+
+        def delivered(index: int, metadata: RecordMetadata) -> None:
+            records[index].metadata = metadata
+
+        return delivered
 
     def _commit(self, *, is_covered: bool = False) -> bool:
         """Commit what is open, if anything. Returns False where it has to wait longer."""
+        if self._acknowledged is not None:
+            return self._flush(self._acknowledged)
         if self._updates_offsets:
-            self.book.updated_by(self.task.update_offsets(self.book.pending))
-        if not self._delivery.is_open and not self.book.pending:
+            self.book.updated_by(checked_update(self.task.update_offsets(self.book.pending), self.spec.id))
+        if not self._delivery.is_open and not self.book.has_news:
+            self.book.drop_pending()
             if not self.book.is_committing:  # else the author would take it for the one that is under way
                 self._tell_committed()
             return True
@@ -209,11 +234,32 @@ class SourceLoop:
             self._learn(wait=not self.runs_ahead)
         return is_accepted
 
+    def _flush(self, offsets: AcknowledgedOffsets) -> bool:
+        begun_s, was_open = time.monotonic(), self._delivery.is_open
+        try:
+            flushed = offsets.flush(self._delivery)
+        except Exception:
+            self._commit_failed()
+            raise
+        if flushed.has_written or (flushed.is_whole and was_open):
+            self.counters.commit_begun(begun_s)
+            self.counters.committed(time.monotonic())
+        self._tell_records()
+        if flushed.is_whole:  # else an author who acknowledges upstream whatever was polled would lose the rest
+            self.task.commit()
+        return flushed.is_whole
+
     def _tell_committed(self) -> None:
-        delivered, self._delivered = self._delivered, []
-        for record, places in delivered:
-            self.task.commit_record(record, places[0] if places else None)
+        self._tell_records()
         self.task.commit()
+
+    def _tell_records(self) -> None:
+        delivered, self._delivered = self._delivered, []
+        for one in delivered:
+            if one.is_sent and one.metadata is None:
+                self._delivered.append(one)  # not acknowledged yet; only where a flush took too long
+            else:
+                self.task.commit_record(one.record, one.metadata)
 
     def _abort(self) -> None:
         """Drop the records of the transaction; their offsets are then committed in a new one (contract A.10)."""
@@ -222,7 +268,7 @@ class SourceLoop:
             return
         self._delivery.abort()
         self.counters.aborted()
-        self._delivered = [(record, []) for record, _ in self._delivered]
+        self._delivered = [_Delivered(one.record, is_sent=False) for one in self._delivered]
         self._commit()
 
     def _maybe_flush(self) -> None:
@@ -247,6 +293,15 @@ class SourceLoop:
         self.control.wait_while_paused()
         if not self.control.is_stopping:
             self.say(RunState.RUNNING)
+
+
+@dataclass(slots=True)
+class _Delivered:
+    """A record that the author is to be told of once it is committed."""
+
+    record: SourceRecord
+    is_sent: bool
+    metadata: RecordMetadata | None = None
 
 
 def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from fencepost.api import FatalError
+
 PartitionKey = tuple[tuple[str, Any], ...]
 Offset = Mapping[str, Any] | None
 
@@ -30,24 +32,35 @@ class OffsetBook:
             if offset is None:
                 continue
             key = partition_key(partition)
-            self._pending[key] = offset
+            self._pending[key] = dict(offset)  # the author may change his own
             self._partitions[key] = partition
 
-    def updated_by(self, update: Mapping[PartitionKey, Offset] | None) -> None:
-        """Merge what `update_offsets` returned (KIP-910); unchanged offsets are left out."""
-        for key, offset in (update or {}).items():
-            if key in self._pending or self._newest(key) != offset:
+    def updated_by(self, update: Mapping[PartitionKey, Offset]) -> None:
+        """Merge what `update_offsets` returned (KIP-910), checked; unchanged offsets are left out."""
+        for key, offset in update.items():
+            if key in self._pending or self._is_news(key, offset):
                 self._pending[key] = offset
                 self._partitions.setdefault(key, dict(key))
 
-    def _newest(self, key: PartitionKey) -> Offset:
-        """Return the offset that is committed once the commits under way are made."""
-        return next((sealed[key] for sealed in reversed(self._sealed) if key in sealed), self._committed.get(key))
+    def _is_news(self, key: PartitionKey, offset: Offset) -> bool:
+        """Say whether an offset is another than that which is committed once the commits under way are made.
+
+        A tombstone is, once, also where nothing is known: another task may have committed what it removes.
+        """
+        for made in (*reversed(self._sealed), self._own, self._committed):
+            if key in made:
+                return made[key] != offset
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """True when what is pending would change what is committed."""
+        return any(self._is_news(key, offset) for key, offset in self._pending.items())
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:
-        """What the next commit will write, read-only."""
-        return MappingProxyType(self._pending)
+        """What the next commit will write as it is now, read-only to the last value."""
+        return MappingProxyType({k: None if o is None else MappingProxyType(o) for k, o in self._pending.items()})
 
     def to_write(self) -> list[tuple[Mapping[str, Any], Offset]]:
         return [(self._partitions[key], offset) for key, offset in self._pending.items()]
@@ -86,6 +99,37 @@ class OffsetBook:
         """Say whether the stored offsets of partitions that this task committed are not what it committed."""
         found = {partition_key(p): o for p, o in stored}
         return any(_plain(found.get(key)) != _plain(offset) for key, offset in self._own.items())
+
+
+def checked_update(update: Any, task: str) -> dict[PartitionKey, Offset]:
+    """Return what a task's `update_offsets` returned as the book keeps it: sorted keys, copies of the offsets.
+
+    None and an empty map give an empty one: they change nothing. Raises FatalError, which says what to return.
+    """
+    if update is None:
+        return {}
+    if not isinstance(update, Mapping):
+        raise FatalError(f"update_offsets of task {task} returned {type(update).__name__}; {_EXPECTED}")
+    return {_checked_key(key, task): _checked_offset(offset, key, task) for key, offset in update.items()}
+
+
+_EXPECTED = (
+    "return None, or a mapping of source partitions, each as the tuple of its items, to source offsets "
+    "(None removes the offset)"
+)
+
+
+def _checked_key(key: Any, task: str) -> PartitionKey:
+    try:
+        return partition_key(dict(key))
+    except (TypeError, ValueError):
+        raise FatalError(f"update_offsets of task {task} returned the source partition {key!r}; {_EXPECTED}") from None
+
+
+def _checked_offset(offset: Any, key: Any, task: str) -> Offset:
+    if offset is not None and not isinstance(offset, Mapping):
+        raise FatalError(f"update_offsets of task {task} returned {offset!r} for {dict(key)}; {_EXPECTED}")
+    return None if offset is None else dict(offset)
 
 
 def _plain(offset: Offset) -> dict[str, Any] | None:

@@ -26,6 +26,13 @@ def tracks_records(spec: TaskSpec) -> bool:
     return _connector_class(spec).task.commit_record is not SourceTask.commit_record
 
 
+def wants_reports(spec: TaskSpec) -> bool:
+    """Say whether the producer is to tell of every record that is acknowledged: where it went, or that it did."""
+    task = _connector_class(spec).task
+    has_updates = task.update_offsets is not SourceTask.update_offsets
+    return tracks_records(spec) or (has_updates and not spec.is_exactly_once)
+
+
 def runs_ahead(spec: TaskSpec) -> bool:
     """Say whether the next batch may be polled before the last one is committed.
 

@@ -21,7 +21,7 @@ from fencepost.task.lane import Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, tracks_records
+from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, wants_reports
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
@@ -187,8 +187,8 @@ class TaskRunner:
 
     def _open_delivery(self) -> Delivery:
         conf = dict(self.spec.producer_conf)
-        if tracks_records(self.spec):
-            conf["delivery.report.only.error"] = False  # `commit_record` is told where each record went
+        if wants_reports(self.spec):
+            conf["delivery.report.only.error"] = False
         if self.spec.transactional_id is None:
             self._delivery = PlainDelivery(conf, self.spec.offsets_topic, self.spec.offset_flush_timeout_ms / 1000)
             return self._delivery

@@ -13,7 +13,7 @@ def test_it_is_warned_of_once_and_never_asks_for_another_lane(
 ) -> None:
     monkeypatch.setattr(module, "open_lanes", lambda first, second, *, keeps_second: False)
     monkeypatch.setattr(module, "runs_ahead", lambda spec: True)
-    monkeypatch.setattr(module, "tracks_records", lambda spec: False)
+    monkeypatch.setattr(module, "wants_reports", lambda spec: False)
     conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
     spec = TaskSpec("c", 0, 1, "i", {}, {}, conf, "offsets", transactional_id="g-c-0", lanes=lanes)
     runner = TaskRunner(spec, lambda _: Admission(True), lambda _: None)

@@ -1,6 +1,10 @@
 """The task's record of its source offsets."""
 
-from fencepost.task.offsets import OffsetBook, partition_key
+import pytest
+
+from fencepost.api import FatalError, SourceRecord
+from fencepost.record import Batch
+from fencepost.task.offsets import OffsetBook, checked_update, partition_key
 
 A, B = {"f": "a"}, {"f": "b"}
 
@@ -30,6 +34,16 @@ def test_records_without_an_offset_move_nothing() -> None:
     assert book.to_write() == []
 
 
+@pytest.mark.parametrize("files", [["a", "a", "a"], ["a", "b", "a"]])
+def test_the_last_record_that_has_an_offset_counts(files: list[str]) -> None:
+    offsets = [{"n": 1}, {"n": 2}, None]
+    records = [SourceRecord({"f": f}, o, "t", "v") for f, o in zip(files, offsets, strict=True)]
+    book = OffsetBook()
+    for batch in Batch.of_records(records):
+        book.add(batch.last_offsets())
+    assert {p["f"]: o["n"] for p, o in book.to_write() if o} == ({"a": 1, "b": 2} if "b" in files else {"a": 2})
+
+
 def test_pending_offsets_can_be_dropped() -> None:
     book = OffsetBook([(A, {"n": 1})])
     book.add([(A, {"n": 2})])
@@ -56,10 +70,61 @@ def test_update_offsets_changes_adds_and_removes() -> None:
 
 def test_update_offsets_that_change_nothing_write_nothing() -> None:
     book = OffsetBook([(A, {"n": 1})])
-    book.updated_by({partition_key(A): {"n": 1}, partition_key(B): None})
+    book.updated_by({partition_key(A): {"n": 1}})
     book.updated_by({})
-    book.updated_by(None)
     assert book.to_write() == []
+    assert not book.has_news
+
+
+def test_a_tombstone_for_what_is_not_known_is_news_once() -> None:
+    """Another task of the connector may have committed it since this one began."""
+    book = OffsetBook()
+    for _ in range(2):
+        book.updated_by({partition_key(B): None})
+        assert book.to_write() == [(B, None)]
+        assert book.has_news
+        book.seal()
+        book.committed()
+        book.updated_by({partition_key(B): None})
+        assert not book.has_news
+        book.updated_by({partition_key(B): {"n": 1}})  # and it comes back
+        book.seal()
+        book.committed()
+
+
+def test_an_offset_that_came_back_to_what_is_committed_is_no_news() -> None:
+    book = OffsetBook([(A, {"n": 1})])
+    book.add([(A, {"n": 2})])
+    assert book.has_news
+    book.add([(A, {"n": 1})])
+    assert not book.has_news
+    book.seal()
+    book.add([(A, {"n": 2})])
+    assert book.has_news
+
+
+def test_an_author_may_change_an_offset_that_was_given_before() -> None:
+    book, offset = OffsetBook(), {"n": 1}
+    book.add([(A, offset)])
+    book.updated_by(checked_update({partition_key(B): offset}, "c-0"))
+    book.seal()
+    book.committed()
+    offset["n"] = 2
+    assert (book.offset(A), book.offset(B)) == ({"n": 1}, {"n": 1})
+    book.updated_by(checked_update({partition_key(B): offset}, "c-0"))
+    assert book.to_write() == [(B, {"n": 2})]
+
+
+def test_a_partition_may_be_given_in_any_order_of_its_items() -> None:
+    book = OffsetBook([({"x": 1, "y": 2}, {"n": 1})])
+    book.updated_by(checked_update({(("y", 2), ("x", 1)): {"n": 2}}, "c-0"))
+    assert book.to_write() == [({"x": 1, "y": 2}, {"n": 2})]
+
+
+@pytest.mark.parametrize("update", [[], "text", {"text": {}}, {1: {}}, {(("f", "a"),): [1]}, {(("f", "a"),): 7}])
+def test_an_update_that_is_none_is_refused_and_says_what_to_return(update: object) -> None:
+    with pytest.raises(FatalError, match=r"(?s)update_offsets of task c-0 .*return None, or a mapping"):
+        checked_update(update, "c-0")
 
 
 def test_stored_offsets_are_compared_with_what_this_incarnation_committed() -> None:
