@@ -37,6 +37,40 @@ def worker(
 
 
 @app.command()
+def acls(
+    properties: Annotated[Path, typer.Argument(help="Kafka Connect's distributed worker file.", metavar="WORKER")],
+    connector: Annotated[
+        Path | None, typer.Argument(help="A connector's config in JSON, as for POST /connectors.", metavar="[CONNECTOR]")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic that the connector writes to; repeatable. Else its config says.")
+    ] = None,
+    principal: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=User:NAME",
+            help="The principal of a role (worker, producer, consumer, admin) that settings do not tell; repeatable.",
+        ),
+    ] = None,
+    commands: Annotated[bool, typer.Option("--commands", help="Print kafka-acls commands, not a table.")] = False,
+    prefixed: Annotated[
+        bool, typer.Option("--prefixed", help="One grant for the transactional ids of all tasks, by their beginning.")
+    ] = False,
+) -> None:
+    """Print the rights in Kafka that a worker and a connector need: no more, no less."""
+    from fencepost.cli.acls import acls as print_acls
+
+    print_acls(
+        properties,
+        connector,
+        topics=topic or [],
+        principals=principal or [],
+        as_commands=commands,
+        is_prefixed=prefixed,
+    )
+
+
+@app.command()
 def dev(
     port: Annotated[int, typer.Option(help="Port of the REST API.")] = 8083,
     kafka_port: Annotated[int, typer.Option(help="Port of the embedded Kafka; 0: any free one.")] = 9092,

@@ -1,0 +1,122 @@
+"""`fencepost acls`: the rights that a worker and a connector need in Kafka, as a table or as commands."""
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import typer
+
+from fencepost.cluster.acl import Access, Acl, Need, Resource, required_acls
+from fencepost.config import ConfigError
+from fencepost.config.worker import WorkerConfig
+from fencepost.worker.access import UNKNOWN_TOPIC, connector_access, parse_principals, worker_access
+
+_TOOL = ("kafka-acls.sh", "--bootstrap-server")
+_ADMIN_FILE = "admin.properties"
+_HEADINGS = ("principal", "resource", "name", "operation", "need", "for")
+
+
+def acls(
+    worker: Path,
+    connector: Path | None,
+    *,
+    topics: Sequence[str] = (),
+    principals: Sequence[str] = (),
+    as_commands: bool = False,
+    is_prefixed: bool = False,
+) -> None:
+    """Print the list. Raises ConfigError: a file cannot be read or is wrong. Nothing is asked of Kafka."""
+    config = WorkerConfig.load(worker)
+    given = parse_principals(principals)
+    found = []
+    if connector is not None:
+        properties = read_connector(connector)
+        found.append(connector_access(config, properties, given, topics=topics, is_prefixed=is_prefixed))
+    listed = required_acls(worker_access(config, given), found)
+    lines = commands(listed) if as_commands else table(listed)
+    for line in lines:
+        typer.echo(line)
+
+
+def read_connector(path: Path) -> dict[str, str]:
+    """Return a connector's config, written as for `POST /connectors` or flat. Raises ConfigError."""
+    try:
+        body = json.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise ConfigError(f"{path}: must be a JSON object, as for POST /connectors")
+    config = body.get("config", body)
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: config must be a JSON object")
+    name = body.get("name", config.get("name"))
+    if not name:
+        raise ConfigError(f"{path}: name is missing: transactional ids are made of it")
+    return {**{str(k): _text(v) for k, v in config.items() if v is not None}, "name": str(name)}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def table(listed: Sequence[Acl]) -> Iterator[str]:
+    """Yield the lines of a table for each Kafka cluster."""
+    for cluster, own in groupby(listed, key=lambda acl: acl.access.cluster):
+        rows = [_HEADINGS, *(_row(acl) for acl in own)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+        yield f"Kafka at {cluster}"
+        yield ""
+        for row in rows:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield ""
+    yield from _remarks(listed)
+
+
+def _row(acl: Acl) -> tuple[str, ...]:
+    name = f"{acl.name}*" if acl.is_prefix else acl.name
+    need = " ".join((acl.need.value, acl.note)).strip() if acl.need is Need.IMPLIED else acl.need.value
+    why = f"{acl.reason}; {acl.note}" if acl.note and acl.need is not Need.IMPLIED else acl.reason
+    return acl.access.principal, acl.resource.value, name, acl.operation.value, need, why
+
+
+def _remarks(listed: Sequence[Acl]) -> Iterator[str]:
+    if any(acl.name == UNKNOWN_TOPIC and acl.resource is Resource.TOPIC for acl in listed):
+        yield f"{UNKNOWN_TOPIC} stands for what the connector writes to: name it with --topic, once for each topic."
+
+
+def commands(listed: Sequence[Acl]) -> Iterator[str]:
+    """Yield a shell script: what is required as commands, the rest as comments."""
+    for remark in _remarks(listed):
+        yield f"# {remark}"
+    yield from (_command(own) for own in _by_target(acl for acl in listed if acl.need is Need.REQUIRED))
+    for own in _by_target(acl for acl in listed if acl.need is Need.OPTIONAL):
+        yield f"# optional, {own[0].note}:"
+        yield f"# {_command(own)}"
+    for acl in listed:
+        if acl.need is Need.IMPLIED:
+            target = f"{acl.resource.value} {acl.name}"
+            yield f"# implied {acl.note}: {acl.operation.value} on {target} for {acl.access.principal}"
+
+
+def _by_target(listed: Iterable[Acl]) -> list[list[Acl]]:
+    found: dict[tuple[object, ...], list[Acl]] = {}
+    for acl in listed:
+        found.setdefault(acl.target, []).append(acl)
+    return list(found.values())
+
+
+def _command(own: Sequence[Acl]) -> str:
+    """Return one command for all operations on one resource."""
+    first = own[0]
+    access: Access = first.access
+    words = [*_TOOL, access.cluster, "--command-config", _ADMIN_FILE, "--add", "--allow-principal", access.principal]
+    for acl in own:
+        words += ["--operation", acl.operation.value]
+    if first.is_prefix:
+        words += ["--resource-pattern-type", "prefixed"]
+    words += [f"--{first.resource.value}", *([] if first.resource is Resource.CLUSTER else [first.name])]
+    return shlex.join(words)

@@ -1,0 +1,222 @@
+"""The access rights that a cluster needs in Kafka: a pure list, by what the code asks of the brokers (KIP-618).
+
+Every operation that some client of ours carries out is listed with its reason. What a broker grants along with
+something else is listed too, as implied: Describe comes with Read, Write, Delete and Alter of the same resource, and
+IdempotentWrite with Write on any topic (KIP-679).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from fencepost.cluster.fencing import leader_transactional_id, task_transactional_ids
+
+
+class Resource(Enum):
+    """Kinds of resources, by the options of `kafka-acls`."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+
+
+class Operation(Enum):
+    """What may be granted, in the words of `kafka-acls`."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    IDEMPOTENT_WRITE = "IdempotentWrite"
+
+
+class Need(Enum):
+    """REQUIRED has to be granted; IMPLIED comes along with something that is; without OPTIONAL something is missed."""
+
+    REQUIRED = "required"
+    IMPLIED = "implied"
+    OPTIONAL = "optional"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a client connects, and as whom: `cluster` is its bootstrap servers, `principal` Kafka's `User:name`."""
+
+    cluster: str
+    principal: str
+
+
+@dataclass(frozen=True)
+class Acl:
+    """One operation on one resource; `name` is the beginning of names where `is_prefix`. `note` qualifies `need`."""
+
+    access: Access
+    resource: Resource
+    name: str
+    operation: Operation
+    reason: str
+    need: Need = Need.REQUIRED
+    note: str = ""
+    is_prefix: bool = False
+
+    @property
+    def target(self) -> tuple[Access, Resource, str, bool]:
+        """What the operation is granted on, and to whom."""
+        return self.access, self.resource, self.name, self.is_prefix
+
+
+@dataclass(frozen=True)
+class WorkerAccess:
+    """What the workers of one `group.id` are, and work with."""
+
+    access: Access
+    group_id: str
+    config_topic: str
+    offsets_topic: str
+    status_topic: str
+
+
+@dataclass(frozen=True)
+class ConnectorAccess:
+    """What a source connector's clients are, and work with.
+
+    Args:
+        tasks: how many it may have; `lanes`: how many producers each of them.
+        offsets_topic: where its offsets go; `has_own_offsets`: that is not the worker's topic.
+        topics: what it writes to; `creates_topics`: and has created where they are missing (KIP-158).
+        is_prefixed: one grant for the transactional ids of all its tasks, however many there will be.
+    """
+
+    name: str
+    producer: Access
+    admin: Access
+    consumer: Access
+    offsets_topic: str
+    topics: tuple[str, ...]
+    tasks: int = 1
+    lanes: int = 2
+    is_exactly_once: bool = True
+    has_own_offsets: bool = False
+    creates_topics: bool = False
+    is_prefixed: bool = False
+
+
+KAFKA_CLUSTER = "kafka-cluster"
+_UNTIL_MADE = "only until the topic exists"
+_ONE_LANE = "without it each task uses one producer, with a warning"
+_UNCHECKED = "without it the worker cannot check that the topic is compacted, with a warning"
+_DESCRIBING = frozenset({Operation.READ, Operation.WRITE})
+
+
+def required_acls(worker: WorkerAccess, connectors: Iterable[ConnectorAccess] = ()) -> tuple[Acl, ...]:
+    """Return the rights that workers and connectors need: each once, those of a principal together."""
+    listed = worker_acls(worker)
+    for connector in connectors:
+        listed += connector_acls(worker, connector)
+    return _with_implied(_distinct(listed))
+
+
+def worker_acls(worker: WorkerAccess) -> list[Acl]:
+    """Return what the workers' own clients ask for, in any mode."""
+    access, leader = worker.access, leader_transactional_id(worker.group_id)
+    listed = _of(access, Resource.GROUP, worker.group_id, "workers find each other", Operation.READ)
+    listed += _of(access, Resource.TRANSACTIONAL_ID, leader, "the leader writes the config topic", Operation.WRITE)
+    for name, content, operations in (
+        (worker.config_topic, "configs", (Operation.READ, Operation.WRITE)),
+        (worker.offsets_topic, "offsets of source connectors", (Operation.READ,)),
+        (worker.status_topic, "states", (Operation.READ, Operation.WRITE)),
+    ):
+        listed += _topic(access, name, content, *operations)
+        listed += _made_by(access, name, content)
+        listed.append(Acl(access, Resource.TOPIC, name, Operation.DESCRIBE_CONFIGS, content, Need.OPTIONAL, _UNCHECKED))
+    return [*listed, _idempotent(access)]
+
+
+def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl]:
+    """Return what a source connector's clients ask for."""
+    listed = _transactional_ids(worker.group_id, connector) if connector.is_exactly_once else []
+    for name in connector.topics:
+        listed += _topic(connector.producer, name, f"{connector.name} writes its records", Operation.WRITE)
+    committing = f"{connector.name} commits its offsets"
+    listed += _topic(connector.producer, connector.offsets_topic, committing, Operation.WRITE)
+    if connector.has_own_offsets:
+        reading = f"{connector.name} reads its offsets"
+        listed += _topic(connector.consumer, connector.offsets_topic, reading, Operation.READ)
+        listed += _made_by(connector.admin, connector.offsets_topic, f"{connector.name} has its own offsets topic")
+    if connector.creates_topics:
+        for name in connector.topics:
+            listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")
+    return [*listed, _idempotent(connector.producer)]
+
+
+def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
+    """What tasks write under, and what a round of fencing takes: with the producer's principal, too."""
+    reason = f"{connector.name} writes in transactions, and its older tasks are fenced"
+    if connector.is_prefixed:
+        prefix = task_transactional_ids(group_id, connector.name, 0)[0].removesuffix("0")
+        found = _of(connector.producer, Resource.TRANSACTIONAL_ID, prefix, reason, Operation.WRITE)
+        return [replace(acl, is_prefix=True) for acl in found]
+    listed: list[Acl] = []
+    for task in range(connector.tasks):
+        first, second = task_transactional_ids(group_id, connector.name, task)
+        listed += _of(connector.producer, Resource.TRANSACTIONAL_ID, first, reason, Operation.WRITE)
+        if connector.lanes > 1:
+            why = f"a second producer of {connector.name}-{task}"
+            right = Acl(connector.producer, Resource.TRANSACTIONAL_ID, second, Operation.WRITE, why)
+            listed.append(replace(right, need=Need.OPTIONAL, note=_ONE_LANE))
+    return listed
+
+
+def _of(access: Access, resource: Resource, name: str, reason: str, *operations: Operation) -> list[Acl]:
+    """Nothing is used that is not looked for first: Describe goes with every operation."""
+    return [Acl(access, resource, name, op, reason) for op in (*operations, Operation.DESCRIBE)]
+
+
+def _topic(access: Access, name: str, reason: str, *operations: Operation) -> list[Acl]:
+    return _of(access, Resource.TOPIC, name, reason, *operations)
+
+
+def _made_by(access: Access, topic: str, reason: str) -> list[Acl]:
+    first, *rest = _of(access, Resource.TOPIC, topic, reason, Operation.CREATE)
+    return [replace(first, note=_UNTIL_MADE), *rest]
+
+
+def _idempotent(access: Access) -> Acl:
+    return Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.IDEMPOTENT_WRITE, "producers are idempotent")
+
+
+def _distinct(listed: Sequence[Acl]) -> list[Acl]:
+    """Each right once, with the reason that was given first; required if anybody requires it."""
+    found: dict[tuple[object, ...], Acl] = {}
+    for acl in listed:
+        key = (*acl.target, acl.operation)
+        before = found.setdefault(key, acl)
+        if before.need is Need.OPTIONAL and acl.need is Need.REQUIRED:
+            found[key] = acl
+    return list(found.values())
+
+
+def _with_implied(listed: Sequence[Acl]) -> tuple[Acl, ...]:
+    granting = {(acl.target, acl.operation): acl for acl in listed if acl.operation in _DESCRIBING}
+    writes = {acl.access for acl in listed if acl.operation is Operation.WRITE and acl.resource is Resource.TOPIC}
+
+    def seen(acl: Acl) -> Acl:
+        if acl.operation is Operation.DESCRIBE:
+            for operation in (Operation.READ, Operation.WRITE):
+                by = granting.get((acl.target, operation))
+                if by is not None:
+                    return replace(acl, need=Need.IMPLIED, note=f"by {operation.value}")
+        if acl.operation is Operation.IDEMPOTENT_WRITE and acl.access in writes:
+            return replace(acl, need=Need.IMPLIED, note=f"by {Operation.WRITE.value} on a topic")
+        return acl
+
+    seen_at = {acl.access: place for place, acl in reversed(list(enumerate(listed)))}
+    clusters = list(dict.fromkeys(acl.access.cluster for acl in listed))
+    kinds = list(Resource)
+
+    def place(acl: Acl) -> tuple[int, int, int]:
+        return clusters.index(acl.access.cluster), seen_at[acl.access], kinds.index(acl.resource)
+
+    return tuple(sorted(map(seen, listed), key=place))

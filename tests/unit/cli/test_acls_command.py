@@ -1,0 +1,145 @@
+"""`fencepost acls`: what it reads of files, and what it prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.config import ConfigError
+
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_FILE = f"""\
+bootstrap.servers=k:9093
+group.id=g
+config.storage.topic=configs
+offset.storage.topic=offsets
+status.storage.topic=status
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+exactly.once.source.support=enabled
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config={_SCRAM} required username="worker" password="secret-w";
+producer.sasl.jaas.config={_SCRAM} required username="producer" password="secret-p";
+"""
+_CONFIG = {"connector.class": "VerifiableSource", "tasks.max": 2, "topic": "data"}
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Path:
+    path = tmp_path / "worker.properties"
+    path.write_text(_FILE)
+    return path
+
+
+def connector(directory: Path, config: object, **body: object) -> Path:
+    path = directory / "connector.json"
+    path.write_text(json.dumps({"name": "c", "config": config, **body}))
+    return path
+
+
+def printed(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["acls", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split()[:5] for line in text.splitlines() if line.startswith("User:")]
+
+
+def test_the_table_has_a_row_for_each_right(worker: Path, tmp_path: Path) -> None:
+    found = rows(printed(worker, connector(tmp_path, _CONFIG)))
+    assert ["User:worker", "group", "g", "Read", "required"] in found
+    assert ["User:producer", "transactional-id", "g-c-1", "Write", "required"] in found
+    assert ["User:producer", "transactional-id", "g-c-1#1", "Write", "optional"] in found
+    assert ["User:producer", "topic", "data", "Describe", "implied"] in found
+
+
+def test_without_a_connector_the_workers_rights_are_listed(worker: Path) -> None:
+    assert {row[0] for row in rows(printed(worker))} == {"User:worker"}
+
+
+def test_commands_hold_what_is_required_and_nothing_else(worker: Path, tmp_path: Path) -> None:
+    lines = printed(worker, connector(tmp_path, _CONFIG), "--commands").splitlines()
+    commands = [line for line in lines if not line.startswith("#")]
+    assert (
+        "kafka-acls.sh --bootstrap-server k:9093 --command-config admin.properties --add "
+        "--allow-principal User:worker --operation Read --operation Write --operation Create --topic configs"
+    ) in commands
+    assert not any("#1" in line or "IdempotentWrite" in line or "Describe" in line for line in commands)
+    assert "# implied by Write on a topic: IdempotentWrite on cluster kafka-cluster for User:worker" in lines
+
+
+def test_overrides_of_the_connector_say_as_whom_it_writes(worker: Path, tmp_path: Path) -> None:
+    own = f'{_SCRAM} required username="own" password="secret-o";'
+    text = printed(worker, connector(tmp_path, {**_CONFIG, "producer.override.sasl.jaas.config": own}))
+    assert ["User:own", "topic", "data", "Write", "required"] in rows(text)
+    assert "User:producer" not in text
+
+
+def test_e11_no_password_is_printed(worker: Path, tmp_path: Path) -> None:
+    config = {**_CONFIG, "producer.override.sasl.jaas.config": f'{_SCRAM} required username="o" password="secret-o";'}
+    path = connector(tmp_path, config)
+    assert "secret-" not in printed(worker, path) + printed(worker, path, "--commands")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"connector.class": "X"},
+        {"connector.class": "X", "topic": "t", "transforms": "r", "transforms.r.type": "a.RegexRouter"},
+    ],
+    ids=["no topic", "a router"],
+)
+def test_a_topic_that_the_config_does_not_tell_is_asked_for(worker: Path, tmp_path: Path, config: object) -> None:
+    path = connector(tmp_path, config)
+    assert "name it with --topic" in printed(worker, path)
+    found = rows(printed(worker, path, "--topic", "a", "--topic", "b"))
+    assert ["User:producer", "topic", "b", "Write", "required"] in found
+    assert "--topic" not in printed(worker, path, "--topic", "a")
+
+
+def test_a_principal_that_settings_do_not_tell_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "worker.properties"
+    path.write_text(_FILE.replace("SASL_SSL", "SSL") + "ssl.keystore.location=k.p12\nssl.keystore.type=PKCS12\n")
+    assert {row[0] for row in rows(printed(path))} == {"User:WORKER"}
+    assert {row[0] for row in rows(printed(path, "--principal", "worker=User:CN=w"))} == {"User:CN=w"}
+    with pytest.raises(ConfigError, match="roles are worker, producer, consumer, admin"):
+        printed(path, "--principal", "boss=User:x")
+    with pytest.raises(ConfigError, match="such as User:x"):
+        printed(path, "--principal", "worker=x")
+
+
+def test_a_flat_config_and_booleans_are_read(worker: Path, tmp_path: Path) -> None:
+    path = tmp_path / "flat.json"
+    path.write_text(json.dumps({"name": "f", "connector.class": "X", "topic": "t", "slot.dedicated": True}))
+    assert ["User:producer", "transactional-id", "g-f-0", "Write", "required"] in rows(printed(worker, path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "must be a JSON object"),
+        ('{"config": 1, "name": "c"}', "config must be a JSON object"),
+        ('{"connector.class": "X"}', "name is missing"),
+        ('{"name": "c", "tasks.max": "0", "connector.class": "X"}', "tasks.max"),
+    ],
+    ids=["no JSON", "a list", "config is a number", "no name", "no tasks"],
+)
+def test_a_wrong_connector_file_is_named(worker: Path, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        printed(worker, path)
+
+
+def test_a_missing_file_is_named(worker: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no\.json: cannot be read"):
+        printed(worker, tmp_path / "no.json")
+    with pytest.raises(ConfigError, match=r"no\.properties"):
+        printed(tmp_path / "no.properties")
