@@ -227,5 +227,6 @@ def _is_late(status: Status, last: Status | None) -> bool:
         status.state is State.UNASSIGNED
         and last is not None
         and last.state is State.RUNNING
+        and last.worker_id != status.worker_id  # one worker's states are in order: it has stopped, or was stopped
         and last.generation >= status.generation
     )

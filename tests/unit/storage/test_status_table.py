@@ -29,6 +29,14 @@ def test_later_unassigned_counts():
     assert table.status(TASK) == unassigned(5)
 
 
+def test_a_worker_that_stops_a_task_in_the_generation_that_it_began_in_is_believed():
+    table = StatusTable()
+    stopped = Status(State.UNASSIGNED, running(4).worker_id, 4)
+    table.set(TASK, running(4))
+    table.set(TASK, stopped)
+    assert table.status(TASK) == stopped
+
+
 def test_unassigned_connector_counts_always():
     table = StatusTable()
     table.set("c", running(4))
