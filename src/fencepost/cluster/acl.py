@@ -105,8 +105,8 @@ class ConnectorAccess:
 
 KAFKA_CLUSTER = "kafka-cluster"
 _UNTIL_MADE = "only until the topic exists"
-_ONE_LANE = "without it each task uses one producer, with a warning"
-_UNCHECKED = "without it the worker cannot check that the topic is compacted, with a warning"
+_ONE_LANE = "without it the task uses one producer, and the log warns"
+_UNCHECKED = "without it nobody checks that the topic is compacted, and the log warns"
 _DESCRIBING = frozenset({Operation.READ, Operation.WRITE})
 
 
@@ -130,7 +130,7 @@ def worker_acls(worker: WorkerAccess) -> list[Acl]:
     ):
         listed += _topic(access, name, content, *operations)
         listed += _made_by(access, name, content)
-        listed.append(Acl(access, Resource.TOPIC, name, Operation.DESCRIBE_CONFIGS, content, Need.OPTIONAL, _UNCHECKED))
+        listed.append(_checked_by(access, name, content))
     return [*listed, _idempotent(access)]
 
 
@@ -144,7 +144,11 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
     if connector.has_own_offsets:
         reading = f"{connector.name} reads its offsets"
         listed += _topic(connector.consumer, connector.offsets_topic, reading, Operation.READ)
-        listed += _made_by(connector.admin, connector.offsets_topic, f"{connector.name} has its own offsets topic")
+        own = f"{connector.name} has its own offsets topic"
+        listed += _made_by(connector.admin, connector.offsets_topic, own)
+        listed.append(_checked_by(connector.admin, connector.offsets_topic, own))
+        copying = f"copies of the offsets of {connector.name}"
+        listed += _topic(worker.access, worker.offsets_topic, copying, Operation.WRITE)
     if connector.creates_topics:
         for name in connector.topics:
             listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")
@@ -181,6 +185,10 @@ def _topic(access: Access, name: str, reason: str, *operations: Operation) -> li
 def _made_by(access: Access, topic: str, reason: str) -> list[Acl]:
     first, *rest = _of(access, Resource.TOPIC, topic, reason, Operation.CREATE)
     return [replace(first, note=_UNTIL_MADE), *rest]
+
+
+def _checked_by(access: Access, topic: str, reason: str) -> Acl:
+    return Acl(access, Resource.TOPIC, topic, Operation.DESCRIBE_CONFIGS, reason, Need.OPTIONAL, _UNCHECKED)
 
 
 def _idempotent(access: Access) -> Acl:

@@ -88,6 +88,7 @@ def test_a_connector_with_its_own_offsets_topic_makes_and_reads_it_itself() -> N
     assert rights(found, Need.REQUIRED, "User:admin") == {"Create topic own", "Describe topic own"}
     assert rights(found, Need.REQUIRED, "User:consumer") == {"Read topic own"}
     assert "Write topic own" in rights(found, Need.REQUIRED, "User:producer")
+    assert "Write topic offsets" in rights(found, Need.REQUIRED, "User:worker")
 
 
 def test_topic_creation_needs_the_admins_right() -> None:
