@@ -30,7 +30,12 @@ class EmbeddedKafka:
     """
 
     def __init__(
-        self, port: int = 0, dir: str | Path | None = None, properties: Mapping[str, str] | None = None
+        self,
+        port: int = 0,
+        dir: str | Path | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        start_timeout_s: float = 60.0,
     ) -> None:
         """Nothing is started yet.
 
@@ -38,10 +43,12 @@ class EmbeddedKafka:
             port: where clients connect; 0 chooses a free one.
             dir: keeps data and logs, and is used again by a later broker; None is a temporary one.
             properties: Kafka's broker settings; they win over the ones chosen here.
+            start_timeout_s: how long a start may take; a second or two where nothing else runs.
         """
         self._wanted_port = port
         self._wanted_dir = Path(dir).resolve() if dir is not None else None
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
+        self._start_timeout_s = start_timeout_s
         self._ports: Ports | None = None
         self._temporary: Path | None = None
         self._node: Node | None = None
@@ -143,6 +150,7 @@ class EmbeddedKafka:
                     ports,
                     self._properties,
                     jvm_options=options,
+                    start_timeout_s=self._start_timeout_s,
                     is_temporary=self._temporary is not None,
                 )
             except PortInUseError:

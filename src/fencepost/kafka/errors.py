@@ -65,6 +65,10 @@ class KafkaRequestError(FatalError):
         self.code = code
 
 
+class MissingTopicError(KafkaRequestError):
+    """There is no such topic."""
+
+
 def kafka_error(cause: Any) -> Any:
     """The client library's `KafkaError` inside an exception, or None."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
@@ -83,8 +87,8 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
         return KafkaRequestError(f"Failed {doing}: {cause}", KafkaError.UNKNOWN)
     if error.code() in _REFUSED:
         return KafkaAuthorizationError(
-            f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this right, or "
-            "correct its credentials."
+            f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this right "
+            "(`fencepost acls` lists what is needed), or correct its credentials."
         )
     return KafkaRequestError(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from fencepost.kafka.errors import KafkaAuthorizationError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.2
+_DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,25 @@ class GroupMembership:
     `on_term(term)` is called in that thread after every assignment, and with an ownerless term when membership is
     lost; it must not block. A member with a `group.instance.id` that is started again within the session time-out takes
     its old place at once, and the process that held it before is refused from then on.
+
+    `on_denied(error)` is called, once, in that thread as well, where the principal may not join the group at all. A
+    member that has been one goes on trying and logs the refusal.
     """
 
-    def __init__(self, conf: Mapping[str, Any], topic: str, on_term: Callable[[Term], None]) -> None:
+    def __init__(
+        self,
+        conf: Mapping[str, Any],
+        topic: str,
+        on_term: Callable[[Term], None],
+        on_denied: Callable[[KafkaAuthorizationError], None] = lambda error: None,
+    ) -> None:
         self._fork = ForkGuard()
         self._topic = topic
         self._on_term = on_term
+        self._on_denied = on_denied
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._doing = f"joining group {conf.get('group.id')}"
+        self._is_denied = False
         self._stop = threading.Event()
         self._owns = False
         self._number = 0
@@ -83,9 +98,21 @@ class GroupMembership:
                 log.error("this worker lost its membership for good: %s", problem.str())
                 self._lose()
                 return
-            if problem is not None and problem.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
+            if problem is not None and problem.code() in _DENIED:
+                self._deny(problem)
+            elif problem is not None and problem.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
                 log.info("group membership: %s", problem.str())
         self._consumer.close()
+
+    def _deny(self, problem: Any) -> None:
+        """Tell of a refusal once, until the group is joined again: the client repeats it with every try."""
+        if self._is_denied:
+            return
+        self._is_denied = True
+        error = translate(problem, self._doing, self._bootstrap)
+        log.error("group membership: %s", error)
+        if self._number == 0 and isinstance(error, KafkaAuthorizationError):
+            self._on_denied(error)
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         consumer.incremental_assign(partitions)
@@ -106,4 +133,5 @@ class GroupMembership:
 
     def _tell(self, metadata: Any) -> None:
         self._number += 1
+        self._is_denied = False
         self._on_term(Term(self._number, metadata))

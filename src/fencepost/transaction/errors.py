@@ -27,12 +27,14 @@ class WriterOpenError(FatalError):
 class ProduceError(FatalError):
     """Records could not be written; the transaction is certain not to be committed. Abort, or close the writer.
 
-    `is_refused` says that the same record would be refused again (its size, its topic, authorisation).
+    `is_refused` says that the same record would be refused again (its size, its topic, authorisation), `is_denied`
+    that the refusal is one of authorisation.
     """
 
-    def __init__(self, message: str, *, is_refused: bool) -> None:
+    def __init__(self, message: str, *, is_refused: bool, is_denied: bool = False) -> None:
         super().__init__(message)
         self.is_refused = is_refused
+        self.is_denied = is_denied
 
 
 class CommitUnknownError(ConnectError):
