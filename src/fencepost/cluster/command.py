@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, same_work, wanted
 from fencepost.cluster.fencing import plan_fencing
-from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
+from fencepost.cluster.operations import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
 from fencepost.storage.fold import after
@@ -56,7 +56,8 @@ def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
 class PutConnector:
     """Store a connector's config; with `target_state` that too, before it (KIP-980).
 
-    With `expected` only if that is what is stored: the config was made from it.
+    With `expected` only if that is what is stored: the config was made from it. `beside` are records of other topics
+    (topic, key, value) that belong to the same transaction: the offsets that a new connector starts at (KIP-995).
     """
 
     connector: str
@@ -64,6 +65,7 @@ class PutConnector:
     is_create: bool = False
     target_state: TargetState | None = None
     expected: Properties | None = None
+    beside: Sequence[tuple[str, bytes, bytes | None]] = ()
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.is_create and self.connector in snapshot.connectors:
@@ -72,6 +74,18 @@ class PutConnector:
             raise StaleConfigError(f"The config of connector {self.connector} was changed meanwhile")
         first = [] if self.target_state is None else [records.target_state(self.connector, self.target_state)]
         return [*first, records.connector_config(self.connector, self.config)]
+
+
+def beside(
+    commands: Sequence[Command], decisions: Sequence[Sequence[Encoded] | Exception]
+) -> list[tuple[str, bytes, bytes | None]]:
+    """Return what commands that were not refused write to other topics. Pure."""
+    puts = [
+        command
+        for command, decision in zip(commands, decisions, strict=True)
+        if isinstance(command, PutConnector) and not isinstance(decision, Exception)
+    ]
+    return [record for put in puts for record in put.beside]
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,37 @@ class RemoveConnector:
         if self.connector not in snapshot.connectors:
             raise NotFoundError(f"Connector {self.connector} not found")
         return [records.connector_removed(self.connector), records.target_state_removed(self.connector)]
+
+
+@dataclass(frozen=True)
+class EnsureStopped:
+    """Write nothing; refuse unless the offsets of a connector may be moved (KIP-875): it is stopped, without tasks."""
+
+    connector: str
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.connector not in snapshot.connectors:
+            raise NotFoundError(f"Connector {self.connector} not found")
+        is_stopped = snapshot.target_state(self.connector) is TargetState.STOPPED
+        if not is_stopped or snapshot.task_counts.get(self.connector, 0):
+            raise BadRequestError(
+                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
+                f"the specified connector by issuing a 'PUT' request to the '/connectors/{self.connector}/stop' "
+                "endpoint"
+            )
+        return []
+
+
+@dataclass(frozen=True)
+class EnsureAbsent:
+    """Write nothing; refuse where there is a connector of that name."""
+
+    connector: str
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        if self.connector in snapshot.connectors:
+            raise AlreadyExistsError(f"Connector {self.connector} already exists")
+        return []
 
 
 @dataclass(frozen=True)

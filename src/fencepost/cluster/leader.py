@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.cluster.assignment import Member
-from fencepost.cluster.command import Command, ConnectorCommand, Reassign, RotateSessionKey, independent, now_ms
+from fencepost.cluster.command import (
+    Command,
+    ConnectorCommand,
+    Reassign,
+    RotateSessionKey,
+    beside,
+    independent,
+    now_ms,
+)
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.operations import ConflictError, OperationError
 from fencepost.kafka.member import Term
@@ -221,6 +229,8 @@ class Leader:
             records += Reassign(self._members_of(then)).decide(then)
             for key, value in records:
                 writer.send(self._log.topic, value, key=key)
+            for topic, key, value in beside(commands, decisions):
+                writer.send(topic, value, key=key)
             writer.commit(
                 group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
             )  # E4

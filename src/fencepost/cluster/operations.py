@@ -9,7 +9,7 @@ Configs are raw: config-provider variables stay unresolved, and a value may be N
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 RawConfig = Mapping[str, str | None]
 
@@ -94,10 +94,20 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
+    """`offsets_status` says what became of `initial_offsets` where some were given (KIP-995)."""
+
     name: str
     config: RawConfig
     tasks: Sequence[TaskId]
     type: ConnectorType
+    offsets_status: str | None = None
+
+
+class ConnectorOffset(NamedTuple):
+    """A source partition and its offset; None as an offset is none, or forgets it."""
+
+    partition: Mapping[str, Any] | None
+    offset: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +251,18 @@ class ConnectOperations(LocalOperations, Protocol):
     def task_configs(self, name: str) -> Sequence[TaskInfo]:
         """NotFoundError "Connector C not found"."""
 
-    def create_connector(self, name: str, config: RawConfig, initial_state: InitialState | None) -> ConnectorInfo:
-        """BadRequestError if invalid; AlreadyExistsError "Connector C already exists"."""
+    def create_connector(
+        self,
+        name: str,
+        config: RawConfig,
+        initial_state: InitialState | None,
+        initial_offsets: Sequence[ConnectorOffset] | None = None,
+    ) -> ConnectorInfo:
+        """BadRequestError if invalid; AlreadyExistsError "Connector C already exists".
+
+        With `initial_offsets` (KIP-995) those replace whatever offsets the name still has; the connector is there
+        only once they are.
+        """
 
     def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
         """BadRequestError if invalid."""
@@ -275,6 +295,19 @@ class ConnectOperations(LocalOperations, Protocol):
 
     def reset_active_topics(self, name: str) -> None:
         """ForbiddenError "Topic tracking is disabled." or "Topic tracking reset is disabled."."""
+
+    def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
+        """Where a connector stands, in any state. NotFoundError "Connector C not found"."""
+
+    def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
+        """Move the given partitions of a stopped connector; returns what to tell the user.
+
+        NotFoundError; BadRequestError if it is not stopped, or an offset cannot be stored; OperationError if the
+        connector refuses.
+        """
+
+    def reset_connector_offsets(self, name: str) -> str:
+        """Forget all offsets of a stopped connector. Idempotent. Errors as of `alter_connector_offsets`."""
 
     def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""

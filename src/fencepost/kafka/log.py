@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import (
     KafkaRequestError,
+    MissingTopicError,
     ReadTimeoutError,
     is_unavailable,
     new_client,
@@ -64,12 +65,12 @@ class LogReader:
         )
 
     def start(self, timeout_s: float = 30.0) -> None:
-        """Finds the partitions and begins to fetch. Idempotent. KafkaRequestError if there is no such topic."""
+        """Finds the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
         self._guard.check(f"The reader of topic {self.topic}")
         if not self._partitions:
             count = self._admin.partitions(self.topic, timeout_s=timeout_s)
             if count is None:
-                raise KafkaRequestError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+                raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
             self._partitions = tuple(range(count))
         if not self._assigned:
             # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.

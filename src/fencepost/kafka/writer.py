@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -17,6 +17,7 @@ _BACKOFF_S = 1.0
 _CONNECT_S = 1.0
 
 KeyValue = tuple[bytes, bytes | None]
+KeyValueTime = tuple[bytes, bytes | None, int]
 
 
 class RecordWriter:
@@ -33,9 +34,10 @@ class RecordWriter:
         self._lock = threading.Lock()
         self._producer: Any = None
 
-    def write(self, records: Iterable[KeyValue], timeout_s: float) -> None:
+    def write(self, records: Iterable[KeyValue] | Sequence[KeyValueTime], timeout_s: float) -> None:
         """Returns when all are acknowledged by all replicas in sync; records of one key stay in order.
 
+        A record may have a timestamp in milliseconds of its own; it is that of now else.
         KafkaUnavailableError when that takes longer than `timeout_s`: they may still have been written. Other
         errors mean that at least one was refused.
         """
@@ -59,13 +61,19 @@ class RecordWriter:
         with self._lock:
             self._abandon()
 
-    def _send(self, records: Iterable[KeyValue], timeout_s: float) -> tuple[list[Any], int]:
+    def _send(self, records: Iterable[KeyValue] | Sequence[KeyValueTime], timeout_s: float) -> tuple[list[Any], int]:
         if self._producer is None:
             self._producer = _connected(self._conf, self._topic)
         failures: list[Any] = []
         try:
-            for key, value in records:
-                self._producer.produce(self._topic, key=key, value=value, on_delivery=_collector(failures))
+            for key, value, *times in records:
+                self._producer.produce(
+                    self._topic,
+                    key=key,
+                    value=value,
+                    timestamp=times[0] if times else 0,
+                    on_delivery=_collector(failures),
+                )
             return failures, self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as error:
             # A fatal error goes past the delivery reports; beside one, the client raises a SystemError.

@@ -39,12 +39,15 @@ def to_json(content: object) -> bytes:
 
 
 def info_body(info: ConnectorInfo) -> Json:
-    return {
+    body: Json = {
         "name": info.name,
         "config": dict(info.config),
         "tasks": [task_id_body(task) for task in info.tasks],
         "type": info.type.value,
     }
+    if info.offsets_status is not None:
+        body["offsets_status"] = info.offsets_status
+    return body
 
 
 def task_id_body(task: TaskId) -> Json:

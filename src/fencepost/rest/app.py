@@ -14,7 +14,7 @@ from fencepost.rest.errors import install_error_handlers
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
 from fencepost.rest.path import EncodedPath
-from fencepost.rest.resources import connectors, internal, lifecycle, loggers, plugins, root, tasks
+from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, root, tasks
 
 _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and message."
 
@@ -48,7 +48,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.gateway = Gateway(operations)
-    resources = [root, connectors, lifecycle, tasks, plugins, internal, document]
+    resources = [root, connectors, lifecycle, tasks, offsets, plugins, internal, document]
     for resource in [*resources, loggers] if options.has_admin else resources:
         app.include_router(resource.router)
     _wrap(app, options, now_s)

@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from fencepost.cluster.operations import BadRequestError, InitialState, OperationError
+from fencepost.cluster.operations import BadRequestError, ConnectorOffset, InitialState, OperationError
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 STRING_MAP = "Map<String,String>"
+_INITIAL_OFFSETS = "initial_offsets"
 
 # What Java's String.trim removes.
 _TRIMMED = "".join(map(chr, range(33)))
@@ -29,6 +30,7 @@ class CreateRequest:
     name: str
     config: dict[str, str | None]
     initial_state: InitialState | None
+    initial_offsets: list[ConnectorOffset] | None = None
 
 
 async def read_body(request: Request) -> bytes:
@@ -50,26 +52,44 @@ async def read_string_map(request: Request, meaning: str) -> dict[str, str | Non
 
 
 async def read_create_request(request: Request) -> CreateRequest:
-    value = _present(parse_json(await read_body(request)), '"name" and "config"')
-    fields = _object(value, "CreateConnectorRequest")
-    for key in fields:
-        if key not in ("name", "config", "initial_state"):
-            raise UnreadableBodyError(
-                f'Unrecognized field "{key}" (class CreateConnectorRequest), not marked as ignorable '
-                '(3 known properties: "name", "config", "initial_state")'
-            )
+    body = await read_body(request)
+    fields = json_object(_present(parse_json(body), '"name" and "config"'), "CreateConnectorRequest")
+    refuse_unknown(fields, "CreateConnectorRequest", ("name", "config", "initial_state", _INITIAL_OFFSETS))
     name = _string(fields.get("name"), 'CreateConnectorRequest["name"]')
     config = _present(fields.get("config"), '"config"')
     state = _string(fields.get("initial_state"), 'CreateConnectorRequest["initial_state"]')
-    return CreateRequest((name or "").strip(_TRIMMED), string_map(config), _initial_state(state))
+    offsets = fields.get(_INITIAL_OFFSETS)
+    if offsets is not None:  # numbers count there
+        offsets = offsets_of(parse_json(body, numbers_as_text=False)[_INITIAL_OFFSETS])
+    return CreateRequest((name or "").strip(_TRIMMED), string_map(config), _initial_state(state), offsets)
 
 
-def parse_json(body: bytes) -> Any:
-    """The value in a body, None if it is empty; numbers stay the text that they were sent as."""
+def offsets_of(value: object) -> list[ConnectorOffset]:
+    """A list of partitions and offsets as values; what they may hold is checked where they are stored."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        refuse_shape(value, "List<ConnectorOffset>")
+    return [_offset(item) for item in value]
+
+
+def _offset(value: object) -> ConnectorOffset:
+    fields = json_object(value, "ConnectorOffset")
+    refuse_unknown(fields, "ConnectorOffset", ("partition", "offset"))
+    return ConnectorOffset(_values(fields.get("partition")), _values(fields.get("offset")))
+
+
+def _values(value: object) -> dict[str, Any] | None:
+    return None if value is None else json_object(value, "LinkedHashMap<String,Object>")
+
+
+def parse_json(body: bytes, *, numbers_as_text: bool = True) -> Any:
+    """The value in a body, None if it is empty; numbers stay the text that they were sent as, where that is asked."""
     if not body.strip():
         return None
+    integer, real = (str, str) if numbers_as_text else (int, float)
     try:
-        value = json.loads(body.decode(), parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+        value = json.loads(body.decode(), parse_int=integer, parse_float=real, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no character
     except (ValueError, RecursionError) as error:
         text = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -79,12 +99,12 @@ def parse_json(body: bytes) -> Any:
 
 def string_map(value: object, path: str = STRING_MAP) -> dict[str, str | None]:
     """A config; numbers and booleans become strings, null stays (validation refuses it with the key's name)."""
-    return {key: _string(item, f'{path}["{key}"]') for key, item in _object(value, path).items()}
+    return {key: _string(item, f'{path}["{key}"]') for key, item in json_object(value, path).items()}
 
 
 def string_maps(value: object) -> list[dict[str, str | None]]:
     if not isinstance(value, list):
-        _refuse(value, f"List<{STRING_MAP}>")
+        refuse_shape(value, f"List<{STRING_MAP}>")
     return [string_map(item) for item in value]
 
 
@@ -106,21 +126,31 @@ def _present(value: Any, meaning: str) -> Any:
     return value
 
 
-def _object(value: object, wanted: str) -> dict[str, Any]:
+def json_object(value: object, wanted: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse(value, wanted)
+        refuse_shape(value, wanted)
     return value
+
+
+def refuse_unknown(fields: dict[str, Any], kind: str, known: tuple[str, ...]) -> None:
+    for key in fields:
+        if key not in known:
+            names = ", ".join(f'"{name}"' for name in known)
+            raise UnreadableBodyError(
+                f'Unrecognized field "{key}" (class {kind}), not marked as ignorable '
+                f"({len(known)} known properties: {names})"
+            )
 
 
 def _string(value: object, path: str) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is not None and not isinstance(value, str):
-        _refuse(value, "String", f" (through reference chain: {path})")
+        refuse_shape(value, "String", f" (through reference chain: {path})")
     return value
 
 
-def _refuse(value: object, wanted: str, where: str = "") -> NoReturn:
+def refuse_shape(value: object, wanted: str, where: str = "") -> NoReturn:
     if isinstance(value, str) and wanted != "String":
         raise UnreadableBodyError(
             f"Cannot construct instance of `{wanted}`: a JSON object or array is expected, "
@@ -137,6 +167,8 @@ _KINDS: dict[type, tuple[str, str]] = {
     list: ("Array", "START_ARRAY"),
     bool: ("Boolean", "VALUE_BOOLEAN"),
     str: ("String", "VALUE_STRING"),
+    int: ("Integer", "VALUE_NUMBER_INT"),
+    float: ("Floating-point", "VALUE_NUMBER_FLOAT"),
 }
 
 

@@ -26,6 +26,23 @@ class HealthBody(BaseModel):
     message: str
 
 
+class ConnectorOffsetBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    partition: dict[str, str | int | float | bool | None] | None = Field(description="The source partition.")
+    offset: dict[str, str | int | float | bool | None] | None = Field(description="The source offset; null forgets it.")
+
+
+class ConnectorOffsetsBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    offsets: list[ConnectorOffsetBody]
+
+
+class MessageBody(BaseModel):
+    message: str
+
+
 class CreateBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -33,6 +50,9 @@ class CreateBody(BaseModel):
     config: SentConfig = Field(description="Numbers and booleans are taken as strings.")
     initial_state: Literal["RUNNING", "PAUSED", "STOPPED"] | None = Field(
         default=None, description="In any case of letters."
+    )
+    initial_offsets: list[ConnectorOffsetBody] | None = Field(
+        default=None, description="Where the connector starts; offsets that its name still has are replaced (KIP-995)."
     )
 
 
@@ -46,6 +66,7 @@ class ConnectorInfoBody(BaseModel):
     config: ConfigMap = Field(description="As it was given: variables of config providers are not resolved.")
     tasks: list[TaskIdBody]
     type: Literal["source", "sink", "unknown"]
+    offsets_status: str = Field(default="", description="Only present where initial_offsets were given.")
 
 
 class TaskInfoBody(BaseModel):

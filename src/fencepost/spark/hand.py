@@ -102,6 +102,10 @@ class HandRun:
                 )
         return markers.get(self._partition)
 
+    @property
+    def copier(self) -> None:
+        return None
+
     def is_unchanged(self) -> bool:
         return True
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError
+from fencepost.task.copies import OffsetCopier, with_copies
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
@@ -41,6 +42,9 @@ class PartitionRun(Protocol):
     def offsets_topic(self) -> str: ...
     @property
     def rows_per_commit(self) -> int: ...
+    @property
+    def copier(self) -> OffsetCopier | None:
+        """What copies the position to the worker's topic, where the connector has another one."""
 
     def admit(self) -> Position | None:
         """Return the committed position. Called after every `init_transactions`. Raises FencedError."""
@@ -89,6 +93,8 @@ def write_partition(
         raise
     finally:
         writing.close()
+        if run.copier is not None:
+            run.copier.close()
 
 
 def _pieces(batches: Iterable[Any], skip: int, rows_per_commit: int) -> Iterable[Any]:
@@ -130,6 +136,7 @@ class _Writing:
             first, second = (TransactionalWriter(run.producer_conf, id_) for id_ in lane_ids(run.transactional_id))
             self._delivery = LanedDelivery([first], run.offsets_topic)
             open_lanes(first, second, keeps_second=False)  # 1
+        self._delivery = with_copies(self._delivery, run.copier, run.offsets_topic)
         return run.admit()  # 2, 3
 
     def send(self, records: Outgoing) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from fencepost.spark.partition import OffsetRecords, Position, Written
+from fencepost.task.copies import OffsetCopier
 from fencepost.task.splits import SplitClient, split_client
 
 
@@ -15,6 +16,7 @@ class ChannelRun:
     def __init__(self, client: SplitClient) -> None:
         self._client = client
         self._spec = client.spec()
+        self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
 
     @property
     def topic(self) -> str | None:
@@ -32,6 +34,10 @@ class ChannelRun:
     @property
     def offsets_topic(self) -> str:
         return self._spec.offsets_topic
+
+    @property
+    def copier(self) -> OffsetCopier | None:
+        return self._copier
 
     @property
     def rows_per_commit(self) -> int:

@@ -24,6 +24,7 @@ class InternalTopic:
     replication: int
     configs: dict[str, str] = field(default_factory=dict)
     is_single: bool = False
+    place: str = "in the Connect worker configurations"
 
 
 def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, InternalTopic, InternalTopic]:
@@ -74,6 +75,27 @@ def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
             _check_policy(admin, topic)
 
 
+def ensure_own_offsets_topic(admin: Admin, name: str, config: InternalTopicConfig) -> None:
+    """Create a connector's own offsets topic, with the numbers of the worker's (KIP-605, KIP-618), or check it.
+
+    Errors as of `ensure_internal_topics`; they name the connector's setting.
+    """
+    topic = InternalTopic(
+        name,
+        "offsets.storage.topic",
+        type(config).key_of("offset_storage_replication_factor"),
+        "source connector offsets",
+        config.offset_storage_partitions,
+        config.offset_storage_replication_factor,
+        _extra(config, "offset"),
+        place="of the connector",
+    )
+    if _create(admin, topic):
+        LOG.info("Created topic %s for %s", topic.name, topic.purpose)
+    else:
+        _check_policy(admin, topic)
+
+
 def _create(admin: Admin, topic: InternalTopic) -> bool:
     configs = {**topic.configs, _CLEANUP_POLICY: _COMPACT}
     try:
@@ -110,7 +132,7 @@ def _check_policy(admin: Admin, topic: InternalTopic) -> None:
             f"'{_CLEANUP_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the "
             f"topic currently has '{_CLEANUP_POLICY}={found}'. Continuing would likely result in eventually losing "
             f"{topic.purpose} and problems restarting this Connect cluster in the future. Change the '{topic.key}' "
-            f"property in the Connect worker configurations to use a topic with '{_CLEANUP_POLICY}={_COMPACT}'."
+            f"property {topic.place} to use a topic with '{_CLEANUP_POLICY}={_COMPACT}'."
         )
 
 

@@ -32,12 +32,14 @@ class StoredOffset(NamedTuple):
     offset: SourceOffset
 
 
-class _Entry(NamedTuple):
-    topic_partition: int
-    timestamp_ms: int
-    key: bytes
+class KnownOffset(NamedTuple):
+    """What one topic says of a source partition: `offset` None is a tombstone, `key` the bytes it stands under."""
+
     partition: SourcePartition | None
     offset: SourceOffset | None
+    key: bytes
+    timestamp_ms: int
+    topic_partition: int = 0
 
 
 def encode(
@@ -71,22 +73,32 @@ def encode_offset(offset: SourceOffset | None) -> bytes | None:
         raise OffsetFormatError(f"The source offset {offset!r} cannot be stored: {error}") from error
 
 
-def merge(own: Iterable[StoredOffset], fallback: Iterable[StoredOffset]) -> list[StoredOffset]:
-    """What a connector with a topic of its own sees: its own offsets, and the worker's where it has none.
+def merge(own: Iterable[KnownOffset], fallback: Iterable[KnownOffset]) -> list[KnownOffset]:
+    """What a connector with a topic of its own sees: its own offsets, and the worker's where it has none. Pure.
 
-    A partition that is forgotten in its own topic falls back too: whoever forgets it must have had the tombstone
-    acknowledged in the worker's topic before (E7).
+    A partition that is forgotten in its own topic falls back too, but only to what is newer: whoever forgets it has
+    had the tombstone acknowledged in the worker's topic before (E7), so an older value there is the late copy of a
+    zombie, a newer one that of a time in which the connector had no topic of its own.
     """
-    found = {encode_key("", stored.partition): stored for stored in fallback}
-    found.update((encode_key("", stored.partition), stored) for stored in own)
+    found = {encode_key("", known.partition): known for known in fallback}
+    for known in own:
+        canonical = encode_key("", known.partition)
+        below = found.get(canonical)
+        if known.offset is not None or below is None or below.timestamp_ms <= known.timestamp_ms:
+            found[canonical] = known
     return list(found.values())
+
+
+def stored(known: Iterable[KnownOffset]) -> list[StoredOffset]:
+    """Return those that are not forgotten."""
+    return [StoredOffset(one.partition, one.offset) for one in known if one.offset is not None]
 
 
 class OffsetTable:
     """The newest offset of every partition of every connector, folded from records of the topic."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, dict[bytes, _Entry]] = {}
+        self._entries: dict[str, dict[bytes, KnownOffset]] = {}
 
     def apply(self, record: LogRecord) -> None:
         parsed = _parse(record)
@@ -99,12 +111,15 @@ class OffsetTable:
         # Two spellings of one key may stand in two topic partitions, which only time can order.
         if before and before.topic_partition != record.partition and before.timestamp_ms > record.timestamp_ms:
             return
-        entries[canonical] = _Entry(record.partition, record.timestamp_ms, record.key or b"", partition, offset)
+        entries[canonical] = KnownOffset(partition, offset, record.key or b"", record.timestamp_ms, record.partition)
 
     def offsets(self, connector: str) -> list[StoredOffset]:
         """Every partition that is not forgotten."""
-        entries = self._entries.get(connector, {}).values()
-        return [StoredOffset(e.partition, e.offset) for e in entries if e.offset is not None]
+        return stored(self._entries.get(connector, {}).values())
+
+    def known(self, connector: str) -> list[KnownOffset]:
+        """Every partition that the topic still holds a record of, tombstones included."""
+        return list(self._entries.get(connector, {}).values())
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """The key bytes to write: those by which the topic knows the partition, or ours."""
@@ -135,13 +150,23 @@ class OffsetReader:
         with self._table_lock:
             return self._table.offsets(connector)
 
+    def read_known(self, connector: str, timeout_s: float) -> list[KnownOffset]:
+        """Like `read`, with tombstones and key bytes."""
+        self._catch_up(timeout_s)
+        with self._table_lock:
+            return self._table.known(connector)
+
     def encode(
         self, connector: str, partition: SourcePartition | None, offset: SourceOffset | None
     ) -> tuple[bytes, bytes | None]:
         """Like `encode`, with the key bytes by which the topic already knows the partition."""
+        return self.key(connector, partition), encode_offset(offset)
+
+    def key(self, connector: str, partition: SourcePartition | None) -> bytes:
+        """The key bytes by which the topic, as it was last read, knows the partition, or ours."""
         # Not after a read: it may be waiting for the very transaction that this record goes into.
         with self._table_lock:
-            return self._table.key(connector, partition), encode_offset(offset)
+            return self._table.key(connector, partition)
 
     def close(self) -> None:
         with self._reading:

@@ -3,7 +3,8 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from fencepost.api import RecordMetadata
@@ -177,6 +178,12 @@ def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> Call
     return delivered
 
 
-def offset_records(spec: TaskSpec, offsets: Sequence[tuple[Any, Any]]) -> list[tuple[bytes, bytes | None]]:
-    """Return the records of the offsets topic for (partition, offset) pairs."""
-    return [encode(spec.connector, partition, offset) for partition, offset in offsets]
+def offset_records(
+    spec: TaskSpec, offsets: Sequence[tuple[Any, Any]], spellings: Mapping[bytes, bytes] = MappingProxyType({})
+) -> list[tuple[bytes, bytes | None]]:
+    """Return the records of the offsets topic for (partition, offset) pairs.
+
+    `spellings`: key bytes by which the topic knows a partition, a Java worker's for one, by our own.
+    """
+    records = [encode(spec.connector, partition, offset) for partition, offset in offsets]
+    return [(spellings.get(key, key), value) for key, value in records] if spellings else records

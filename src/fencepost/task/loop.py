@@ -183,7 +183,7 @@ class SourceLoop:
         return self._delivery.cover(self._offsets())
 
     def _offsets(self) -> list[tuple[bytes, bytes | None]]:
-        return offset_records(self.spec, self.book.to_write())
+        return offset_records(self.spec, self.book.to_write(), self.book.spellings)
 
     def _on_delivered(self, batch: Batch, outgoing: Outgoing) -> OnDelivered | None:
         """Return what is to be told of each record that is acknowledged, None where nobody wants to know."""

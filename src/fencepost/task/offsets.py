@@ -19,7 +19,13 @@ def partition_key(partition: Mapping[str, Any]) -> PartitionKey:
 class OffsetBook:
     """Offsets in the order in which the task gave them (E7). One thread."""
 
-    def __init__(self, committed: Iterable[tuple[Mapping[str, Any], Offset]] = ()) -> None:
+    def __init__(
+        self,
+        committed: Iterable[tuple[Mapping[str, Any], Offset]] = (),
+        spellings: Mapping[bytes, bytes] = MappingProxyType({}),
+    ) -> None:
+        """`spellings`: offset keys by which the topic knows a partition, by our own."""
+        self.spellings = spellings
         self._committed: dict[PartitionKey, Offset] = {partition_key(p): o for p, o in committed}
         self._own: dict[PartitionKey, Offset] = {}  # what this incarnation committed; None: it removed the offset
         self._pending: dict[PartitionKey, Offset] = {}

@@ -11,10 +11,12 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fencepost.api import FencedError, RetriableError, SourceTask
+from fencepost.api import FatalError, FencedError, RetriableError, SourceTask
+from fencepost.storage.offset_topic import encode_key
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
+from fencepost.task.copies import Copy, OffsetCopier, with_copies
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.lane import Room
@@ -63,12 +65,16 @@ def _is_final(error: Exception) -> bool:
 class TaskRunner:
     """Runs one start of a task in its own thread, through as many producers and instances as it takes."""
 
-    def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
+    def __init__(
+        self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None
+    ) -> None:
+        """`copy` has the worker write copies of offsets, where the connector has a topic of its own for them."""
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == "PAUSED")
         self.counters = Counters()
         self._admit_call = admit
         self._report = report
+        self._copier = OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
         self._delivery: Delivery | None = None
         self._is_abandoned = False
         self._lanes_allowed = spec.lanes
@@ -101,6 +107,8 @@ class TaskRunner:
             self.say(RunState.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._close_delivery()
+            if self._copier is not None:
+                self._copier.close()
 
     def say(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state."""
@@ -149,7 +157,9 @@ class TaskRunner:
         if self.control.should_yield:
             self._close_delivery()
             return
-        book = OffsetBook(self._admit().offsets)  # steps 6 and 7, E3
+        admission = self._admit()  # steps 6 and 7, E3
+        keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
+        book = OffsetBook(admission.offsets, keys)
         boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
         task, loop = self._build(book, boundary)
         try:
@@ -190,9 +200,12 @@ class TaskRunner:
         if wants_reports(self.spec):
             conf["delivery.report.only.error"] = False
         if self.spec.transactional_id is None:
-            self._delivery = PlainDelivery(conf, self.spec.offsets_topic, self.spec.offset_flush_timeout_ms / 1000)
-            return self._delivery
-        return self._open_lanes(conf, self.spec.transactional_id)
+            flush_s = self.spec.offset_flush_timeout_ms / 1000
+            delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s)
+        else:
+            delivery = self._open_lanes(conf, self.spec.transactional_id)
+        self._delivery = with_copies(delivery, self._copier, self.spec.offsets_topic)
+        return self._delivery
 
     def _open_lanes(self, conf: dict[str, Any], transactional_id: str) -> Delivery:
         """Take both ids, also where one is to be used: whoever had them before may have used both (E2)."""
@@ -236,6 +249,8 @@ class TaskRunner:
 
     def _admit(self) -> Admission:
         admission = self._admit_call(self.spec)
+        if admission.failure:
+            raise FatalError(admission.failure)
         if not admission.is_admitted:
             raise NotAdmittedError(admission.reason)
         return admission

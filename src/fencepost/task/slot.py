@@ -13,12 +13,15 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
 
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.copies import Copied
 from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
@@ -131,7 +134,7 @@ class Slot:
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
             return
-        runner = TaskRunner(spec, self._admit, self._say)
+        runner = TaskRunner(spec, self._admit, self._say, partial(self._copy, spec))
         with self._lock:
             self._runners[spec.incarnation] = runner
             self._starts.put(spec.incarnation)
@@ -170,6 +173,19 @@ class Slot:
                 if self._is_lease_over() or self._is_leaving:
                     return Admission(False, f"the worker cannot be reached: {error}")
                 threading.Event().wait(_RETRY_S)
+
+    def _copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None:
+        """Have the worker copy a task's offsets to its own topic. Raises ChannelError."""
+        try:
+            self._call(
+                "/task/copy",
+                connector=spec.connector,
+                task=spec.task,
+                incarnation=spec.incarnation,
+                copies=[one.to_json() for one in copies],
+            )
+        finally:
+            self._channel.release()
 
     def _say(self, report: TaskReport) -> None:
         with self._lock:

@@ -49,6 +49,7 @@ class TaskSpec:
     plugin_path: tuple[str, ...] = ()
     topic_creation_enabled: bool = True
     lanes: int = 2
+    copies_offsets: bool = False
 
     @property
     def id(self) -> str:
@@ -87,13 +88,21 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class Admission:
-    """The worker's answer to a task that has initialised its producer (DESIGN 2, steps 6 and 7)."""
+    """The worker's answer to a task that has initialised its producer (DESIGN 2, steps 6 and 7).
+
+    `spellings`: source partitions that the offsets topic knows by other key bytes than ours, with these. `failure`
+    is what keeps the worker from admitting any start of the task until somebody acts.
+    """
 
     is_admitted: bool
     reason: str = ""
     offsets: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
+    spellings: tuple[tuple[dict[str, Any], str], ...] = ()
+    failure: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Admission":
         pairs = tuple((dict(p), dict(o)) for p, o in data.get("offsets", ()))
-        return cls(bool(data["is_admitted"]), str(data.get("reason", "")), pairs)
+        spellings = tuple((dict(p), str(key)) for p, key in data.get("spellings", ()))
+        reason, failure = str(data.get("reason", "")), str(data.get("failure", ""))
+        return cls(bool(data["is_admitted"]), reason, pairs, spellings, failure)

@@ -1,11 +1,12 @@
 """What the executor of a DataFrame split asks of the worker."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.api import FencedError
 from fencepost.task.channel import ChannelClient
+from fencepost.task.copies import Copied
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class SplitRun:
     rows_per_commit: int = 0
     forget: tuple[bytes, ...] = ()
     offset_extra: Mapping[str, Any] = field(default_factory=dict)
+    copies_offsets: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class SplitClient(Protocol):
 
     def is_unchanged(self) -> bool:
         """Say whether the split still is what was planned; asked before every commit."""
+
+    def copy(self, copies: Sequence[Copied]) -> None:
+        """Have the worker copy offsets to its own topic; returns when they are acknowledged. Raises ChannelError."""
 
     def report(self, rows: int, *, skipped: bool) -> None:
         """Tell that the split is committed with `rows` rows, or was found done (`skipped`)."""
@@ -67,6 +72,9 @@ class _ChannelSplitClient:
 
     def is_unchanged(self) -> bool:
         return bool(self._call("unchanged")["is_unchanged"])
+
+    def copy(self, copies: Sequence[Copied]) -> None:
+        self._call("copy", copies=[one.to_json() for one in copies])
 
     def report(self, rows: int, *, skipped: bool) -> None:
         self._call("report", rows=rows, skipped=skipped)

@@ -1,12 +1,12 @@
 """Admission of tasks that have initialised their producers: steps 6 and 7 of DESIGN 2."""
 
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.storage.ids import TaskId
-from fencepost.storage.offset_topic import OffsetReader, StoredOffset, merge
+from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import Admission
 from fencepost.worker.preparation import check_current
@@ -30,17 +30,21 @@ class Admissions:
         self._settings = settings
         self._read_to_end = read_to_end
         self._handle_of = handle_of
-        self._lock = threading.Lock()
-        self._readers: dict[tuple[Any, ...], OffsetReader] = {}
+        self.topics = OffsetTopics(OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf()))
 
     def admit(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/admit`."""
         task = TaskId(body["connector"], body["task"])
-        admission = self.decide(task, body["generation"], body["incarnation"])
+        try:
+            admission = self.decide(task, body["generation"], body["incarnation"])
+        except KafkaAuthorizationError as error:  # it would be the same for the next start of the task
+            admission = Admission(False, failure=str(error))
         return {
             "is_admitted": admission.is_admitted,
             "reason": admission.reason,
+            "failure": admission.failure,
             "offsets": [[p, o] for p, o in admission.offsets],
+            "spellings": [[p, key] for p, key in admission.spellings],
         }
 
     def decide(self, task: TaskId, generation: int, incarnation: str) -> Admission:
@@ -50,22 +54,17 @@ class Admissions:
         if reason is not None:
             log.info("task %s (%s) is not admitted: %s", task, incarnation, reason)
             return Admission(False, reason)
-        offsets = self.offsets(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
-        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in offsets))
+        view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
+        offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
+        return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))
 
-    def offsets(self, snapshot: ClusterSnapshot, connector: str) -> list[StoredOffset]:
+    def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:
         """Return what the connector has committed: its own topic first, the worker's for what that has not."""
-        config = snapshot.connectors.get(connector, {})
-        shared = self._reader(self._settings.config.offset_storage_topic, self._settings.reader_conf())
-        fallback = shared.read(connector, _READ_S)
-        if not self._settings.has_own_offsets(config):
-            return fallback
-        own = self._reader(self._settings.offsets_topic(config), self._settings.task_reader_conf(config))
-        return merge(own.read(connector, _READ_S), fallback)
+        own = self._settings.own_offsets(snapshot.connectors.get(connector, {}))
+        return self.topics.read(connector, own, _READ_S, may_be_missing=may_be_missing)
 
     def close(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
+        self.topics.close()
 
     def _refusal(self, snapshot: ClusterSnapshot, task: TaskId, generation: int, incarnation: str) -> str | None:
         handle = self._handle_of(task)
@@ -74,10 +73,3 @@ class Admissions:
         if handle.state is not HandleState.HOSTED:
             return f"the task is {handle.state.value}"
         return check_current(snapshot, self._settings, task, generation)
-
-    def _reader(self, topic: str, conf: dict[str, Any]) -> OffsetReader:
-        key = (topic, *sorted((k, str(v)) for k, v in conf.items()))
-        with self._lock:
-            if key not in self._readers:
-                self._readers[key] = OffsetReader(conf, topic)
-            return self._readers[key]

@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencepost.spark.cores import CoreLedger
+from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
+from fencepost.task.copies import Copied, copied
 from fencepost.task.spec import TaskSpec
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.frame_task import FrameTask, Run, Runtime
 from fencepost.worker.host import HostEvents, NoRoomError
+from fencepost.worker.offset_copying import OffsetCopying
 
 
 class DataFrameHost:
@@ -29,7 +32,9 @@ class DataFrameHost:
         admissions: Admissions,
         connector_of: Callable[[str], type[Any]],
         channel_url: Callable[[], str],
+        copying: OffsetCopying,
     ) -> None:
+        self._copying = copying
         self.events = events
         self.ledger = ledger
         self.admissions = admissions
@@ -89,6 +94,7 @@ class DataFrameHost:
             "/split/spec": self._spec,
             "/split/admit": self._admit,
             "/split/unchanged": self._unchanged,
+            "/split/copy": self._copy,
             "/split/report": self._report,
         }
 
@@ -126,6 +132,7 @@ class DataFrameHost:
             "transactional_id": spec.transactional_id,
             "rows_per_commit": run.task.rows_per_commit(run.split),
             "forget": [key.decode() for key in run.forget],
+            "copies_offsets": spec.copies_offsets,
         }
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +144,14 @@ class DataFrameHost:
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
         return {"is_unchanged": run.task.is_unchanged(run.split)}
+
+    def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.copy(self._run(body).task.spec, copied(body["copies"]))
+        return {}
+
+    def copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None:
+        """Copy a task's offsets to the worker's topic; returns when they are acknowledged."""
+        self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)

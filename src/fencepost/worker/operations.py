@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import replace
 
 from fencepost import __version__
 from fencepost.cluster import operations as op
@@ -28,6 +29,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTopic
 from fencepost.worker.masking import HIDDEN, masked, unmasked
+from fencepost.worker.offset_change import OffsetChanges
 from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
 from fencepost.worker.settings import WorkerSettings
@@ -58,6 +60,7 @@ class WorkerOperations:
         restart_connector: Callable[[str], threading.Event],
         restart_task: Callable[[TaskId], None],
         metrics: Callable[[], bytes],
+        offsets: OffsetChanges,
     ) -> None:
         self._settings = settings
         self._topic = config_topic
@@ -70,6 +73,7 @@ class WorkerOperations:
         self._restart_connector = restart_connector
         self._restart_task = restart_task
         self.metrics = metrics
+        self._offsets = offsets
 
     # root and health
 
@@ -141,14 +145,22 @@ class WorkerOperations:
     # connectors, changed
 
     def create_connector(
-        self, name: str, config: op.RawConfig, initial_state: op.InitialState | None
+        self,
+        name: str,
+        config: op.RawConfig,
+        initial_state: op.InitialState | None,
+        initial_offsets: Sequence[op.ConnectorOffset] | None = None,
     ) -> op.ConnectorInfo:
         if name in self._snapshot.connectors:
             raise op.AlreadyExistsError(f"Connector {name} already exists")
         self._check(config)
         target = None if initial_state is None else _TARGETS[initial_state]
         command = PutConnector(name, config, is_create=True, target_state=target)
-        return _info(self._lead(command, f"writing a config for connector {name} to the config topic"), name)
+        stage = f"writing a config for connector {name} to the config topic"
+        if initial_offsets is None:
+            return _info(self._lead(command, stage), name)
+        snapshot, status = self._offsets.create(command, initial_offsets, lambda each: self._lead(each, stage))
+        return replace(_info(snapshot, name), offsets_status=status)
 
     def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
         return self._put(name, config)
@@ -242,6 +254,19 @@ class WorkerOperations:
                 raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
             except KafkaUnavailableError as error:
                 raise op.RequestTimeoutError(str(error)) from error
+
+    # offsets
+
+    def connector_offsets(self, name: str) -> Sequence[op.ConnectorOffset]:
+        return self._offsets.read(self._known(name), name)
+
+    def alter_connector_offsets(self, name: str, offsets: Sequence[op.ConnectorOffset]) -> str:
+        return self._offsets.alter(
+            name, offsets, lambda each: self._lead(each, f"modifying offsets for connector {name}")
+        )
+
+    def reset_connector_offsets(self, name: str) -> str:
+        return self._offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
 
     # topics, plugins, the inside
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from fencepost.cluster.fencing import task_transactional_id
 from fencepost.cluster.operations import BadRequestError, ConflictError, ForbiddenError, NotFoundError
-from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import WriterOpenError
+from fencepost.worker.offset_write import ensure_own_topic
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.task_handle import TaskHandle
 
@@ -99,15 +99,7 @@ class Preparation:
         )
 
     def _ensure_offsets_topic(self, spec: TaskSpec) -> None:
-        config = self.settings.config
-        if not self.settings.has_own_offsets(spec.connector_config):
-            return
         try:
-            Admin(spec.admin_conf, timeout_s=15.0).ensure_topic(
-                spec.offsets_topic,
-                partitions=config.offset_storage_partitions,
-                replication=config.offset_storage_replication_factor,
-                configs={**config.topic_settings("offset.storage."), "cleanup.policy": "compact"},
-            )
+            ensure_own_topic(self.settings, spec.connector_config)
         except KafkaUnavailableError as error:
             raise AbandonedError(str(error)) from error

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from fencepost import __version__
-from fencepost.cluster.command import PutTaskConfigs
+from fencepost.cluster.command import PutTaskConfigs, now_ms
 from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.rounds import FencingRounds
@@ -33,6 +33,7 @@ from fencepost.storage.change import Change, ConnectorConfigRemoved, RestartRequ
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import ensure_internal_topics
+from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
@@ -46,6 +47,9 @@ from fencepost.worker.driver import Driver, say_line
 from fencepost.worker.host import TaskHost
 from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
+from fencepost.worker.offset_change import OffsetChanges
+from fencepost.worker.offset_copying import OffsetCopying
+from fencepost.worker.offset_write import OffsetWriting
 from fencepost.worker.operations import WorkerOperations
 from fencepost.worker.preparation import Preparation
 from fencepost.worker.progress import Stages
@@ -121,6 +125,7 @@ class WorkerProcess:
         self._status_topic.stop()
         self._config_topic.stop()
         self._writer.close()
+        self._copies.close()
         self._channel.stop()
         if self._spark is not None:
             self._spark.stop()
@@ -133,6 +138,7 @@ class WorkerProcess:
         self._config_topic = ConfigTopic(settings.reader_conf(), config.config_storage_topic, self._changed)
         self._status_topic = StatusTopic(settings.reader_conf(), settings.producer_conf(), config.status_storage_topic)
         self._writer = TopicWriter(settings.producer_conf(), config.config_storage_topic)
+        self._copies = OffsetCopies(settings.producer_conf(), config.offset_storage_topic)
         self._read_config = SharedRead(self._config_topic.read_to_end)  # many tasks start at once
 
     def _build_cluster(self) -> None:
@@ -161,6 +167,7 @@ class WorkerProcess:
             version=__version__,
         )
         self._admissions = Admissions(settings, self._read_config, lambda task: self._supervisor.handle(task))
+        self._copying = OffsetCopying(self._admissions.topics, self._copies, lambda task: self._supervisor.handle(task))
         preparation = Preparation(settings, self._rounds.fence, self._read_config, self._stopping)
         self._supervisor = TaskSupervisor(settings, preparation, self._host_of, self._board, self._totals)
         self._connectors = ConnectorHost(
@@ -185,7 +192,12 @@ class WorkerProcess:
             log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
         )
         self._frames = DataFrameHost(
-            self._supervisor, self._ledger, self._admissions, self._connector_of, lambda: self._channel.url
+            self._supervisor,
+            self._ledger,
+            self._admissions,
+            self._connector_of,
+            lambda: self._channel.url,
+            self._copying,
         )
         self._channel = ChannelServer(
             self._driver.secret.encode(),
@@ -194,6 +206,7 @@ class WorkerProcess:
                 "/slot/directives": self._slots.directives,
                 "/slot/report": self._slots.report,
                 "/task/admit": self._admissions.admit,
+                "/task/copy": self._copying.handle,
                 **self._frames.handlers(),
             },
             host=config.channel_host,
@@ -220,6 +233,13 @@ class WorkerProcess:
             restart_connector=self._connectors.restart,
             restart_task=self._supervisor.restart,
             metrics=metrics.text,
+            offsets=OffsetChanges(
+                self.settings,
+                self._admissions.topics,
+                OffsetWriting(self.settings, self._copies, now_ms),
+                self._connector_of,
+                self._rounds.fence,
+            ),
         )
 
     # coming up
@@ -393,8 +413,8 @@ class WorkerProcess:
         return registry().find("connector", connector_class)
 
     def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        stored = self._admissions.offsets(self._config_topic.read_to_end(_READ_S), connector)
-        return [(dict(partition or {}), dict(offset)) for partition, offset in stored]
+        view = self._admissions.view(self._config_topic.read_to_end(_READ_S), connector, may_be_missing=True)
+        return [(dict(partition or {}), dict(offset)) for partition, offset in view.offsets]
 
     def _keep_house(self) -> None:
         """Every second: leases of slots, room for tasks, statuses of what is no more."""

@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
+from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
 
@@ -108,6 +109,15 @@ class WorkerSettings:
         is_elsewhere = target is not None and set(target.split(",")) != set(self.config.bootstrap_servers)
         return is_elsewhere or self.offsets_topic(connector_config) != self.config.offset_storage_topic
 
+    def own_offsets(self, connector_config: Mapping[str, str | None]) -> OffsetTopic | None:
+        """Return the connector's own offsets topic, with what reads it as the connector's principal; None: it has none.
+
+        It is named, or implied by another target cluster, whether or not exactly-once is on (KIP-618).
+        """
+        if not self.has_own_offsets(connector_config):
+            return None
+        return OffsetTopic(self.offsets_topic(connector_config), self.task_reader_conf(connector_config))
+
     def offsets_topic(self, connector_config: Mapping[str, str | None]) -> str:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
@@ -126,6 +136,7 @@ class WorkerSettings:
             producer_conf=self.task_producer_conf(raw),
             admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
+            copies_offsets=self.has_own_offsets(raw),
             group_id=self.group_id,
             task_count=snapshot.task_counts.get(connector, 1),
             target_state=snapshot.target_state(connector).value,

@@ -4,6 +4,8 @@ import pytest
 
 from fencepost.cluster.assignment import Member
 from fencepost.cluster.command import (
+    EnsureAbsent,
+    EnsureStopped,
     PutConnector,
     PutTaskConfigs,
     Reassign,
@@ -12,9 +14,10 @@ from fencepost.cluster.command import (
     RequestRestart,
     RotateSessionKey,
     StopConnector,
+    beside,
     independent,
 )
-from fencepost.cluster.operations import AlreadyExistsError, ConflictError, NotFoundError
+from fencepost.cluster.operations import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.fold import apply
@@ -173,3 +176,34 @@ def test_the_task_count_follows_at_once_where_no_fence_comes_in_between(topic: T
 def test_without_exactly_once_no_task_count_is_written(topic: Topic) -> None:
     snapshot = topic.write(*PutTaskConfigs("c", TASKS).decide(topic.snapshot))
     assert "c" not in snapshot.task_count_records
+
+
+def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks() -> None:
+    topic, ensure = Topic(), EnsureStopped("c")
+    with pytest.raises(NotFoundError, match="Connector c not found"):
+        ensure.decide(topic.snapshot)
+    topic.write(records.connector_config("c", CONFIG), records.target_state("c", TargetState.PAUSED))
+    with pytest.raises(BadRequestError, match="must be in the STOPPED state .* '/connectors/c/stop' endpoint"):
+        ensure.decide(topic.snapshot)
+    topic.write(records.task_config(TaskId("c", 0), {}), records.tasks_commit("c", 1))
+    topic.write(records.target_state("c", TargetState.STOPPED))
+    with pytest.raises(BadRequestError):
+        ensure.decide(topic.snapshot)
+    topic.write(records.tasks_commit("c", 0))
+    assert ensure.decide(topic.snapshot) == []
+
+
+def test_name_of_a_new_connector_must_be_free() -> None:
+    topic = Topic()
+    assert EnsureAbsent("c").decide(topic.snapshot) == []
+    topic.write(records.connector_config("c", CONFIG))
+    with pytest.raises(AlreadyExistsError, match="Connector c already exists"):
+        EnsureAbsent("c").decide(topic.snapshot)
+
+
+def test_offsets_of_a_refused_connector_are_not_written() -> None:
+    record = ("offsets", b"key", b"value")
+    put = PutConnector("c", CONFIG, is_create=True, beside=[record])
+    stop = StopConnector("d")
+    assert beside([put, stop], [[], []]) == [record]
+    assert beside([put, stop], [AlreadyExistsError("c"), []]) == []

@@ -7,6 +7,7 @@ from fencepost.cluster.operations import (
     AlreadyExistsError,
     BadRequestError,
     ConnectorInfo,
+    ConnectorOffset,
     ConnectorState,
     ConnectorStatus,
     ConnectorType,
@@ -57,6 +58,7 @@ class FakeWorker:
     def __init__(self) -> None:
         self.connectors: dict[str, FakeConnector] = {}
         self.failure: Exception | None = None
+        self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
         self.is_tracking_topics = True
         self.calls: list[tuple[object, ...]] = []
@@ -107,14 +109,22 @@ class FakeWorker:
         count = self._existing(name).task_count
         return [TaskInfo(TaskId(name, n), {"task.class": "FileStreamSourceTask"}) for n in range(count)]
 
-    def create_connector(self, name: str, config: RawConfig, initial_state: InitialState | None) -> ConnectorInfo:
+    def create_connector(
+        self,
+        name: str,
+        config: RawConfig,
+        initial_state: InitialState | None,
+        initial_offsets: Sequence[ConnectorOffset] | None = None,
+    ) -> ConnectorInfo:
         self._wait()
         self.calls.append(("create", name, dict(config), initial_state))
+        if initial_offsets is not None:
+            self.offsets[name] = list(initial_offsets)
         if name in self.connectors:
             raise AlreadyExistsError(f"Connector {name} already exists")
         self._check(config)
         self.connectors[name] = FakeConnector(dict(config), (initial_state or InitialState.RUNNING).value)
-        return replace(self._info(name), tasks=())
+        return replace(self._info(name), tasks=(), offsets_status=None if initial_offsets is None else "altered")
 
     def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
         self._wait()
@@ -162,6 +172,20 @@ class FakeWorker:
     def reset_active_topics(self, name: str) -> None:
         self._check_tracking()
         self._existing(name).topics = []
+
+    def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
+        self._existing(name)
+        return self.offsets.get(name, [])
+
+    def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
+        self._existing(name)
+        self.offsets[name] = list(offsets)
+        return "altered"
+
+    def reset_connector_offsets(self, name: str) -> str:
+        self._existing(name)
+        self.offsets.pop(name, None)
+        return "reset"
 
     def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]

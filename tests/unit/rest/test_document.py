@@ -21,6 +21,8 @@ from fencepost.rest import model
         ("GET", "/connectors/file/tasks", None, list[model.TaskInfoBody]),
         ("GET", "/connectors/file/tasks/0/status", None, model.TaskStateBody),
         ("GET", "/connectors/file/topics", None, dict[str, model.TopicsBody]),
+        ("GET", "/connectors/file/offsets", None, model.ConnectorOffsetsBody),
+        ("DELETE", "/connectors/file/offsets", None, model.MessageBody),
         ("POST", "/connectors/file/restart?includeTasks=true", None, model.ConnectorStatusBody),
         ("PUT", "/connectors/new/config", {"connector.class": "X"}, model.ConnectorInfoBody),
         ("PATCH", "/connectors/file/config", {"a": "b"}, model.ConnectorInfoBody),
@@ -43,7 +45,7 @@ def test_answers_are_what_the_document_says(
 def test_the_document_names_every_public_operation_and_no_internal_one(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path) for path, item in document["paths"].items() for method in item}
-    assert len(operations) == 26
+    assert len(operations) == 29
     assert ("post", "/connectors/{name}/tasks") not in operations
     assert "/connectors/{name}/fence" not in document["paths"]
     responses = [item["responses"] for path in document["paths"].values() for item in path.values()]

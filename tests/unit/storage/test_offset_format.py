@@ -4,7 +4,16 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.log import LogRecord
-from fencepost.storage.offset_topic import OffsetFormatError, OffsetTable, StoredOffset, encode, merge
+from fencepost.storage.offset_topic import (
+    KnownOffset,
+    OffsetFormatError,
+    OffsetTable,
+    StoredOffset,
+    encode,
+    merge,
+    stored,
+)
+from fencepost.storage.offset_view import OffsetView
 
 
 def record(key: bytes, value: bytes | None, *, partition: int = 0, offset: int = 0, timestamp_ms: int = 0) -> LogRecord:
@@ -76,7 +85,29 @@ def test_foreign_record_is_skipped(key: bytes, value: bytes):
     assert table.offsets("c") == []
 
 
+def known(name: object, n: int | None, timestamp_ms: int = 0) -> KnownOffset:
+    return KnownOffset({"p": name}, None if n is None else {"n": n}, b"", timestamp_ms)
+
+
 def test_merge_prefers_the_own_topic_per_partition():
-    own = [StoredOffset({"p": 1}, {"n": 10})]
-    fallback = [StoredOffset({"p": 1}, {"n": 5}), StoredOffset({"p": 2}, {"n": 7})]
-    assert merge(own, fallback) == [StoredOffset({"p": 1}, {"n": 10}), StoredOffset({"p": 2}, {"n": 7})]
+    own, fallback = [known(1, 10)], [known(1, 5, 99), known(2, 7)]
+    assert stored(merge(own, fallback)) == [StoredOffset({"p": 1}, {"n": 10}), StoredOffset({"p": 2}, {"n": 7})]
+
+
+def test_e7_late_copy_of_a_zombie_does_not_bring_back_what_was_forgotten():
+    assert stored(merge([known(1, None, 20)], [known(1, 5, 19)])) == []
+
+
+def test_what_was_written_without_a_topic_of_its_own_is_seen_again():
+    """A soft downgrade, for one: what is forgotten in the own topic is older than what the worker's topic has."""
+    assert stored(merge([known(1, None, 20)], [known(1, 5, 21)])) == [StoredOffset({"p": 1}, {"n": 5})]
+
+
+def test_view_writes_under_the_keys_that_each_topic_knows():
+    theirs = KnownOffset({"a": 1}, {"n": 1}, b'["c", {"a": 1}]', 0)
+    ours = KnownOffset({"a": 1}, {"n": 1}, b'["c",{"a":1}]', 0)
+    assert OffsetView("c", [theirs]).change({"a": 1}, None) == ((theirs.key, None), None)
+    view = OffsetView("c", [theirs], [ours])
+    assert view.change({"a": 1}, {"n": 2}) == ((ours.key, b'{"n":2}'), (theirs.key, b'{"n":2}'))
+    assert view.change({"b": 1}, None).is_tombstone
+    assert (view.spellings, OffsetView("c", [theirs]).spellings) == ([], [({"a": 1}, theirs.key)])

@@ -51,7 +51,9 @@ async def create_connector(request: Request, worker: Worker) -> Response:
     """Creates a connector; 409 if there is one of that name."""
     wanted = await read_create_request(request)
     config = _named(wanted.config, wanted.name)
-    operation = partial(worker.operations.create_connector, wanted.name, config, wanted.initial_state)
+    operation = partial(
+        worker.operations.create_connector, wanted.name, config, wanted.initial_state, wanted.initial_offsets
+    )
     info = await worker.run(operation)
     return json_answer(info_body(info), 201, {"location": connector_location(wanted.name)})
 

@@ -1,0 +1,65 @@
+"""What connectors with an offsets topic of their own leave in the worker's topic (KIP-618).
+
+It is what they go on from when they lose that topic, and what shows through where it says nothing. So a tombstone must
+be here, acknowledged, before it is committed there (E7); anything else follows afterwards, and may fail.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fencepost.kafka.writer import RecordWriter
+
+
+class OffsetCopy(NamedTuple):
+    """A record of the worker's topic; `timestamp_ms` is when its original was written, which merging goes by."""
+
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+class _Batch:
+    def __init__(self) -> None:
+        self.copies: list[OffsetCopy] = []
+        self.is_done = False
+        self.error: Exception | None = None
+
+
+class OffsetCopies:
+    """Writes copies with the worker's principal, in the order of the calls; those that wait share a write.
+
+    Thread-safe. Connects with the first write.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        self._writer = RecordWriter(conf, topic)
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._next = _Batch()
+
+    def write(self, copies: Sequence[OffsetCopy], timeout_s: float) -> None:
+        """Returns when all are acknowledged by all replicas in sync. Errors as of `RecordWriter.write`."""
+        if not copies:
+            return
+        with self._lock:
+            batch = self._next
+            batch.copies.extend(copies)
+        with self._turn:
+            if not batch.is_done:
+                with self._lock:
+                    self._next = _Batch()
+                self._carry_out(batch, timeout_s)
+        if batch.error is not None:
+            raise batch.error
+
+    def _carry_out(self, batch: _Batch, timeout_s: float) -> None:
+        try:
+            self._writer.write(batch.copies, timeout_s)
+        except Exception as error:
+            batch.error = error
+        finally:
+            batch.is_done = True
+
+    def close(self) -> None:
+        self._writer.close()

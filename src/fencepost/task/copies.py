@@ -1,0 +1,183 @@
+"""Copies of a task's offsets in the worker's topic, where its connector has an offsets topic of its own (KIP-618).
+
+A tombstone is there, acknowledged, before the transaction that holds it commits (E7): an old value would shine through
+the merged view otherwise. Anything else follows its commit, in the background, and nothing depends on it.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fencepost.task.channel import ChannelError
+from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
+from fencepost.task.outgoing import Outgoing
+from fencepost.transaction import ProduceError
+
+log = logging.getLogger(__name__)
+
+_LAST_S = 2.0
+
+
+class Copied(NamedTuple):
+    """A record of the offsets topic, and when it was written there."""
+
+    key: bytes
+    value: bytes | None
+    written_ms: int
+
+    def to_json(self) -> list[str | int | None]:
+        return [self.key.decode(), None if self.value is None else self.value.decode(), self.written_ms]
+
+
+Copy = Callable[[Sequence[Copied]], None]
+"""Has the worker write copies; returns when they are acknowledged. Raises ChannelError, or what Kafka raises."""
+
+
+class OffsetCopier:
+    """The copies of one task, in order. `forget` is called by the task's thread; `put` and `close` by any."""
+
+    def __init__(self, copy: Copy, task: str) -> None:
+        self._copy = copy
+        self._task = task
+        self._changed = threading.Condition()
+        self._waiting: dict[bytes, Copied] = {}
+        self._is_copying = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def forget(self, tombstones: Sequence[Copied]) -> None:
+        """Return once the worker's topic has the tombstones, behind all copies before. Raises ProduceError."""
+        if not tombstones:
+            return
+        with self._changed:
+            for one in tombstones:
+                self._waiting.pop(one.key, None)
+            self._changed.wait_for(lambda: not self._is_copying)  # else an older value might come behind
+        try:
+            self._copy(tombstones)
+        except Exception as error:
+            raise ProduceError(f"no tombstones in the worker's topic: {error}", is_refused=False) from error
+
+    def put(self, copies: Sequence[Copied]) -> None:
+        """Copy soon; of one key only what is newest then. Never waits, never raises."""
+        if not copies:
+            return
+        with self._changed:
+            if self._is_closed:
+                return
+            self._waiting.update({one.key: one for one in copies})
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"copies-{self._task}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Give what waits a last chance."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_LAST_S)
+
+    def _run(self) -> None:
+        while copies := self._take():
+            try:
+                self._copy(copies)
+            except Exception as error:
+                log.log(
+                    logging.DEBUG if isinstance(error, ChannelError) else logging.WARNING,
+                    "task %s: its offsets are not copied to the worker's topic for now: %s", self._task, error,
+                )  # fmt: skip
+            with self._changed:
+                self._is_copying = False
+                self._changed.notify_all()
+
+    def _take(self) -> Sequence[Copied]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            taken, self._waiting = tuple(self._waiting.values()), {}
+            self._is_copying = bool(taken)
+            return taken
+
+
+class CopyingDelivery(Delivery):
+    """A delivery whose offsets are copied. What counts is the inner one."""
+
+    def __init__(self, inner: Delivery, copier: OffsetCopier, offsets_topic: str) -> None:
+        self._inner = inner
+        self._copier = copier
+        self._offsets_topic = offsets_topic
+        self._current: dict[bytes, Copied] = {}
+        self._begun: deque[dict[bytes, Copied]] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        return self._inner.is_open
+
+    @property
+    def must_be_replaced(self) -> bool:
+        return self._inner.must_be_replaced
+
+    @property
+    def is_narrow(self) -> bool:
+        return self._inner.is_narrow
+
+    def is_ready(self) -> bool:
+        return self._inner.is_ready()
+
+    def cover(self, offsets: OffsetRecords) -> bool:
+        self._note(offsets)
+        return self._inner.cover(offsets)
+
+    def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
+        if len(outgoing) and outgoing.keys is not None and outgoing.topics[0] == self._offsets_topic:
+            self._note([(key or b"", value) for key, value in zip(outgoing.keys, outgoing.values, strict=True)])
+        self._inner.send(outgoing, on_delivered)
+
+    def commit(self, offsets: OffsetRecords) -> bool:
+        self._note(offsets)
+        if not self._inner.commit(offsets):
+            return False
+        self._begun.append(self._current)
+        self._current = {}
+        return True
+
+    def finished(self, *, wait: bool = False) -> Sequence[float]:
+        ended_s = self._inner.finished(wait=wait)
+        for _ in ended_s:
+            self._copier.put(tuple(self._begun.popleft().values()))
+        return ended_s
+
+    def abort(self) -> None:
+        self._current = {}
+        self._inner.abort()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _note(self, offsets: OffsetRecords) -> None:
+        """Tombstones go ahead of the commit, and no copy of an earlier commit may follow them (E7)."""
+        now_ms = int(time.time() * 1000)
+        noted = [Copied(key, value, now_ms) for key, value in offsets]
+        tombstones = [one for one in noted if one.value is None]
+        for made in (*self._begun, self._current):
+            for one in tombstones:
+                made.pop(one.key, None)
+        self._copier.forget(tombstones)
+        self._current.update({one.key: one for one in noted if one.value is not None})
+
+
+def copied(data: Sequence[Sequence[str | int | None]]) -> list[Copied]:
+    """Return what `to_json` made."""
+    return [
+        Copied(str(key).encode(), None if value is None else str(value).encode(), int(written or 0))
+        for key, value, written in data
+    ]
+
+
+def with_copies(inner: Delivery, copier: OffsetCopier | None, offsets_topic: str) -> Delivery:
+    """Return a delivery whose offsets are copied, where they are to be."""
+    return inner if copier is None else CopyingDelivery(inner, copier, offsets_topic)

@@ -1,0 +1,42 @@
+"""The worker's end of the copies that tasks make of their offsets: only of tasks that are its own, newest start."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
+from fencepost.storage.offset_view import OffsetTopics
+from fencepost.task.copies import Copied, copied
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.task_handle import TaskHandle
+
+_WRITE_S = 20.0
+
+
+class OffsetCopying:
+    """Writes copies under the key bytes by which the worker's topic knows them. Called on threads of the channel."""
+
+    def __init__(
+        self, topics: OffsetTopics, copies: OffsetCopies, handle_of: Callable[[TaskId], TaskHandle | None]
+    ) -> None:
+        self._topics = topics
+        self._copies = copies
+        self._handle_of = handle_of
+
+    def handle(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The channel's `/task/copy`."""
+        self.copy(TaskId(body["connector"], body["task"]), body["incarnation"], copied(body["copies"]))
+        return {}
+
+    def copy(self, task: TaskId, incarnation: str, records: Sequence[Copied]) -> None:
+        """Return when all are acknowledged. RefusedError for a start that has been superseded (E7)."""
+        handle = self._handle_of(task)
+        if handle is None or handle.incarnation != incarnation or not handle.is_live:
+            raise RefusedError(f"a newer start of task {task} has replaced this one")
+        self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
+
+    def _spelled(self, connector: str, record: Copied) -> OffsetCopy:
+        _, partition = orjson.loads(record.key)
+        return OffsetCopy(self._topics.shared_key(connector, partition), record.value, record.written_ms)
