@@ -34,6 +34,7 @@ class Worker:
     ) -> None:
         self.directory = directory
         self.port = free_port()
+        self.file = directory / f"worker-{self.port}.properties"
         self.log = directory / f"worker-{self.port}.log"
         self.properties = {
             "bootstrap.servers": bootstrap,
@@ -67,10 +68,14 @@ class Worker:
 
     # life
 
+    def write_file(self) -> Path:
+        """Write the worker's file as `properties` are now; returns its path."""
+        self.file.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
+        return self.file
+
     def launch(self) -> None:
         """Start the process and return at once."""
-        path = self.directory / f"worker-{self.port}.properties"
-        path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
+        path = self.write_file()
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fencepost.cli.main", "worker", str(path)],
