@@ -13,10 +13,14 @@ T = TypeVar("T", str, TaskId)
 
 @dataclass(frozen=True, order=True)
 class Member:
-    """A worker process of the group: `incarnation` names this process, `url` where its REST listens."""
+    """A worker process of the group: `incarnation` names this process, `url` where its REST listens.
+
+    One that `is_ready` has somewhere to run tasks.
+    """
 
     url: str
     incarnation: str
+    is_ready: bool = True
 
 
 def assign(
@@ -28,13 +32,14 @@ def assign(
     """Spread connectors and their tasks evenly; what can stay where it is, stays.
 
     Connectors and tasks are balanced apart. A worker that came back at the same URL under another incarnation gets
-    what it had.
+    what it had. Workers that are not ready get tasks only while none is.
     """
+    ready = [m for m in members if m.is_ready] or list(members)
     own_connectors = _spread(members, list(connectors), _held(previous, members, lambda w: w.connectors))
     tasks = [task for ids in connectors.values() for task in ids]
-    own_tasks = _spread(members, tasks, _held(previous, members, lambda w: w.tasks))
+    own_tasks = _spread(ready, tasks, _held(previous, ready, lambda w: w.tasks))
     workers = tuple(
-        WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks[m])))
+        WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks.get(m, ()))))
         for m in sorted(members)
     )
     return Assignment(generation, workers)
@@ -43,6 +48,24 @@ def assign(
 def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
     """Return what is to be assigned: every connector with its tasks."""
     return {name: snapshot.tasks(name) for name in snapshot.connectors}
+
+
+def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[TaskId]:
+    """Return the tasks of workers that have gone without a word, which may still be writing. Pure.
+
+    Not those of a worker that has announced its leave, or that a new process at its address has replaced: that one
+    fences what it finds.
+    """
+    if snapshot.assignment is None:
+        return set()
+    urls = {m.url for m in members}
+    return {
+        task
+        for worker in snapshot.assignment.workers
+        if urls and worker.url not in urls and snapshot.incarnations.get(worker.url) == worker.incarnation
+        for task in worker.tasks
+        if snapshot.has_task(task)
+    }
 
 
 def same_work(a: Assignment | None, b: Assignment) -> bool:

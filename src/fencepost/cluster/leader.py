@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fencepost.cluster.assignment import Member
+from fencepost.cluster.assignment import Member, lost_tasks
 from fencepost.cluster.command import (
     Command,
     ConnectorCommand,
@@ -26,16 +26,19 @@ from fencepost.cluster.command import (
     now_ms,
 )
 from fencepost.cluster.fencing import leader_transactional_id
-from fencepost.cluster.operations import ConflictError, OperationError
+from fencepost.cluster.operations import NotLeadingError, OperationError
 from fencepost.kafka.member import Term
 from fencepost.storage.fold import after
+from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import (
     CommitUnknownError,
+    ProduceError,
     StaleMemberError,
     TransactionalWriter,
     WriterFencedError,
+    WriterOpenError,
     WriterTimeouts,
 )
 
@@ -43,12 +46,10 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
 _READ_S = 30.0
-_ELECTION_S = 15.0
 _MOST_TOGETHER = 100
 _FAILED_WRITE = (
     "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 )
-_NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 
 
 class ConfigLog(Protocol):
@@ -72,8 +73,8 @@ _Outcome = ClusterSnapshot | Exception
 class Leader:
     """A thread that carries out commands, those that wait for it together, while this worker leads.
 
-    `submit` may be called from any thread, also before there is a leader: the command waits for the election, and is
-    refused with ConflictError once another worker leads.
+    `submit` may be called from any thread, also before this worker has joined: the command waits for that. It is
+    refused with NotLeadingError where another worker leads, or nobody does.
     """
 
     def __init__(
@@ -85,18 +86,24 @@ class Leader:
         *,
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
+        fence_lost: Callable[[ClusterSnapshot, Collection[TaskId]], None] = lambda snapshot, tasks: None,
     ) -> None:
+        """`fence_lost` ends what the tasks of a lost worker have open, before they are given to others."""
+        self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
         self._conf = producer_conf
         self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
+        self._fence_lost = fence_lost
         self._term = Term(0)
         self._has_joined = False
         self._roster: frozenset[str] = frozenset()
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
         self._is_stopping = False
+        self._kept = threading.Condition()
+        self._looks = (0, 0)  # begun, ended
         self._requests: queue.Queue[_Request | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="leader", daemon=True)
 
@@ -131,15 +138,23 @@ class Leader:
         """Look soon whether the assignment has to change."""
         self._requests.put(None)
 
+    def reassign(self, timeout_s: float) -> None:
+        """Wait until the assignment fits the group as it is now, for as long as this worker leads."""
+        with self._kept:
+            wanted = self._looks[0] + 1
+            self._requests.put(None)
+            self._kept.wait_for(lambda: self._looks[1] >= wanted or not self._term.is_owner, timeout_s)
+
     def _run(self) -> None:
         waiting: list[_Request] = []
         while not self._is_stopping:
             waiting += self._take_requests()
             if not self._has_joined:
                 continue
-            waiting = self._answer(waiting)
+            self._answer(waiting)
+            waiting = []
             if self._term.is_owner and self._requests.empty():
-                self._keep_house()
+                self._look_after_the_group()
         for each in waiting:
             each.outcome.set_exception(OperationError("The worker is shutting down"))
         self._drop_writer()
@@ -156,19 +171,14 @@ class Leader:
         except queue.Empty:
             return taken
 
-    def _answer(self, waiting: list[_Request]) -> list[_Request]:
-        """Carry out requests. Returns those that met an election: they wait for its outcome for a while."""
+    def _answer(self, waiting: list[_Request]) -> None:
+        """Carry out requests, or refuse them where this worker does not lead."""
         while waiting and self._term.is_owner:
             count = independent([each.command for each in waiting], _MOST_TOGETHER)
             self._answer_together(waiting[:count])
             waiting = waiting[count:]
-        left = []
         for each in waiting:
-            if time.monotonic() - each.asked < _ELECTION_S:
-                left.append(each)
-            else:
-                each.outcome.set_exception(ConflictError(_NO_LEADER))
-        return left
+            each.outcome.set_exception(NotLeadingError())
 
     def _answer_together(self, requests: Sequence[_Request]) -> None:
         try:
@@ -181,10 +191,23 @@ class Leader:
             else:
                 each.outcome.set_result(outcome)
 
+    def _look_after_the_group(self) -> None:
+        self._looks = (self._looks[0] + 1, self._looks[1])
+        self._keep_house()
+        with self._kept:
+            self._looks = (self._looks[0], self._looks[0])
+            self._kept.notify_all()
+
     def _keep_house(self) -> None:
         try:
+            self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._log.read_to_end(_READ_S)
-            self._carry_out([RotateSessionKey(*self._key, now_ms()), Reassign(self._members(snapshot))])
+            members = self._members(snapshot)
+            lost = lost_tasks(snapshot, members)
+            if lost:
+                log.warning("leader: tasks of lost workers are fenced and move: %s", ", ".join(map(str, sorted(lost))))
+                self._fence_lost(snapshot, lost)
+            self._carry_out([RotateSessionKey(*self._key, now_ms()), Reassign(members)])
         except Exception as error:
             log.warning("leader: %s", error)
 
@@ -196,7 +219,7 @@ class Leader:
     def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
         """The roster of the last look. The group knows a restarted worker by its old name: its new one it announces."""
         urls = sorted(self._roster & set(snapshot.incarnations))
-        return tuple(Member(url, snapshot.incarnations[url]) for url in urls)
+        return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
 
     def _carry_out(self, commands: Sequence[Command]) -> "list[_Outcome]":
         """Decide and write what does not depend on each other. Raises OperationError where nothing is written."""
@@ -212,12 +235,15 @@ class Leader:
             raise
         except Exception as error:
             self._drop_writer()
+            if isinstance(error, StaleMemberError):
+                if self._term is self._writing_term:
+                    self._term = Term(self._term.number)  # deposed, until the next assignment says otherwise
+                log.info("leader: refused by the group, nothing was written: %s", error)
+                raise NotLeadingError from error
             log.warning("leader: a write failed: %s", error)
-            if isinstance(error, StaleMemberError) and self._term is self._writing_term:
-                self._term = Term(self._term.number)  # deposed, until the next assignment says otherwise
             if isinstance(error, CommitUnknownError):
                 log.info("leader: the topic is read anew to learn what happened")
-            raise OperationError(_FAILED_WRITE) from error
+            raise self._failed_write(error) from error
 
     def _decide_and_write(self, commands: Sequence[Command]) -> "list[_Outcome]":
         writer = self._ensure_writer()
@@ -241,7 +267,7 @@ class Leader:
         """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
         term = self._term
         if not term.is_owner:  # it may have been lost since the command was taken on; no proof, no write (E4)
-            raise ConflictError(_NO_LEADER)
+            raise NotLeadingError
         if self._writer is not None and (self._writer.is_struck or self._writing_term is not term):
             self._drop_writer()
         if self._writer is None:
@@ -250,9 +276,19 @@ class Leader:
                 writer.open()
             except Exception as error:
                 writer.close()
-                raise OperationError(_FAILED_WRITE) from error
+                raise self._failed_write(error) from error
             self._writer, self._writing_term = writer, term
         return self._writer
+
+    def _failed_write(self, error: Exception) -> OperationError:
+        """Return what is told of a write that failed: a right that is missing does not pass by itself."""
+        if not (isinstance(error, WriterOpenError | ProduceError) and error.is_denied):
+            return OperationError(_FAILED_WRITE)
+        return OperationError(
+            f"The leader is not authorized to write the config topic: {error}. It takes Read and Write on topic "
+            f"{self._log.topic}, Read on group {self._group_id} and Write on transactional id {self._id}: grant the "
+            "worker's principal what `fencepost acls` lists"
+        )
 
     def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None

@@ -42,8 +42,44 @@ class ForbiddenError(OperationError):
     """The feature is switched off, or an internal request is signed with another key."""
 
 
+class NotLeadingError(ConflictError):
+    """This worker does not lead, or no more: certainly nothing was changed. Ask whoever leads."""
+
+    TEXT = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+
+    def __init__(self) -> None:
+        super().__init__(self.TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of the cluster that one worker is responsible for; with neither of both: what the leader does."""
+
+    connector: str | None = None
+    task: int | None = None
+
+
+LEADER = Place()
+
+
+class ElsewhereError(OperationError):
+    """Another worker has to answer: the one at `url`, which is where `place` was when this was raised.
+
+    The REST layer passes the request on, at most twice.
+    """
+
+    def __init__(self, place: Place, url: str) -> None:
+        super().__init__("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
+        self.place = place
+        self.url = url
+
+
+class FencingRefusedError(OperationError):
+    """Kafka refuses a round of fencing, for a reason that does not pass: the message is the leader's trace."""
+
+
 class NotReadyError(OperationError):
-    """The worker has not read enough of the config topic yet, e.g. has no session key."""
+    """Something is missing that comes by itself: e.g. the session key, which the worker has not read yet."""
 
 
 class RequestTimeoutError(OperationError):
@@ -236,8 +272,14 @@ class ConnectOperations(LocalOperations, Protocol):
     `health` 10 s, the others 90 s, then RequestTimeoutError with the stage. A request that meets a rebalance
     waits for it and raises ConflictError only when that time is up. An error means that nothing was changed,
     except for RequestTimeoutError and ConflictError, after which the change may still come about.
-    A config that is passed to create or put holds `name`.
+    A config that is passed to create or put holds `name`. What another worker has to do raises ElsewhereError.
     """
+
+    def locate(self, place: Place) -> str | None:
+        """The URL of the worker that is responsible for `place` now; None while nobody is. Never raises."""
+
+    def catch_up(self) -> None:
+        """Waits until this worker has read what others have written before the call. Never raises."""
 
     def health(self) -> Health:
         """Never raises: a worker that does not answer in 10 s is UNHEALTHY."""
@@ -321,6 +363,9 @@ class ConnectOperations(LocalOperations, Protocol):
     def metrics(self) -> bytes:
         """Metrics in Prometheus' text format 0.0.4."""
 
+    def set_cluster_log_level(self, namespace: str, level: str) -> None:
+        """Tells all workers that run now (KIP-976)."""
+
     def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Checks the signature of a request from another worker (KIP-507), before anything else is looked at.
 
@@ -329,7 +374,11 @@ class ConnectOperations(LocalOperations, Protocol):
         """
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        """Leader only; stores the task configs that a connector asked for. NotFoundError."""
+        """Leader only, else NotLeadingError; stores the task configs that a connector asked for. NotFoundError."""
 
     def fence(self, name: str) -> None:
-        """A round of zombie fencing. NotFoundError; BadRequestError "is not a source connector"."""
+        """Leader only, else NotLeadingError: a round of zombie fencing.
+
+        NotFoundError; BadRequestError "is not a source connector"; ConflictError if new task configs came meanwhile;
+        NotReadyError for a cause that passes, FencingRefusedError for any other.
+        """

@@ -23,11 +23,14 @@ class FencingRounds:
         leader: Leader,
         read_to_end: Callable[[], ClusterSnapshot],
         conf_of: Callable[[ClusterSnapshot, str], ConfOf],
+        wait_for_stops: Callable[[str, int | None], None] = lambda connector, generation: None,
     ) -> None:
+        """`wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up."""
         self._group_id = group_id
         self._leader = leader
         self._read_to_end = read_to_end
         self._conf_of = conf_of
+        self._wait_for_stops = wait_for_stops
         self._lock = threading.RLock()
         self._active: dict[str, Future[None]] = {}
         self._pool = ThreadPoolExecutor(_ROUNDS, thread_name_prefix="fencing")
@@ -57,6 +60,8 @@ class FencingRounds:
         plan = plan_fencing(snapshot, self._group_id, connector)
         if plan.task_count is None:
             return
+        if plan.transactional_ids:
+            self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))
         fence(plan.transactional_ids, self._conf_of(snapshot, connector), _FENCE_S)
         record = RecordTaskCount(connector, plan.task_count, snapshot.commit_offsets.get(connector))
         self._leader.submit(record).result(_FENCE_S)

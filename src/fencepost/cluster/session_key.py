@@ -1,46 +1,119 @@
-"""Signatures of requests between workers (KIP-507, wider): method, path, body, time and nonce.
+"""Signatures of requests between workers (KIP-507, wider): method, path, body, time, nonce, and whom they are for.
 
-A request that is signed over its body alone, as Kafka Connect does, is accepted only by a cluster whose
-`connect.protocol` is `sessioned` and that has workers of both kinds; ours never sends one.
+Kafka Connect signs the body alone, so that whoever sees one request of it can send it again, to other paths and other
+workers. Ours are good for one process, once, and for half a minute. A signature over the body alone is taken only where
+the worker's file asks for it (docs/decisions).
 """
 
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 
 from fencepost.cluster.operations import BadRequestError, ForbiddenError, NotReadyError
 from fencepost.storage.change import SessionKey
 
 SIGNATURE = "x-connect-authorization"
 ALGORITHM = "x-connect-request-signature-algorithm"
+TIME = "x-fencepost-request-time"
+NONCE = "x-fencepost-request-nonce"
+
+WINDOW_MS = 30_000
+_MOST_NONCE = 64
 
 _HASHES = {"HmacSHA256": hashlib.sha256, "HmacSHA384": hashlib.sha384, "HmacSHA512": hashlib.sha512}
+_WRONG = "Internal request contained invalid signature."
+
+
+def signed_headers(
+    key: SessionKey, algorithm: str, method: str, path: str, body: bytes, *, audience: str, time_ms: int, nonce: str
+) -> dict[str, str]:
+    """Return the headers that let `audience`, an incarnation of a worker, take this request once.
+
+    `path` is the raw one, with its query; `nonce` has not been used before.
+    """
+    signature = _mac(key, algorithm, _signed(method, path, body, audience, str(time_ms), nonce))
+    return {SIGNATURE: signature, ALGORITHM: algorithm, TIME: str(time_ms), NONCE: nonce}
 
 
 def body_signature(key: SessionKey, algorithm: str, body: bytes) -> str:
     """Return the base64 MAC of a body, as Kafka Connect signs it."""
-    return base64.b64encode(hmac.new(key.key, body, _HASHES[algorithm]).digest()).decode()
+    return _mac(key, algorithm, body)
 
 
-def verify_body_signature(
-    key: SessionKey | None, body: bytes, headers: Mapping[str, str], algorithms: tuple[str, ...]
-) -> None:
-    """Check the signature of an internal request. Header names are lower case.
+class Verifier:
+    """Checks the requests that one process gets. Any thread.
 
-    Raises:
-        BadRequestError: there is no signature, or its algorithm is not one of `algorithms`.
-        NotReadyError: this worker does not know the key yet.
-        ForbiddenError: the signature is wrong.
+    `audience` is this incarnation; `algorithms` those that it accepts. `accepts_body_only` lets requests pass that are
+    signed as Kafka Connect does: these can be replayed.
     """
-    signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
-    if not signature or not algorithm:
-        raise BadRequestError("Internal request missing required signature")
-    if algorithm not in algorithms or algorithm not in _HASHES:
-        raise BadRequestError(
-            f"This worker does not support the '{algorithm}' key signing algorithm used by other workers."
-        )
-    if key is None:
-        raise NotReadyError("This worker is still reading the session key; try again.")
-    if not hmac.compare_digest(body_signature(key, algorithm, body), signature):
-        raise ForbiddenError("Internal request signature did not match.")
+
+    def __init__(
+        self, audience: str, algorithms: tuple[str, ...], now_ms: Callable[[], int], *, accepts_body_only: bool = False
+    ) -> None:
+        self._audience = audience
+        self._algorithms = algorithms
+        self._now_ms = now_ms
+        self._accepts_body_only = accepts_body_only
+        self._lock = threading.Lock()
+        self._seen: dict[str, int] = {}
+
+    def verify(self, key: SessionKey | None, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        """Return if the request may be carried out. Header names are lower case.
+
+        Raises:
+            BadRequestError: there is no signature, or its algorithm is not one of those accepted.
+            NotReadyError: this worker does not know the key yet.
+            ForbiddenError: the signature is wrong, too old, or was used before.
+        """
+        signature, algorithm = headers.get(SIGNATURE), headers.get(ALGORITHM)
+        if not signature or not algorithm:
+            raise BadRequestError("Internal request missing required signature")
+        if algorithm not in self._algorithms or algorithm not in _HASHES:
+            raise BadRequestError(
+                f"This worker does not support the '{algorithm}' key signing algorithm used by other workers."
+            )
+        if key is None:
+            raise NotReadyError("This worker is still reading the session key; try again.")
+        time_text, nonce = headers.get(TIME, ""), headers.get(NONCE, "")
+        if not time_text and not nonce and self._accepts_body_only:
+            _ensure_equal(body_signature(key, algorithm, body), signature)
+            return
+        signed = _signed(method, path, body, self._audience, time_text, nonce)
+        _ensure_equal(_mac(key, algorithm, signed), signature)
+        self._ensure_fresh(time_text, nonce)  # only now: what is not signed fills no memory
+
+    def _ensure_fresh(self, time_text: str, nonce: str) -> None:
+        now = self._now_ms()
+        if not time_text.isascii() or not time_text.isdigit() or not 0 < len(nonce) <= _MOST_NONCE:
+            raise ForbiddenError(_WRONG)
+        if abs(now - int(time_text)) > WINDOW_MS:
+            raise ForbiddenError(
+                "Internal request is too old, or the clocks of the workers differ by more than "
+                f"{WINDOW_MS // 1000} seconds; set them right."
+            )
+        with self._lock:
+            self._forget_before(now)
+            if nonce in self._seen:
+                raise ForbiddenError("Internal request was received before.")
+            self._seen[nonce] = now + 2 * WINDOW_MS  # as long as its time could still pass
+
+    def _forget_before(self, now: int) -> None:
+        while self._seen and self._seen[oldest := next(iter(self._seen))] < now:
+            del self._seen[oldest]
+
+
+def _signed(method: str, path: str, body: bytes, audience: str, time_text: str, nonce: str) -> bytes:
+    """No field can run over into the next: none but the last may hold a line's end, and that is a digest."""
+    fields = (method, path, audience, time_text, nonce, hashlib.sha256(body).hexdigest())
+    return "\n".join(field.replace("\n", "") for field in fields).encode("utf-8", "surrogateescape")
+
+
+def _mac(key: SessionKey, algorithm: str, text: bytes) -> str:
+    return base64.b64encode(hmac.new(key.key, text, _HASHES[algorithm]).digest()).decode()
+
+
+def _ensure_equal(wanted: str, given: str) -> None:
+    if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "surrogateescape")):
+        raise ForbiddenError(_WRONG)

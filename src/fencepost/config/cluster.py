@@ -52,7 +52,8 @@ class GroupConfig(Config):
         default="sessioned",
         check=one_of("eager", "compatible", "sessioned"),
         importance=LOW,
-        doc="Read for the sake of Kafka Connect's files; requests between workers are always signed.",
+        doc="Requests between workers are always signed, whatever it says. Only where `sessioned` stands in the file "
+        "are such accepted too that Kafka Connect signs, over their body alone.",
     )
     scheduled_rebalance_max_delay_ms: int = setting(
         "scheduled.rebalance.max.delay.ms",

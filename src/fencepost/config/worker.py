@@ -233,6 +233,14 @@ class WorkerConfig(
         return ExactlyOnceSource(self.exactly_once_source_support.lower())
 
     @property
+    def accepts_body_signatures(self) -> bool:
+        """Whether requests between workers may be signed as Kafka Connect does. Not by default: they can be replayed.
+
+        That is asked for by writing the default into the file.
+        """
+        return str(self.originals.get(WorkerConfig.key_of("connect_protocol"), "")).strip().lower() == "sessioned"
+
+    @property
     def spark(self) -> dict[str, str]:
         """The settings of Spark, under their full names."""
         return {key: str(value) for key, value in self.originals.items() if key.startswith("spark.")}

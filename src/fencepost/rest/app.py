@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from fencepost.cluster.operations import ConnectOperations
+from fencepost.cluster.operations import ConnectOperations, ElsewhereError
 from fencepost.rest import document
 from fencepost.rest.access_log import AccessLog
 from fencepost.rest.describe import ERRORS
 from fencepost.rest.errors import install_error_handlers
+from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
 from fencepost.rest.path import EncodedPath
@@ -47,11 +48,12 @@ def create_app(
         # Bodies hold secrets; nothing of them goes to a collector that the environment happens to name.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    app.state.gateway = Gateway(operations)
+    gateway = app.state.gateway = Gateway(operations)
     resources = [root, connectors, lifecycle, tasks, offsets, plugins, internal, document]
     for resource in [*resources, loggers] if options.has_admin else resources:
         app.include_router(resource.router)
     _wrap(app, options, now_s)
+    app.add_exception_handler(ElsewhereError, Forwarding(gateway).answer)
     return app
 
 

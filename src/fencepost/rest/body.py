@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from fencepost.cluster.operations import BadRequestError, ConnectorOffset, InitialState, OperationError
+from fencepost.rest.forwarding import keep_body
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 STRING_MAP = "Map<String,String>"
@@ -43,6 +44,7 @@ async def read_body(request: Request) -> bytes:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and media_type != "application/json":
         raise HTTPException(415)
+    keep_body(request, bytes(body))
     return bytes(body)
 
 

@@ -96,6 +96,14 @@ class AssignmentChanged:
     assignment: Assignment
 
 
+@dataclass(frozen=True, slots=True)
+class TasksStopped:
+    """`tasks` of the given task generations have ended on the worker of this incarnation."""
+
+    incarnation: str
+    tasks: tuple[tuple[TaskId, int], ...]
+
+
 Change = (
     ConnectorConfigUpdated
     | ConnectorConfigRemoved
@@ -106,4 +114,5 @@ Change = (
     | RestartRequested
     | LoggerLevelSet
     | AssignmentChanged
+    | TasksStopped
 )

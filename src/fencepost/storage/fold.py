@@ -19,6 +19,7 @@ from fencepost.storage.change import (
     SessionKeyUpdated,
     TargetStateChanged,
     TaskCountRecorded,
+    TasksStopped,
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
@@ -134,8 +135,23 @@ def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change
 
 
 def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | None:
-    builder.set_incarnation(url, _field(_object(value), "incarnation", str))
+    if value is None:
+        builder.remove_incarnation(url)
+        return None
+    fields = _object(value)
+    builder.set_incarnation(url, _field(fields, "incarnation", str), is_ready=fields.get("ready") is not False)
     return None
+
+
+def _stopped(_: SnapshotBuilder, url: str, value: Any, __: int) -> Change | None:
+    if value is None:
+        return None
+    fields = _object(value)
+    tasks = _field(fields, "tasks", list)
+    if not all(isinstance(t, list) and len(t) == 3 and isinstance(t[1], int) and isinstance(t[2], int) for t in tasks):
+        raise MalformedRecordError("a task is not [connector, number, generation]")
+    named = tuple((TaskId(str(connector), number), generation) for connector, number, generation in tasks)
+    return TasksStopped(_field(fields, "incarnation", str), named)
 
 
 def _worker(fields: dict[str, Any]) -> WorkerAssignment:
@@ -193,4 +209,5 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.LOGGER, False, _logger),
     (records.ASSIGNMENT, True, _assignment),
     (records.WORKER, False, _incarnation),
+    (records.STOPPED, False, _stopped),
 )

@@ -4,7 +4,7 @@ An encoder returns `(key, value)`; a value of None is a tombstone. Values are co
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -26,6 +26,7 @@ LOGGER = "logger-cluster-"
 # Ours: Kafka Connect logs and skips keys that it does not know.
 ASSIGNMENT = "fencepost-assignment"
 WORKER = "fencepost-worker-"
+STOPPED = "fencepost-stopped-"
 
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
@@ -87,9 +88,22 @@ def assignment(value: Assignment) -> Encoded:
     return _record(ASSIGNMENT, {"generation": value.generation, "workers": workers})
 
 
-def worker_incarnation(url: str, incarnation: str) -> Encoded:
-    """The process at `url` is `incarnation` from now on; its predecessor there is not assigned anything any more."""
-    return _record(WORKER + url, {"incarnation": incarnation})
+def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> Encoded:
+    """The process at `url` is `incarnation` from now on; its predecessor there is not assigned anything any more.
+
+    `is_ready` says that it has somewhere to run tasks.
+    """
+    return _record(WORKER + url, {"incarnation": incarnation, "ready": is_ready})
+
+
+def worker_left(url: str) -> Encoded:
+    """The worker at `url` has ended its tasks and goes: what it had can be given to others at once."""
+    return _record(WORKER + url, None)
+
+
+def tasks_stopped(url: str, incarnation: str, tasks: Iterable[tuple[TaskId, int]]) -> Encoded:
+    """These tasks of older assignments or task generations run no more on that worker. An order, not a state."""
+    return _record(STOPPED + url, {"incarnation": incarnation, "tasks": [[*task, number] for task, number in tasks]})
 
 
 def connector_status_key(connector: str) -> bytes:

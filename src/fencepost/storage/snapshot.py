@@ -40,7 +40,8 @@ class ClusterSnapshot:
         applied_configs: the connector's config as it stood when its task generation was committed.
         task_count_records: how many producers of earlier generations may need fencing.
         pending_fencing: connectors whose commit record is newer than their task-count record.
-        incarnations: the newest process at each worker's URL.
+        incarnations: the newest process at each worker's URL; none for a worker that has left.
+        ready_workers: the URLs of those that have somewhere to run tasks.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
     """
 
@@ -57,6 +58,7 @@ class ClusterSnapshot:
     inconsistent: frozenset[str] = frozenset()
     logger_levels: Mapping[str, str] = field(default_factory=_empty)
     incarnations: Mapping[str, str] = field(default_factory=_empty)
+    ready_workers: frozenset[str] = frozenset()
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
 
@@ -109,6 +111,7 @@ class SnapshotBuilder:
         self._inconsistent: set[str] = set()
         self._logger_levels: dict[str, str] = {}
         self._incarnations: dict[str, str] = {}
+        self._ready_workers: set[str] = set()
         self._frozen: dict[str, Any] = {}
 
     @classmethod
@@ -131,6 +134,7 @@ class SnapshotBuilder:
         builder._inconsistent.update(snapshot.inconsistent)
         builder._logger_levels.update(snapshot.logger_levels)
         builder._incarnations.update(snapshot.incarnations)
+        builder._ready_workers.update(snapshot.ready_workers)
         return builder
 
     def put_connector(self, connector: str, properties: Properties) -> Change:
@@ -202,9 +206,15 @@ class SnapshotBuilder:
         self._logger_levels[namespace] = level
         self._touch("logger_levels")
 
-    def set_incarnation(self, url: str, incarnation: str) -> None:
+    def set_incarnation(self, url: str, incarnation: str, *, is_ready: bool = True) -> None:
         self._incarnations[url] = incarnation
-        self._touch("incarnations")
+        self._ready_workers.add(url) if is_ready else self._ready_workers.discard(url)
+        self._touch("incarnations", "ready_workers")
+
+    def remove_incarnation(self, url: str) -> None:
+        self._incarnations.pop(url, None)
+        self._ready_workers.discard(url)
+        self._touch("incarnations", "ready_workers")
 
     def freeze(self) -> ClusterSnapshot:
         return ClusterSnapshot(
@@ -221,6 +231,7 @@ class SnapshotBuilder:
             inconsistent=self._set("inconsistent", self._inconsistent),
             logger_levels=self._mapping("logger_levels", self._logger_levels),
             incarnations=self._mapping("incarnations", self._incarnations),
+            ready_workers=self._set("ready_workers", self._ready_workers),
             session_key=self.session_key,
             assignment=self.assignment,
         )

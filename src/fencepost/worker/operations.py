@@ -1,10 +1,14 @@
 """What the REST API can ask of this worker: answers from the snapshot and the status table, changes by the leader."""
 
+import logging
 import threading
+import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
+from typing import Any
 
 from fencepost import __version__
 from fencepost.cluster import operations as op
@@ -16,11 +20,12 @@ from fencepost.cluster.command import (
     RequestRestart,
     StaleConfigError,
     StopConnector,
+    now_ms,
 )
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.session_key import verify_body_signature
+from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
@@ -28,16 +33,25 @@ from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.transaction import WriterOpenError
 from fencepost.worker.masking import HIDDEN, masked, unmasked
 from fencepost.worker.offset_change import OffsetChanges
+from fencepost.worker.peers import Peers
 from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.validation import plugin_definitions, require_valid, validate_connector
 
+log = logging.getLogger(__name__)
+
 _REQUEST_S = 90.0
 _READ_S = 30.0
 _PATCH_TRIES = 10
+_LOOK_AGAIN_S = 0.1
+_CATCH_UP_S = 5.0
+_STALE = (
+    "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+)
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
@@ -54,6 +68,7 @@ class WorkerOperations:
         writer: TopicWriter,
         leader: Leader,
         *,
+        peers: Peers,
         stages: Stages,
         cluster_id: Callable[[], str],
         fence: Callable[[str], "Future[None]"],
@@ -67,7 +82,15 @@ class WorkerOperations:
         self._statuses = status_topic
         self._writer = writer
         self._leader = leader
+        self._peers = peers
         self._stages = stages
+        config = settings.config
+        self._verifier = Verifier(
+            settings.incarnation,
+            tuple(config.verification_algorithms),
+            now_ms,
+            accepts_body_only=config.accepts_body_signatures,
+        )
         self._cluster_id = cluster_id
         self._fence = fence
         self._restart_connector = restart_connector
@@ -88,6 +111,41 @@ class WorkerOperations:
         except Exception:
             return op.Health(op.HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
         return op.Health(op.HealthStatus.HEALTHY, _HEALTHY)
+
+    # the cluster
+
+    def locate(self, place: op.Place) -> str | None:
+        return self._peers.locate(place)
+
+    def catch_up(self) -> None:
+        try:
+            self._topic.read_to_end(_CATCH_UP_S)
+        except Exception as error:
+            log.debug("cannot catch up: %s", error)
+
+    def _ensure_here(self, place: op.Place, stage: str) -> None:
+        """Return if this worker is responsible for `place`; wait while nobody is. Raises ElsewhereError."""
+        deadline = time.monotonic() + _REQUEST_S
+        with self._stages.doing(stage):
+            while True:
+                url = self._leader_url() if place == op.LEADER else self._peers.locate(place)
+                if url == self._settings.url:
+                    return
+                if url is not None:
+                    raise op.ElsewhereError(place, url)
+                if time.monotonic() > deadline:
+                    if not self._stages.is_started:
+                        raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+                    raise op.NotLeadingError if place == op.LEADER else op.ConflictError(_STALE)
+                time.sleep(_LOOK_AGAIN_S)
+
+    def _ensure_leading(self) -> None:
+        self._ensure_here(op.LEADER, "waiting for the election of a leader")
+
+    def _leader_url(self) -> str | None:
+        """None also where the group says that this worker leads, and it has not taken office yet."""
+        url = self._peers.leader_url()
+        return None if url == self._settings.url and not self._leader.is_leading else url
 
     # connectors, read
 
@@ -136,10 +194,13 @@ class WorkerOperations:
             raise op.NotFoundError(f"No status found for task {name}-{task}")
         return _task_state(task, status)
 
-    def _known(self, name: str) -> ClusterSnapshot:
+    def _known(self, name: str, text: str = "Connector {} not found") -> ClusterSnapshot:
+        """What another worker has just stored may not have come here yet."""
+        if name not in self._snapshot.connectors:
+            self.catch_up()
         snapshot = self._snapshot
         if name not in snapshot.connectors:
-            raise op.NotFoundError(f"Connector {name} not found")
+            raise op.NotFoundError(text.format(name))
         return snapshot
 
     # connectors, changed
@@ -151,6 +212,7 @@ class WorkerOperations:
         initial_state: op.InitialState | None,
         initial_offsets: Sequence[op.ConnectorOffset] | None = None,
     ) -> op.ConnectorInfo:
+        self._ensure_leading()
         if name in self._snapshot.connectors:
             raise op.AlreadyExistsError(f"Connector {name} already exists")
         self._check(config)
@@ -163,6 +225,7 @@ class WorkerOperations:
         return replace(_info(snapshot, name), offsets_status=status)
 
     def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
+        self._ensure_leading()
         return self._put(name, config)
 
     def _put(self, name: str, config: op.RawConfig, expected: op.RawConfig | None = None) -> op.StoredConnector:
@@ -179,6 +242,7 @@ class WorkerOperations:
         )
 
     def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
+        self._ensure_leading()
         for _ in range(_PATCH_TRIES):
             snapshot = self._topic.read_to_end(_READ_S)
             if name not in snapshot.connectors:
@@ -192,6 +256,7 @@ class WorkerOperations:
         raise op.ConflictError(f"The config of connector {name} changes all the time; ask again")
 
     def delete_connector(self, name: str) -> None:
+        self._ensure_leading()
         self._lead(RemoveConnector(name), f"removing the config for connector {name} from the config topic")
 
     def pause_connector(self, name: str) -> None:
@@ -201,14 +266,20 @@ class WorkerOperations:
         self._target(name, TargetState.STARTED)
 
     def stop_connector(self, name: str) -> None:
+        self._ensure_leading()
         self._lead(StopConnector(name), f"stopping connector {name}")
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> op.ConnectorStatus | None:
-        if name not in self._snapshot.connectors:
-            raise op.NotFoundError(f"Unknown connector: {name}")
         if not include_tasks and not only_failed:
-            self._restart_connector(name).wait(_REQUEST_S)
+            self._known(name, "Unknown connector: {}")
+            stage = f"restarting connector {name}"
+            self._ensure_here(op.Place(name), stage)
+            with self._stages.doing(stage):
+                if not self._restart_connector(name).wait(_REQUEST_S):
+                    raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
             return None
+        self._ensure_leading()
+        self._known(name, "Unknown connector: {}")
         status = self._statuses.table.status(name)
         if status is None:
             raise op.NotFoundError(f"Status for connector {name} not found")
@@ -218,16 +289,12 @@ class WorkerOperations:
         return _with_restarting(self.connector_status(name), plan.is_connector_restarted, plan.tasks)
 
     def restart_task(self, name: str, task: int) -> None:
-        snapshot = self._snapshot
-        if name not in snapshot.connectors:
-            raise op.NotFoundError(f"Unknown connector: {name}")
+        snapshot = self._known(name, "Unknown connector: {}")
         if snapshot.target_state(name) is TargetState.STOPPED:
-            raise op.ConflictError(
-                "Cannot complete request momentarily due to stale configuration "
-                "(typically caused by a concurrent config change)"
-            )
+            raise op.ConflictError(_STALE)
         if not snapshot.has_task(TaskId(name, task)):
             raise op.NotFoundError(f"Unknown task: {name}-{task}")
+        self._ensure_here(op.Place(name, task), f"restarting task {name}-{task}")
         self._restart_task(TaskId(name, task))
 
     def _check(self, config: op.RawConfig) -> None:
@@ -240,20 +307,29 @@ class WorkerOperations:
         require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
 
     def _target(self, name: str, state: TargetState) -> None:
-        if name not in self._snapshot.connectors:
-            raise op.NotFoundError(f"Unknown connector {name}")
+        self._known(name, "Unknown connector {}")
         with self._stages.doing(f"writing target state {state.value} for connector {name}"):
-            self._writer.write([records.target_state(name, state)], _READ_S)
-            self._topic.read_to_end(_READ_S)
+            try:
+                self._writer.write([records.target_state(name, state)], _READ_S)
+                self._topic.read_to_end(_READ_S)
+            except KafkaAuthorizationError as error:
+                raise op.OperationError(str(error)) from error
 
     def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
-        with self._stages.doing(stage):
-            try:
-                return self._leader.submit(command).result(_REQUEST_S)
-            except FutureTimeoutError:
-                raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
-            except KafkaUnavailableError as error:
-                raise op.RequestTimeoutError(str(error)) from error
+        """Have it written. Where leadership is lost before that, whoever leads then is found: ElsewhereError."""
+        deadline = time.monotonic() + _REQUEST_S
+        while True:
+            with self._stages.doing(stage):
+                try:
+                    return self._leader.submit(command).result(max(0.1, deadline - time.monotonic()))
+                except FutureTimeoutError:
+                    raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
+                except KafkaUnavailableError as error:
+                    raise op.RequestTimeoutError(str(error)) from error
+                except op.NotLeadingError:
+                    if time.monotonic() > deadline:
+                        raise
+            self._ensure_leading()
 
     # offsets
 
@@ -261,11 +337,13 @@ class WorkerOperations:
         return self._offsets.read(self._known(name), name)
 
     def alter_connector_offsets(self, name: str, offsets: Sequence[op.ConnectorOffset]) -> str:
+        self._ensure_leading()
         return self._offsets.alter(
             name, offsets, lambda each: self._lead(each, f"modifying offsets for connector {name}")
         )
 
     def reset_connector_offsets(self, name: str) -> str:
+        self._ensure_leading()
         return self._offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
 
     # topics, plugins, the inside
@@ -305,15 +383,40 @@ class WorkerOperations:
         return validate_connector(config, find_plugin=registry().find, worker=self._settings.config)
 
     def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        algorithms = tuple(self._settings.config.verification_algorithms)
-        verify_body_signature(self._snapshot.session_key, body, headers, algorithms)
+        self._verifier.verify(self._snapshot.session_key, method, path, body, headers)
 
     def put_task_configs(self, name: str, configs: Sequence[op.RawConfig]) -> None:
         command = PutTaskConfigs(name, configs, self._settings.is_exactly_once)
-        self._lead(command, f"writing task configs for connector {name} to the config topic")
+        self._leading()
+        with self._stages.doing(f"writing task configs for connector {name} to the config topic"):
+            self._waited_for(self._leader.submit(command))
 
     def fence(self, name: str) -> None:
-        self._fence(name).result(_REQUEST_S)
+        self._leading()
+        try:
+            with self._stages.doing(f"fencing older tasks of connector {name}"):
+                self._waited_for(self._fence(name))
+        except (op.NotFoundError, op.BadRequestError, op.ConflictError):
+            raise
+        except Exception as error:
+            if isinstance(error, WriterOpenError) and not error.is_passing:
+                raise op.FencingRefusedError("".join(traceback.format_exception(error))) from error
+            raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
+
+    def _leading(self) -> None:
+        """Other workers find the leader by themselves, and ask again."""
+        if not self._leader.is_leading:
+            raise op.NotLeadingError
+
+    def _waited_for(self, outcome: "Future[Any]") -> None:
+        try:
+            outcome.result(_REQUEST_S)
+        except FutureTimeoutError:
+            raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
+
+    def set_cluster_log_level(self, namespace: str, level: str) -> None:
+        with self._stages.doing(f"writing the level of logger {namespace}"):
+            self._writer.write([records.logger_level(namespace, level)], _READ_S)
 
 
 _TARGETS = {

@@ -7,7 +7,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from fencepost.cluster.fencing import task_transactional_id
-from fencepost.cluster.operations import BadRequestError, ConflictError, ForbiddenError, NotFoundError
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    FencingRefusedError,
+    ForbiddenError,
+    NotFoundError,
+)
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -66,15 +72,17 @@ class Preparation:
         return spec
 
     def _fence(self, handle: TaskHandle) -> None:
-        """Ask for a round; what is passing is tried again for as long as the start is wanted."""
+        """Ask for a round; what is passing is tried again for as long as the start is wanted. The rest fails it."""
         for attempt in range(1_000_000):
             try:
                 self.request_fencing(handle.id.connector).result(_FENCE_S)
                 return
             except ConflictError as error:
                 raise AbandonedError(str(error)) from error
-            except (NotFoundError, BadRequestError, ForbiddenError) as error:
+            except (NotFoundError, BadRequestError) as error:
                 raise AbandonedError(str(error)) from error
+            except (FencingRefusedError, ForbiddenError):
+                raise
             except Exception as error:
                 if isinstance(error, WriterOpenError) and not error.is_passing:
                     raise

@@ -9,27 +9,35 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from fencepost import __version__
 from fencepost.cluster.command import PutTaskConfigs, now_ms
+from fencepost.cluster.departure import Departures, Start
 from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.leave import remove_static_member
 from fencepost.kafka.member import GroupMembership
 from fencepost.plugin import registry, use_plugin_path
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.error import SparkError
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
-from fencepost.storage import records
-from fencepost.storage.change import Change, ConnectorConfigRemoved, RestartRequested, TaskConfigsUpdated
+from fencepost.storage.change import (
+    Change,
+    ConnectorConfigRemoved,
+    LoggerLevelSet,
+    RestartRequested,
+    TaskConfigsUpdated,
+    TasksStopped,
+)
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
 from fencepost.storage.internal_topics import ensure_internal_topics
@@ -38,19 +46,24 @@ from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.task.slot import run_slot
+from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
+from fencepost.worker.attendance import Attendance
 from fencepost.worker.channel import ChannelServer, ChannelTls
 from fencepost.worker.connector_host import ConnectorHost
 from fencepost.worker.dataframe_host import DataFrameHost
 from fencepost.worker.driver import Driver, say_line
 from fencepost.worker.host import TaskHost
 from fencepost.worker.housekeeping import Housekeeping
+from fencepost.worker.leader_line import LeaderLine, LocalLeader
+from fencepost.worker.lifeline import Lifeline
 from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.offset_change import OffsetChanges
 from fencepost.worker.offset_copying import OffsetCopying
 from fencepost.worker.offset_write import OffsetWriting
 from fencepost.worker.operations import WorkerOperations
+from fencepost.worker.peers import Peers
 from fencepost.worker.preparation import Preparation
 from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
@@ -67,6 +80,8 @@ _READ_S = 60.0
 _FENCE_S = 60.0
 _RESTART_SPARK_S = 2.0
 _FIRST_SLOT_S = 5.0
+_LEAVE_S = 5.0
+_LOOK_S = 2.0
 
 
 class WorkerProcess:
@@ -118,10 +133,15 @@ class WorkerProcess:
             self._supervisor.shut_down(grace_s)
             self._connectors.stop()
             self._slots.release_all()
+        self._lifeline.stop()
         self._housekeeping.stop()
+        has_others = self._hand_over()
+        self._line.stop()
         self._leader.stop()
         self._rounds.stop()
         self._membership.stop()
+        if has_others:
+            self._quit_group()
         self._status_topic.stop()
         self._config_topic.stop()
         self._writer.close()
@@ -129,6 +149,28 @@ class WorkerProcess:
         self._channel.stop()
         if self._spark is not None:
             self._spark.stop()
+
+    def _hand_over(self) -> bool:
+        """Give away at once what would otherwise wait for the session time-out. Returns whether there are others."""
+        if self._error is not None:
+            return False
+        self._attendance.leave()
+        try:
+            if all(url == self.settings.url for url in self._peers.roster()):
+                return False  # whoever is alone takes its place again at once when it is started again
+            self._leader.reassign(_LEAVE_S)
+            return True
+        except Exception as error:
+            log.warning("the group learns only by the session time-out that this worker has left: %s", error)
+            return False
+
+    def _quit_group(self) -> None:
+        """Once the member is closed: a static one stays in the group for its session time-out, and may lead it."""
+        settings = self.settings
+        try:
+            remove_static_member(settings.admin_conf(), settings.group_id, settings.worker_id, timeout_s=_LEAVE_S)
+        except KafkaUnavailableError as error:
+            log.warning("%s", error)
 
     # building
 
@@ -147,13 +189,41 @@ class WorkerProcess:
             settings.group_id,
             self._config_topic,
             settings.leader_conf(),
-            self._member_urls,
+            lambda: self._peers.roster(),
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
+            fence_lost=self._fence_lost,
         )
-        self._membership = GroupMembership(settings.member_conf(), config.config_storage_topic, self._leader.on_term)
+        self._membership = GroupMembership(
+            settings.member_conf(), config.config_storage_topic, self._leader.on_term, self._fail
+        )
+        looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
+        self._peers = Peers(
+            settings.url,
+            lambda: looking.group(settings.group_id),
+            lambda: self._config_topic.snapshot,
+            lambda: self._leader.is_leading,
+        )
+        self._lifeline = Lifeline(
+            lambda: settings.url in self._peers.roster(),
+            config.session_timeout_ms / 1000,
+            on_lost=lambda: self._supervisor.cut_off(True),
+            on_back=lambda: self._supervisor.cut_off(False),
+        )
+        self._attendance = Attendance(self._writer, settings.url, settings.incarnation, self._stopping)
+        self._departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
         self._rounds = FencingRounds(
-            settings.group_id, self._leader, lambda: self._read_config(_READ_S), self._fencing_conf
+            settings.group_id,
+            self._leader,
+            lambda: self._read_config(_READ_S),
+            self._fencing_conf,
+            self._departures.wait_for,
+        )
+        self._line = LeaderLine(
+            LocalLeader(self._store_tasks, self._rounds.fence, lambda: self._leader.is_leading),
+            self._peers,
+            config.signature_algorithm,
+            self._config_topic.read_to_end,
         )
 
     def _build_tasks(self) -> None:
@@ -168,12 +238,14 @@ class WorkerProcess:
         )
         self._admissions = Admissions(settings, self._read_config, lambda task: self._supervisor.handle(task))
         self._copying = OffsetCopying(self._admissions.topics, self._copies, lambda task: self._supervisor.handle(task))
-        preparation = Preparation(settings, self._rounds.fence, self._read_config, self._stopping)
-        self._supervisor = TaskSupervisor(settings, preparation, self._host_of, self._board, self._totals)
+        preparation = Preparation(settings, self._line.fence, self._read_config, self._stopping)
+        self._supervisor = TaskSupervisor(
+            settings, preparation, self._host_of, self._board, self._totals, self._departures, self._say_stopped
+        )
         self._connectors = ConnectorHost(
             settings,
             lambda name: registry().find("connector", name),
-            self._publish_tasks,
+            self._line.put_task_configs,
             self._board,
             self._committed_offsets,
         )
@@ -227,6 +299,7 @@ class WorkerProcess:
             self._status_topic,
             self._writer,
             self._leader,
+            peers=self._peers,
             stages=self.stages,
             cluster_id=lambda: self._cluster_id,
             fence=self._rounds.fence,
@@ -249,22 +322,27 @@ class WorkerProcess:
             self._patiently("connecting to Kafka", self._connect)  # 2
             with self.stages.doing("joining the group"):
                 self._membership.start()  # 4, beside 3: whoever leads decides only after that
-            before = self._read_topics()  # 3
-            self._patiently(
-                "fencing what this worker's predecessor held", partial(self._fence_predecessor, before)
-            )  # 5
+            self._read_topics()  # 3
+            self._patiently("fencing what this worker's predecessor held", self._fence_predecessor)  # 5
+            self._patiently("announcing this worker", self._attendance.announce)
+            self._leader.wake()
             self._supervisor.start()
             self._connectors.start()
             self._housekeeping.start()
+            self._lifeline.start()
             self.stages.is_started = True
             self._take_work(self._config_topic.snapshot)  # 6
             self._is_ready.set()
             log.info("worker %s is ready", self.settings.worker_id)
         except Exception as error:
-            if not self._stopping.is_set():
-                log.error("the worker cannot start: %s", error)
-                self._error = error
-                self._is_ready.set()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """End the start for good."""
+        if not self._stopping.is_set():
+            log.error("the worker cannot start: %s", error)
+            self._error = self._error or error
+            self._is_ready.set()
 
     def _patiently(self, stage: str, act: Callable[[], object]) -> None:
         """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
@@ -281,27 +359,21 @@ class WorkerProcess:
         self._cluster_id = self._admin.cluster_id()
         ensure_internal_topics(self._admin, self.settings.config)
 
-    def _read_topics(self) -> ClusterSnapshot:
-        """Read both topics at once. Returns what stood in the config topic before this incarnation announced itself.
-
-        Only then it does: whatever is assigned from there on is its own, what was before is its predecessor's.
-        """
+    def _read_topics(self) -> None:
+        """Read both topics at once."""
         reading = "reading to the end of internal topics"
         with ThreadPoolExecutor(1) as beside:
             statuses = beside.submit(self._patiently, reading, partial(self._status_topic.start, _READ_S))
             self._patiently(reading, partial(self._config_topic.start, _READ_S))
-            before = self._config_topic.snapshot
             self._leader.start()
-            self._patiently("announcing this worker", self._announce)
-            self._leader.wake()
             statuses.result()
-        return before
 
-    def _announce(self) -> None:
-        self._writer.write([records.worker_incarnation(self.settings.url, self.settings.incarnation)], _READ_S)
+    def _fence_predecessor(self) -> None:
+        """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it.
 
-    def _fence_predecessor(self, snapshot: ClusterSnapshot) -> None:
-        """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it."""
+        Before this one announces itself: nobody is given those tasks until then.
+        """
+        snapshot = self._config_topic.snapshot
         if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED or snapshot.assignment is None:
             return
         held = {
@@ -310,16 +382,22 @@ class WorkerProcess:
             if worker.url == self.settings.url and worker.incarnation != self.settings.incarnation
             for task in worker.tasks
         }
+        self._fence_lost(snapshot, held)
+
+    def _fence_lost(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> None:
+        """End what these tasks may have open, paused ones too: readers of the offsets topic would wait for it."""
+        if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED:
+            return
         confs = {
             id_: self._fencing_conf(snapshot, task.connector)
-            for task in held
+            for task in tasks
             if task.connector in snapshot.connectors
             for id_ in task_transactional_ids(self.settings.group_id, *task)
         }
         try:
             fence(confs, lambda transactional_id: confs[transactional_id](transactional_id), _FENCE_S)
         except WriterOpenError as error:
-            log.warning("not all that this worker's predecessor held is fenced; its tasks' starts fence it: %s", error)
+            log.warning("not all that a lost worker held is fenced; the starts of its tasks fence it: %s", error)
 
     def _run_spark(self) -> None:
         """Start Spark, and again whenever it goes."""
@@ -352,6 +430,7 @@ class WorkerProcess:
         self._slots.prepare()
         self._frames.attach(runtime)
         self._slots.wait_for_one(_FIRST_SLOT_S)
+        self._attendance.be_ready()
         try:
             _ = runtime.session  # for the first DataFrame; where one runs already, it has made it
         except Exception as error:  # Spark has gone, or goes: the caller sees to that
@@ -366,12 +445,18 @@ class WorkerProcess:
     def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         if not self.stages.is_started:
             return
+        self._departures.changed(old, new)
+        for change in changes:
+            if isinstance(change, TasksStopped):
+                self._departures.ended(change.incarnation, change.tasks)
         if self._leader.is_leading and any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
             self._forget_vanished(new)  # before a connector of the same name says something
         self._take_work(new)
         for change in changes:
             if isinstance(change, RestartRequested):
                 self._restart(change)
+            elif isinstance(change, LoggerLevelSet) and change.level in LEVELS:
+                loggers.set_level(change.namespace, change.level, now_ms())
 
     def _take_work(self, snapshot: ClusterSnapshot) -> None:
         self._supervisor.changed(snapshot)
@@ -391,15 +476,17 @@ class WorkerProcess:
             if TaskId(request.connector, number) in mine.tasks:
                 self._supervisor.restart(TaskId(request.connector, number))
 
-    def _member_urls(self) -> list[str]:
-        """The roster: what the group describes."""
-        return [member.client_id for member in self._admin.group(self.settings.group_id).members]
+    def _say_stopped(self, starts: list[Start]) -> None:
+        """Nobody waits for it where this is the only worker."""
+        assignment = self._config_topic.snapshot.assignment
+        if assignment is not None and len(assignment.workers) > 1:
+            self._attendance.say_stopped(starts)
 
     def _assignment_generation(self) -> int:
         assignment = self._config_topic.snapshot.assignment
         return assignment.generation if assignment else 0
 
-    def _publish_tasks(self, connector: str, configs: Sequence[Any]) -> "Future[ClusterSnapshot]":
+    def _store_tasks(self, connector: str, configs: Sequence[Any]) -> "Future[ClusterSnapshot]":
         return self._leader.submit(PutTaskConfigs(connector, configs, self.settings.is_exactly_once))
 
     def _fencing_conf(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:

@@ -15,6 +15,7 @@ from fencepost.task.spec import TaskSpec
 log = logging.getLogger(__name__)
 
 _OVERRIDE = "producer.override."
+_HEARTBEAT_MS = 1000
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 
@@ -59,7 +60,8 @@ class WorkerSettings:
         return {
             **conf,
             "session.timeout.ms": self.config.session_timeout_ms,
-            "heartbeat.interval.ms": self.config.heartbeat_interval_ms,
+            # A member learns of a rebalance by its next heartbeat: nobody leads, after a leader was lost, until then.
+            "heartbeat.interval.ms": min(self.config.heartbeat_interval_ms, _HEARTBEAT_MS),
             "group.instance.id": self.worker_id,
             "client.id": self.url,
             "auto.offset.reset": "latest",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from fencepost.cluster.departure import Departures, Start
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
@@ -47,12 +48,18 @@ class TaskSupervisor:
         hosts: Callable[[str], TaskHost],
         board: StatusBoard,
         totals: TaskTotals,
+        departures: Departures | None = None,
+        say_stopped: Callable[[list[Start]], None] = lambda starts: None,
     ) -> None:
+        """`departures`: what has to end, here and elsewhere; `say_stopped` tells others what has, and never waits."""
         self._settings = settings
         self._preparation = preparation
         self._hosts = hosts
         self._board = board
         self._totals = totals
+        self._departures = departures or Departures(0.0)
+        self._say_stopped = say_stopped
+        self._is_cut_off = False
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
@@ -76,6 +83,10 @@ class TaskSupervisor:
     def changed(self, snapshot: ClusterSnapshot) -> None:
         """The config topic says something new."""
         self._events.put(lambda: self._take_snapshot(snapshot))
+
+    def cut_off(self, is_cut_off: bool) -> None:
+        """Others may have this worker's tasks: they all end here until it is back."""
+        self._events.put(lambda: self._take_cut(is_cut_off))
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
         self._events.put(lambda: self._take_reports(reports))
@@ -116,6 +127,10 @@ class TaskSupervisor:
         self._snapshot = snapshot
         self._reconcile()
 
+    def _take_cut(self, is_cut_off: bool) -> None:
+        self._is_cut_off = is_cut_off
+        self._reconcile()
+
     def _tick(self) -> None:
         now = time.monotonic()
         for handle in [h for h in self._stopping if h.stop_deadline is not None and now >= h.stop_deadline]:
@@ -125,7 +140,7 @@ class TaskSupervisor:
             self._is_done.set()
 
     def _reconcile(self) -> None:
-        wanted = {} if self._is_shutting_down else self._wanted()
+        wanted = {} if self._is_shutting_down or self._is_cut_off else self._wanted()
         for task, handle in list(self._handles.items()):
             if wanted.get(task) != handle.generation:
                 self._let_go(handle)
@@ -141,10 +156,21 @@ class TaskSupervisor:
                 self._begin(task, generation)
             elif current.state is HandleState.HOSTED:
                 self._follow_target(current)
+        self._say_what_stopped()
+
+    def _say_what_stopped(self) -> None:
+        """Tell the others which of the starts that were called off have ended here, or never began."""
+        called_off = self._departures.of(self._settings.incarnation, self._snapshot.offset)
+        if called_off:
+            here = {(h.id, h.generation) for h in (*self._stopping, *self._handles.values()) if h.is_live}
+            ended = [start for start in called_off if start not in here]
+            if ended:
+                self._departures.ended(self._settings.incarnation, ended)
+                self._say_stopped(ended)
 
     def _has_predecessor(self, task: TaskId, generation: int) -> bool:
         """Whether a start has to wait: a round of fencing would cut off tasks of older generations that still stop."""
-        return any(
+        return self._departures.blocks(task, generation, self._settings.incarnation) or any(
             h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
         )
 
@@ -239,6 +265,8 @@ class TaskSupervisor:
 
     def _say_unassigned(self, handle: TaskHandle) -> None:
         """Unless the task is gone for good, which the leader says."""
+        if self._is_cut_off:
+            return  # it would be read only after what the task's next owner has said by then
         if handle.id not in self._handles and self._snapshot.has_task(handle.id):
             self._board.task(handle.id, State.UNASSIGNED)
 
@@ -319,6 +347,7 @@ class TaskSupervisor:
             handle.starts_again_at = time.monotonic() + _TICK_S
         elif report.state != before and report.state in ("RUNNING", "PAUSED"):
             if report.state == "RUNNING":
+                log.info("task %s runs here", handle.id)
                 self._totals.running(handle.id)
             self._board.task(handle.id, State(report.state))
 

@@ -1,21 +1,21 @@
 """How the leader's commands become transactions. What is written is applied to a topic in memory."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import AlreadyExistsError, OperationError
+from fencepost.cluster.operations import AlreadyExistsError, NotLeadingError, OperationError
 from fencepost.kafka.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
-from fencepost.transaction import ProduceError
+from fencepost.transaction import ProduceError, StaleMemberError
 
 URL = "http://a:8083"
 
@@ -153,3 +153,100 @@ def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_w
             each.result(10)
     snapshot = leader.submit(put("e")).result(10)
     assert snapshot.connectors.keys() == {"first", "e"}
+
+
+def test_a_write_that_is_not_authorized_says_what_it_takes(leader: Leader, topic: Topic) -> None:
+    topic.failures = [ProduceError("TOPIC_AUTHORIZATION_FAILED", is_refused=True, is_denied=True)]
+    with pytest.raises(OperationError, match="topic configs, Read on group g and Write on transactional id connect-cl"):
+        leader.submit(put("c")).result(10)
+
+
+def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The read would wait for it, until its time-out."""
+    done: list[str] = []
+
+    class Watched(Topic):
+        def open(self) -> None:
+            done.append("open")
+
+        def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
+            done.append("read")
+            return super().read_to_end(timeout_s)
+
+    watched = Watched()
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: watched)
+    leader = Leader("g", watched, {}, lambda: [URL])
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    eventually(lambda: "read" in done, within_s=10)
+    leader.stop()
+    assert done[0] == "open"
+
+
+def test_a_worker_that_does_not_lead_refuses_at_once(leader: Leader, topic: Topic) -> None:
+    leader.on_term(Term(2))
+    with pytest.raises(NotLeadingError):
+        leader.submit(put("c")).result(10)
+    assert "c" not in topic.read_to_end(1).connectors
+
+
+def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leader: Leader, topic: Topic) -> None:
+    topic.failures = [StaleMemberError("generation 1 is over")]
+    with pytest.raises(NotLeadingError):
+        leader.submit(put("c")).result(10)
+    assert not leader.is_leading
+    leader.on_term(Term(3, "proof"))
+    assert "c" in leader.submit(put("c")).result(10).connectors
+
+
+def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    other = "http://b:8083"
+    roster, seen = [URL, other], []
+
+    def fence(snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> None:
+        assert snapshot.assignment is not None
+        held = snapshot.assignment.of("j")
+        assert held is not None
+        assert set(tasks) == set(held.tasks)
+        seen.extend(tasks)
+
+    topic.put(records.worker_incarnation(other, "j"))
+    leader = Leader("g", topic, {}, lambda: list(roster), fence_lost=fence)
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    leader.submit(put("c")).result(10)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
+    moved = _tasks(topic, "j")
+    roster.remove(other)
+    leader.reassign(10)
+    assert set(seen) == set(moved)
+    assert len(_tasks(topic, "i")) == 2
+    leader.stop()
+
+
+def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence(
+    monkeypatch: pytest.MonkeyPatch, topic: Topic
+) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    other = "http://b:8083"
+    fenced: list[TaskId] = []
+    topic.put(records.worker_incarnation(other, "j"))
+    leader = Leader("g", topic, {}, lambda: [URL, other], fence_lost=lambda _, tasks: fenced.extend(tasks))
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    leader.submit(put("c")).result(10)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    eventually(lambda: _tasks(topic, "j"), within_s=10)
+    topic.put(records.worker_left(other))
+    leader.reassign(10)
+    assert len(_tasks(topic, "i")) == 2
+    assert fenced == []
+    leader.stop()
+
+
+def _tasks(topic: Topic, incarnation: str) -> tuple[TaskId, ...]:
+    assignment = topic.read_to_end(1).assignment
+    held = assignment.of(incarnation) if assignment is not None else None
+    return held.tasks if held is not None else ()

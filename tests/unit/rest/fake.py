@@ -19,6 +19,7 @@ from fencepost.cluster.operations import (
     KeyReport,
     KeyValue,
     NotFoundError,
+    Place,
     PluginInfo,
     RawConfig,
     ServerInfo,
@@ -61,6 +62,7 @@ class FakeWorker:
         self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
         self.is_tracking_topics = True
+        self.located: list[str | None] = []
         self.calls: list[tuple[object, ...]] = []
         self.before_wait: Callable[[], None] = lambda: None
 
@@ -202,6 +204,16 @@ class FakeWorker:
         odd = KeyReport(None, KeyValue("odd", None, errors=["odd"])) if "odd" in config else None
         reports = [file, odd] if odd else [file]
         return ValidationReport(config["connector.class"] or "", len(errors), ["Common"], reports)
+
+    def set_cluster_log_level(self, namespace: str, level: str) -> None:
+        self._wait()
+        self.calls.append(("log_level", namespace, level))
+
+    def locate(self, place: Place) -> str | None:
+        return self.located.pop(0) if len(self.located) > 1 else (self.located or [None])[0]
+
+    def catch_up(self) -> None:
+        self.calls.append(("catch_up",))
 
     def metrics(self) -> bytes:
         return b"# HELP x x\nx 1.0\n"

@@ -52,13 +52,7 @@ def test_an_unchanged_level_keeps_its_time(client: TestClient) -> None:
         ("GET", "/admin/loggers/no.such", None, 404, "Logger no.such not found."),
         ("PUT", PATH, {}, 400, "Desired 'level' parameter was not specified in request."),
         ("PUT", PATH, {"level": "LOUD"}, 404, "invalid log level 'LOUD'."),
-        (
-            "PUT",
-            f"{PATH}?scope=cluster",
-            {"level": "DEBUG"},
-            400,
-            "Scope 'cluster' is not supported; set the level on each worker.",
-        ),
+        ("PUT", f"{PATH}?scope=cluster", {"level": "LOUD"}, 404, "invalid log level 'LOUD'."),
     ],
 )
 def test_wrong_requests_change_nothing(
@@ -66,6 +60,13 @@ def test_wrong_requests_change_nothing(
 ) -> None:
     answer = client.request(method, path) if body is None else client.request(method, path, json=body)
     assert (answer.status_code, answer.json()["message"]) == (status, message)
+    assert logging.getLogger(PARENT).level == logging.INFO
+
+
+def test_a_level_for_the_cluster_is_left_to_the_workers(client: TestClient, worker: FakeWorker) -> None:
+    answer = client.put(f"{PATH}?scope=Cluster", json={"level": "debug"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert worker.calls == [("log_level", PARENT, "DEBUG")]
     assert logging.getLogger(PARENT).level == logging.INFO
 
 

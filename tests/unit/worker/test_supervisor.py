@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from fencepost.cluster.departure import Departures, Start
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.snapshot import SnapshotBuilder
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.task.spec import TaskReport, TaskSpec
 from fencepost.worker import supervisor as module
@@ -118,6 +119,9 @@ class Stage:
         self.now = 1000.0
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         self.door, self.board, self.preparation = Door(), Board(), Prepared()
+        self.departures = Departures(5.0, lambda: self.now)
+        self.told_stopped: list[Start] = []
+        self.snapshot = ClusterSnapshot()
         settings = WorkerSettings(WorkerConfig(WORKER), "http://w:1", "me")
         self.supervisor = TaskSupervisor(
             settings,
@@ -125,6 +129,8 @@ class Stage:
             lambda _: self.door,
             self.board,  # type: ignore[arg-type]
             TaskTotals(),
+            self.departures,
+            self.told_stopped.extend,
         )
         self.supervisor._pool = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
@@ -143,13 +149,20 @@ class Stage:
     def assign(self, ids: list[TaskId]) -> None:
         self.write(records.assignment(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), tuple(ids)),))))
 
+    def share(self, tasks: dict[str, list[TaskId]]) -> None:
+        """Assign over several workers."""
+        workers = tuple(WorkerAssignment(who, f"http://{who}:1", (), tuple(ids)) for who, ids in tasks.items())
+        self.write(records.assignment(Assignment(1, workers)))
+
     def target(self, state: TargetState) -> None:
         self.write(records.target_state("c", state))
 
     def tick(self, after_s: float = 0.0) -> None:
         """Carry out all that is due."""
         self.now += after_s
-        self.supervisor.changed(self.builder.freeze())
+        old, self.snapshot = self.snapshot, self.builder.freeze()
+        self.departures.changed(old, self.snapshot)
+        self.supervisor.changed(self.snapshot)
         while not self.supervisor._events.empty():
             self.supervisor._events.get()()
         self.supervisor._tick()
@@ -393,6 +406,59 @@ def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running:
     running.report(handle, "STOPPED")
     assert running.door.verbs == ["start STARTED", "stop"]
     assert running.board.states() == [State.RUNNING]
+
+
+def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_back(running: Stage) -> None:
+    handle = running.handle()
+    running.supervisor.cut_off(True)
+    running.tick()
+    assert running.door.told[-1] == ("stop", handle.incarnation)
+    running.report(handle, "STOPPED")
+    running.tick(after_s=60)
+    assert running.supervisor.handle(FIRST) is None
+    assert running.board.states() == [State.RUNNING]
+    running.supervisor.cut_off(False)
+    running.tick()
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+
+
+def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_it(stage: Stage) -> None:
+    stage.tasks(1)
+    stage.share({"other": [FIRST], "me": []})
+    stage.tick()
+    stage.share({"other": [], "me": [FIRST]})
+    stage.tick()
+    assert stage.door.told == []
+    stage.departures.ended("other", [(FIRST, stage.builder.freeze().commit_offsets["c"])])
+    stage.tick()
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_what_was_called_off_is_said_once_it_has_ended(running: Stage) -> None:
+    handle = running.handle()
+    running.share({"other": [FIRST], "me": []})
+    running.tick()
+    assert running.told_stopped == []
+    running.report(handle, "STOPPED")
+    running.tick()
+    assert running.told_stopped == [(FIRST, handle.generation)]
+
+
+def test_new_task_configs_stop_older_tasks_at_once_and_wait_for_those_of_others(running: Stage) -> None:
+    older = running.handle()
+    running.tasks(2)
+    running.share({"other": [SECOND], "me": [FIRST]})
+    running.tick()
+    running.report(older, "STOPPED")
+    middle = running.handle()
+    assert running.told_stopped == [(FIRST, older.generation)]
+    running.tasks(2)
+    running.share({"other": [SECOND], "me": [FIRST]})
+    running.tick()
+    running.report(middle, "STOPPED")
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED", "stop"]
+    running.tick(after_s=6)
+    assert running.door.verbs[4:] == ["start STARTED"], "the grace is over"
 
 
 def test_illegal_moves_are_bugs() -> None:

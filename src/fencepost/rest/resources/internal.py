@@ -32,6 +32,8 @@ async def _verified_body(request: Request, worker: Gateway) -> bytes:
     """The body, once its signature was found right: an unsigned request learns nothing, not even a 404."""
     body = await read_body(request)
     path = request.scope.get("raw_path", b"").decode("latin-1")
+    if request.url.query:
+        path += f"?{request.url.query}"  # it is signed too
     headers = dict(request.headers)
     await worker.run(partial(worker.operations.verify_internal_request, request.method, path, body, headers))
     return body

@@ -1,0 +1,105 @@
+"""Which starts of tasks were called off and have not said yet that they ended: those that follow wait for them.
+
+A new assignment or new task configs call off starts on several workers at once. Each of these stops its own, all
+together, and says so in the config topic; whoever starts the successors waits for that, for as long as a task may take
+to stop (KIP-618, "preparation for rebalance"). After that the fence keeps out what still runs. Every worker reads the
+same topic, so that every one has the same list, also one that becomes the leader meanwhile.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+
+_MARGIN_S = 0.5
+Start = tuple[TaskId, int]
+"""A task with the task generation that it belongs to."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A start that `incarnation` has to end; it is called off as of `offset` of the config topic."""
+
+    start: Start
+    incarnation: str
+    offset: int
+    deadline: float
+
+
+def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
+    """Return what should run, with the incarnation of the worker that it should run on. Pure."""
+    if snapshot.assignment is None:
+        return {}
+    return {
+        (task, snapshot.commit_offsets[task.connector]): worker.incarnation
+        for worker in snapshot.assignment.workers
+        for task in worker.tasks
+        if task.connector in snapshot.connectors
+        and snapshot.has_task(task)
+        and snapshot.target_state(task.connector) is not TargetState.STOPPED
+    }
+
+
+class Departures:
+    """The list. Any thread."""
+
+    def __init__(self, grace_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`grace_s`: how long a task may take to stop, `task.shutdown.graceful.timeout.ms`."""
+        self._grace_s = grace_s + _MARGIN_S
+        self._now = now
+        self._changed = threading.Condition()
+        self._pending: dict[tuple[Start, str], Departure] = {}
+
+    def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """Note what `new` calls off. Workers that are in its assignment no more are not waited for: they are dead,
+        and fenced, or have ended their tasks before they left."""
+        parts = ("assignment", "commit_offsets", "connectors", "target_states")
+        if all(getattr(old, part) is getattr(new, part) for part in parts):
+            return
+        before, after = running(old), running(new)
+        alive = {worker.incarnation for worker in new.assignment.workers} if new.assignment else set()
+        with self._changed:
+            deadline = self._now() + self._grace_s
+            for start, incarnation in before.items():
+                if after.get(start) != incarnation:
+                    self._pending[start, incarnation] = Departure(start, incarnation, new.offset, deadline)
+            for start, incarnation in after.items():
+                self._pending.pop((start, incarnation), None)  # it may go on
+            self._pending = {key: d for key, d in self._pending.items() if d.incarnation in alive}
+            self._changed.notify_all()
+
+    def ended(self, incarnation: str, starts: Iterable[Start]) -> None:
+        """That worker runs these no more."""
+        with self._changed:
+            for start in starts:
+                self._pending.pop((start, incarnation), None)
+            self._changed.notify_all()
+
+    def of(self, incarnation: str, offset: int) -> list[Start]:
+        """Return what that worker has to end, as far as it can know that has read the topic up to `offset`."""
+        with self._changed:
+            return [d.start for d in self._pending.values() if d.incarnation == incarnation and d.offset <= offset]
+
+    def blocks(self, task: TaskId, generation: int, but: str) -> bool:
+        """Whether the start of a task has to wait for a worker other than `but`: the same task elsewhere, or any task
+        of the connector of an older generation, which the fencing round would cut off."""
+        with self._changed:
+            return any(
+                d.start[0] == task or (d.start[0].connector == task.connector and d.start[1] != generation)
+                for d in self._live()
+                if d.incarnation != but
+            )
+
+    def wait_for(self, connector: str, generation: int | None) -> None:
+        """Wait until no task of the connector of another generation is left to end, or its time is up."""
+        with self._changed:
+            while left := [d for d in self._live() if d.start[0].connector == connector and d.start[1] != generation]:
+                self._changed.wait(max(0.01, max(d.deadline for d in left) - self._now()))
+
+    def _live(self) -> list[Departure]:
+        now = self._now()
+        self._pending = {key: d for key, d in self._pending.items() if d.deadline > now}
+        return list(self._pending.values())

@@ -1,0 +1,67 @@
+"""Levels of this process's loggers, by the names that Kafka Connect has for them (KIP-495, KIP-976)."""
+
+import logging
+import threading
+from typing import NamedTuple
+
+ROOT = "root"
+# Kafka Connect's names of levels; the last of several names of one level is the one that is shown.
+LEVELS = {
+    "ALL": 1,
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARNING": logging.WARNING,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "CRITICAL": logging.CRITICAL,
+    "FATAL": logging.CRITICAL,
+    "OFF": logging.CRITICAL + 10,
+}
+_NAMES = {level: name for name, level in LEVELS.items()}
+
+
+class LoggerLevel(NamedTuple):
+    """A level, and when it was changed here, in milliseconds; None if never."""
+
+    level: str
+    last_modified_ms: int | None
+
+
+class Loggers:
+    """All loggers of the process, and when each was changed here. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._modified_ms: dict[str, int] = {}
+
+    def names(self) -> list[str]:
+        known = logging.Logger.manager.loggerDict
+        return sorted([ROOT, *(name for name, it in known.items() if isinstance(it, logging.Logger))])
+
+    def level(self, name: str) -> LoggerLevel:
+        level = _logger(name).getEffectiveLevel()
+        return LoggerLevel(_NAMES.get(level, logging.getLevelName(level)), self._modified_ms.get(name))
+
+    def set_level(self, namespace: str, level: str, now_ms: int) -> list[str]:
+        """Set a logger and its children to one of `LEVELS`; say which these are. An unchanged one keeps its time."""
+        number = LEVELS[level.upper()]
+        with self._lock:
+            _logger(namespace)
+            prefix = "" if namespace == ROOT else namespace + "."
+            affected = [name for name in self.names() if name == namespace or name.startswith(prefix)]
+            # All before any is set: a child without a level of its own follows its parent.
+            for name in affected:
+                if _logger(name).getEffectiveLevel() != number:
+                    self._modified_ms[name] = now_ms
+            for name in affected:
+                _logger(name).setLevel(number)
+            return affected
+
+
+loggers = Loggers()
+"""Those of this process."""
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)

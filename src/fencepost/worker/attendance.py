@@ -1,0 +1,75 @@
+"""What a worker says of itself in the config topic: that it is there, has ended tasks, and goes."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from fencepost.cluster.departure import Start
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.storage import records
+from fencepost.storage.config_topic import TopicWriter
+from fencepost.storage.records import Encoded
+
+log = logging.getLogger(__name__)
+
+_WRITE_S = 60.0
+_LEAVE_S = 5.0
+_RETRY_S = 1.0
+
+
+class Attendance:
+    """Any worker may write these records, outside of transactions. Any thread."""
+
+    def __init__(self, writer: TopicWriter, url: str, incarnation: str, stopping: threading.Event) -> None:
+        self._writer = writer
+        self._url = url
+        self._incarnation = incarnation
+        self._stopping = stopping
+        self._lock = threading.Lock()
+        self._is_announced = False
+        self._is_ready = False
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
+
+    def announce(self) -> None:
+        """From here on this incarnation may be assigned work. Raises KafkaUnavailableError."""
+        with self._lock:
+            self._is_announced = True
+            is_ready = self._is_ready
+        self._writer.write([self._announcement(is_ready)], _WRITE_S)
+
+    def be_ready(self) -> None:
+        """Say, soon, that there is somewhere to run tasks."""
+        with self._lock:
+            is_new, self._is_ready = not self._is_ready, True
+            is_due = is_new and self._is_announced
+        if is_due:
+            self._soon(lambda: self._announcement(True))
+
+    def say_stopped(self, starts: Sequence[Start]) -> None:
+        """Say, soon, that these starts of tasks have ended here."""
+        self._soon(lambda: records.tasks_stopped(self._url, self._incarnation, starts))
+
+    def leave(self) -> None:
+        """Say that this worker has ended its tasks and goes. Waits for what is still to be said; never raises."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._is_announced:
+            try:
+                self._writer.write([records.worker_left(self._url)], _LEAVE_S)
+            except Exception as error:
+                log.warning("the cluster learns only by the session time-out that this worker has left: %s", error)
+
+    def _announcement(self, is_ready: bool) -> Encoded:
+        return records.worker_incarnation(self._url, self._incarnation, is_ready=is_ready)
+
+    def _soon(self, record: Callable[[], Encoded]) -> None:
+        def write() -> None:
+            while not self._stopping.is_set():
+                try:
+                    self._writer.write([record()], _WRITE_S)
+                    return
+                except KafkaUnavailableError as error:
+                    log.warning("%s; trying again", error)
+                    self._stopping.wait(_RETRY_S)
+
+        self._pool.submit(write)

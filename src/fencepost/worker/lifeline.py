@@ -1,0 +1,77 @@
+"""Whether the cluster still counts on this worker: one cut off from Kafka, or from its group, ends its tasks."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+class Lifeline:
+    """Looks, in a thread of its own, whether the group has this worker, and says when it was lost and when it is back.
+
+    Lost is what could not be seen for `session_timeout_s`, counted from the beginning of the last look that went well:
+    by then the coordinator has given this worker up, and others may have its tasks. A process that was paused finds the
+    time over when it wakes up.
+    """
+
+    def __init__(
+        self,
+        is_member: Callable[[], bool],
+        session_timeout_s: float,
+        on_lost: Callable[[], None],
+        on_back: Callable[[], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`is_member` may raise whatever keeps it from answering, and must answer in much less than the time-out."""
+        self._is_member = is_member
+        self._session_timeout_s = session_timeout_s
+        self._on_lost = on_lost
+        self._on_back = on_back
+        self._now = now
+        self._seen_at = now()
+        self.is_lost = False
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(act,), name=f"lifeline-{n}", daemon=True)
+            for n, act in enumerate((self.look, self.judge))
+        ]
+
+    def start(self) -> None:
+        self._seen_at = self._now()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def look(self) -> None:
+        """Ask the group once."""
+        began = self._now()
+        try:
+            if self._is_member():
+                self._seen_at = began
+        except Exception as error:
+            log.debug("the group cannot be asked: %s", error)
+
+    def judge(self) -> None:
+        """Say what has changed. Apart from `look`, which may hang for as long as its requests do."""
+        is_lost = self._now() - self._seen_at > self._session_timeout_s
+        if is_lost == self.is_lost:
+            return
+        self.is_lost = is_lost
+        if is_lost:
+            log.error(
+                "this worker was not seen in its group for %g s: its tasks end here, others may have them",
+                self._session_timeout_s,
+            )
+            self._on_lost()
+        else:
+            log.info("this worker is in its group again")
+            self._on_back()
+
+    def _repeat(self, act: Callable[[], None]) -> None:
+        every_s = min(1.0, self._session_timeout_s / 6)
+        while not self._stopping.wait(every_s):
+            act()

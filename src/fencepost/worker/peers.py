@@ -1,0 +1,67 @@
+"""The other workers of the cluster: who leads, and who runs what."""
+
+import logging
+from collections.abc import Callable
+
+from fencepost.cluster.operations import LEADER, Place
+from fencepost.kafka.admin import Group
+from fencepost.storage.change import SessionKey, WorkerAssignment
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+
+log = logging.getLogger(__name__)
+
+
+class Peers:
+    """Answers from what the group and the config topic say now. Any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        group: Callable[[], Group],
+        snapshot: Callable[[], ClusterSnapshot],
+        is_leading: Callable[[], bool],
+    ) -> None:
+        self.url = url
+        self._group = group
+        self._snapshot = snapshot
+        self._is_leading = is_leading
+
+    def roster(self) -> list[str]:
+        """Return the URLs of the group's members."""
+        return [member.client_id for member in self._group().members]
+
+    def leader_url(self) -> str | None:
+        """Return where the leader listens; None while a rebalance is under way, or Kafka does not answer."""
+        if self._is_leading():
+            return self.url
+        try:
+            members = self._group().members
+        except Exception as error:
+            log.warning("who leads is not known: %s", error)
+            return None
+        return next((m.client_id for m in members if m.topic_partitions), None)
+
+    def incarnation(self, url: str) -> str | None:
+        """Return the process that listens at `url`."""
+        return self._snapshot().incarnations.get(url)
+
+    def session_key(self) -> SessionKey | None:
+        """Return the key that signs requests between workers, as far as it was read."""
+        return self._snapshot().session_key
+
+    def locate(self, place: Place) -> str | None:
+        """Return where the worker listens that is responsible for `place`; None while nobody is."""
+        if place == LEADER:
+            return self.leader_url()
+        assignment = self._snapshot().assignment
+        workers = assignment.workers if assignment is not None else ()
+        return next((worker.url for worker in workers if _has(worker, place)), None)
+
+
+def _has(worker: WorkerAssignment, place: Place) -> bool:
+    if place.connector is None:
+        return False
+    if place.task is None:
+        return place.connector in worker.connectors
+    return TaskId(place.connector, place.task) in worker.tasks

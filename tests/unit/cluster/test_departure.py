@@ -1,0 +1,136 @@
+"""Which starts of tasks have to end before others begin, as every worker learns it from the config topic."""
+
+import threading
+
+import pytest
+
+from fencepost.cluster.departure import Departures
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+FIRST, SECOND = TaskId("c", 0), TaskId("c", 1)
+GRACE_S = 5.0
+
+
+class Topic:
+    """A config topic of one connector, and what one worker makes of it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.departures = Departures(GRACE_S, lambda: self.now)
+        self.builder = SnapshotBuilder()
+        self.snapshot = ClusterSnapshot()
+        self.write(records.connector_config("c", {"name": "c"}))
+        self.tasks(2)
+
+    def write(self, *encoded: records.Encoded) -> None:
+        for key, value in encoded:
+            apply(self.builder, self.builder.offset, key, value)
+        old, self.snapshot = self.snapshot, self.builder.freeze()
+        self.departures.changed(old, self.snapshot)
+
+    def tasks(self, count: int) -> None:
+        ids = [TaskId("c", n) for n in range(count)]
+        self.write(*[records.task_config(t, {}) for t in ids], records.tasks_commit("c", count))
+
+    def assign(self, **tasks: list[TaskId]) -> None:
+        workers = tuple(WorkerAssignment(name, f"http://{name}:1", (), tuple(ids)) for name, ids in tasks.items())
+        self.write(records.assignment(Assignment(1, workers)))
+
+    @property
+    def generation(self) -> int:
+        return self.snapshot.commit_offsets["c"]
+
+    def blocks(self, task: TaskId, but: str) -> bool:
+        return self.departures.blocks(task, self.generation, but)
+
+
+@pytest.fixture
+def topic() -> Topic:
+    topic = Topic()
+    topic.assign(a=[FIRST, SECOND], b=[])
+    return topic
+
+
+def test_a_task_that_moves_waits_until_its_former_owner_says_that_it_has_ended(topic: Topic) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    assert topic.departures.of("a", topic.snapshot.offset) == [(SECOND, topic.generation)]
+    assert topic.blocks(SECOND, "b")
+    assert not topic.blocks(FIRST, "b")
+    topic.departures.ended("a", [(SECOND, topic.generation)])
+    assert not topic.blocks(SECOND, "b")
+
+
+def test_new_task_configs_wait_for_the_older_tasks_of_all_other_workers(topic: Topic) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    topic.departures.ended("a", [(SECOND, topic.generation)])
+    older = topic.generation
+    topic.tasks(1)
+    topic.assign(a=[FIRST], b=[])
+    assert topic.blocks(FIRST, "a")
+    topic.departures.ended("b", [(SECOND, older)])
+    assert not topic.blocks(FIRST, "a"), "its own it sees to itself"
+    assert topic.blocks(FIRST, "b")
+
+
+def test_nobody_waits_longer_than_a_task_may_take_to_stop(topic: Topic) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    topic.now += GRACE_S
+    assert topic.blocks(SECOND, "b")
+    topic.now += 1
+    assert not topic.blocks(SECOND, "b")
+
+
+def test_a_worker_that_is_gone_is_not_waited_for(topic: Topic) -> None:
+    topic.assign(b=[FIRST, SECOND])
+    assert not topic.blocks(FIRST, "b")
+
+
+def test_what_is_wanted_again_is_not_called_off(topic: Topic) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    topic.assign(a=[FIRST, SECOND], b=[])
+    assert topic.departures.of("a", topic.snapshot.offset) == []
+    assert not topic.blocks(SECOND, "b")
+    assert topic.blocks(SECOND, "a"), "it may have begun there"
+    assert topic.departures.of("b", topic.snapshot.offset) == [(SECOND, topic.generation)]
+
+
+def test_a_stopped_and_a_deleted_connector_call_off_all_their_tasks(topic: Topic) -> None:
+    generation = topic.generation
+    topic.write(records.target_state("c", TargetState.STOPPED))
+    assert len(topic.departures.of("a", topic.snapshot.offset)) == 2
+    topic.departures.ended("a", [(FIRST, generation), (SECOND, generation)])
+    topic.write(records.target_state("c", TargetState.STARTED))
+    topic.write(records.connector_removed("c"))
+    assert len(topic.departures.of("a", topic.snapshot.offset)) == 2
+
+
+def test_a_worker_that_lags_behind_is_not_asked_for_what_it_has_not_read(topic: Topic) -> None:
+    before = topic.snapshot.offset
+    topic.assign(a=[FIRST], b=[SECOND])
+    assert topic.departures.of("a", before) == []
+
+
+def test_a_round_of_fencing_waits_for_the_stops_of_older_generations() -> None:
+    topic = Topic()
+    topic.departures = Departures(GRACE_S)
+    topic.assign(a=[FIRST], b=[SECOND])
+    older = topic.generation
+    topic.tasks(2)
+    waited = threading.Event()
+
+    def wait() -> None:
+        topic.departures.wait_for("c", topic.generation)
+        waited.set()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert not waited.wait(0.05)
+    topic.departures.ended("a", [(FIRST, older)])
+    assert not waited.wait(0.05)
+    topic.departures.ended("b", [(SECOND, older)])
+    assert waited.wait(5)
+    thread.join(5)

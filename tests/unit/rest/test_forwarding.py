@@ -1,0 +1,205 @@
+"""Requests that another worker has to answer, over real sockets between servers in this process."""
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from fencepost.cluster.operations import (
+    LEADER,
+    ConnectorInfo,
+    ElsewhereError,
+    InitialState,
+    NotLeadingError,
+    RequestTimeoutError,
+)
+from fencepost.rest import create_app, forwarding
+from fencepost.rest.app import RestOptions
+from fencepost.rest.header import parse_header_rules
+from fencepost.rest.server import RestServer
+from fencepost.testing import eventually
+
+from .fake import FakeWorker
+
+SOURCE = {"connector.class": "FileStreamSource"}
+
+
+class Node(FakeWorker):
+    """A worker of a cluster whose leader is known: `leader_url`; None is this one itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leader_url: str | None = None
+        self.seen: list[tuple[str, Mapping[str, str]]] = []
+        self.server = RestServer(self._watched(create_app(self)), "127.0.0.1", 0)
+        self.server.start()
+        self.rest = httpx.Client(base_url=self.url, timeout=20)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}/"
+
+    def _watched(self, app: Any) -> Any:
+        async def watch(scope: Any, receive: Any, send: Any) -> None:
+            headers = {k.decode(): v.decode() for k, v in scope["headers"]}
+            target = f"{scope['method']} {scope['raw_path'].decode()}?{scope['query_string'].decode()}"
+            self.seen.append((target, headers))
+            await app(scope, receive, send)
+
+        return watch
+
+    def locate(self, place: Any) -> str | None:
+        return self.leader_url or self.url
+
+    def _wait(self) -> None:
+        super()._wait()
+        if self.leader_url is not None:
+            raise ElsewhereError(LEADER, self.leader_url)
+
+    def create_connector(
+        self, name: str, config: Any, initial_state: InitialState | None, initial_offsets: Any = None
+    ) -> ConnectorInfo:
+        self._wait()
+        return super().create_connector(name, config, initial_state)
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    """Three workers; the first leads, and the others know it."""
+    made = [Node() for _ in range(3)]
+    for node in made[1:]:
+        node.leader_url = made[0].url
+    yield made
+    for node in made:
+        node.server.stop(0)
+
+
+def creation(name: str) -> dict[str, Any]:
+    return {"name": name, "config": SOURCE}
+
+
+def dead_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}/"
+
+
+def test_the_leader_s_answer_is_passed_back_as_it_is(nodes: list[Node]) -> None:
+    leader, follower, _ = nodes
+    created = follower.rest.post("/connectors", json=creation("a/b"))
+    assert (created.status_code, created.headers["location"]) == (201, "/connectors/a%2Fb")
+    assert created.json()["name"] == "a/b"
+    again = follower.rest.post("/connectors", json=creation("a/b"))
+    assert (again.status_code, again.json()["message"]) == (409, "Connector a/b already exists")
+    refused = follower.rest.post("/connectors", json={"name": "c", "config": {}})
+    assert (refused.status_code, refused.json()["error_code"]) == (400, 400)
+    gone = follower.rest.delete("/connectors/a%2Fb")
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert leader.connectors == {}
+    assert ("catch_up",) in follower.calls
+
+
+def test_path_query_and_some_headers_are_passed_on(nodes: list[Node]) -> None:
+    leader, follower, _ = nodes
+    leader.connectors["a/b"] = FakeWorkerConnector()
+    sent = {"Authorization": "Basic abc", "Cookie": "secret", "X-Other": "1"}
+    answer = follower.rest.post("/connectors/a%2Fb/restart?includeTasks=True", headers=sent)
+    assert answer.status_code == 202
+    target, headers = leader.seen[-1]
+    assert target == "POST /connectors/a%2Fb/restart?includeTasks=True&forward=true"
+    assert headers["authorization"] == "Basic abc"
+    assert headers["user-agent"] == "kafka-connect"
+    assert not {"cookie", "x-other"} & headers.keys()
+
+
+def test_a_request_takes_two_hops_at_most(nodes: list[Node]) -> None:
+    leader, second, first = nodes
+    first.leader_url = second.url
+    assert first.rest.post("/connectors", json=creation("c")).status_code == 201
+    assert second.seen[-1][0].endswith("?forward=true")
+    assert leader.seen[-1][0].endswith("?forward=false")
+    third = second.rest.delete("/connectors/c?forward=false")
+    text = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+    assert (third.status_code, third.json()["message"]) == (409, text)
+    assert "c" in leader.connectors
+
+
+def test_workers_that_name_each_other_answer_409_once_the_time_is_up(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, a, b = nodes
+    a.leader_url, b.leader_url = b.url, a.url
+    monkeypatch.setattr(forwarding, "REQUEST_S", 1.0)
+    answer = a.rest.delete("/connectors/c")
+    assert answer.status_code == 409
+    hops = [target.partition("?")[2] for target, _ in (*a.seen, *b.seen)]
+    assert set(hops) == {"", "forward=true", "forward=false"}
+    assert len(hops) > 3, "it was tried again meanwhile"
+
+
+@pytest.mark.parametrize("reason", ["nobody listens", "not leading yet"])
+def test_what_is_passing_is_waited_for(nodes: list[Node], reason: str) -> None:
+    leader, follower, other = nodes
+    if reason == "nobody listens":
+        follower.leader_url = dead_url()
+    else:
+        follower.leader_url = other.url
+        other.leader_url = None
+        other.failure = NotLeadingError()
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(follower.rest.post("/connectors", json=creation("c"))))
+    asking.start()
+    eventually(lambda: len(other.seen) > 1 or reason == "nobody listens", within_s=10)
+    follower.leader_url = leader.url
+    asking.join(20)
+    assert [answer.status_code for answer in answers] == [201]
+    assert "c" in leader.connectors
+
+
+def test_a_leader_that_stands_still_is_left_once_another_leads(nodes: list[Node]) -> None:
+    leader, follower, paused = nodes
+    follower.leader_url = paused.url
+    paused.leader_url = None
+    wakes = threading.Event()
+    paused.before_wait = lambda: wakes.wait(20) and None
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(follower.rest.post("/connectors", json=creation("c"))))
+    asking.start()
+    eventually(lambda: paused.seen, within_s=10)
+    follower.leader_url = leader.url
+    asking.join(20)
+    wakes.set()
+    assert [answer.status_code for answer in answers] == [201]
+    assert "c" in leader.connectors
+
+
+def test_a_time_out_of_the_leader_keeps_its_stage(nodes: list[Node]) -> None:
+    leader, follower, _ = nodes
+    leader.failure = RequestTimeoutError("Request timed out. The worker is currently writing a config.")
+    answer = follower.rest.post("/connectors", json=creation("c"))
+    assert (answer.status_code, answer.json()["message"]) == (500, leader.failure.message)
+
+
+def test_header_rules_are_those_of_the_worker_that_was_asked() -> None:
+    leader = Node()
+    asked = FakeWorker()
+    asked.failure = ElsewhereError(LEADER, leader.url)
+    rules = parse_header_rules("set X-Frame-Options: DENY")
+    server = RestServer(create_app(asked, options=RestOptions(header_rules=rules)), "127.0.0.1", 0)
+    server.start()
+    try:
+        answer = httpx.post(f"http://127.0.0.1:{server.port}/connectors", json=creation("c"))
+        assert (answer.status_code, answer.headers["x-frame-options"]) == (201, "DENY")
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    finally:
+        server.stop(0)
+        leader.server.stop(0)
+
+
+def FakeWorkerConnector() -> Any:  # noqa: N802 - a connector as the fake has it
+    from .fake import FakeConnector
+
+    return FakeConnector(dict(SOURCE))

@@ -1,0 +1,195 @@
+"""What a worker asks of a leader elsewhere: over a real socket, with a leader that only takes notes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.operations import (
+    ConflictError,
+    FencingRefusedError,
+    NotFoundError,
+    NotLeadingError,
+    NotReadyError,
+    OperationError,
+    RawConfig,
+)
+from fencepost.cluster.session_key import Verifier
+from fencepost.kafka.admin import Group, GroupMember
+from fencepost.rest import create_app
+from fencepost.rest.server import RestServer
+from fencepost.storage.change import SessionKey
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.leader_line import LeaderLine, LocalLeader
+from fencepost.worker.peers import Peers
+
+from .fake import FakeConnector, FakeWorker
+
+OLD, NEW = (SessionKey(letter * 32, "HmacSHA256", 0) for letter in (b"o", b"n"))
+HERE = "http://here:1/"
+
+
+class Leader(FakeWorker):
+    """The leader's REST; `failures` come first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = OLD
+        self.failures: list[Exception] = []
+        self.verifier = Verifier("the-leader", ("HmacSHA256",), lambda: int(time.time() * 1000))
+        self.connectors["a/b"] = FakeConnector({"connector.class": "FileStreamSource"})
+
+    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self.verifier.verify(self.key, method, path, body, headers)
+
+    def fence(self, name: str) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        super().fence(name)
+        self.calls.append(("fence", name))
+
+    def put_task_configs(self, name: str, configs: Any) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        super().put_task_configs(name, configs)
+
+
+class Scene:
+    """A worker whose cluster is led by `leader`, unless it `leads` itself."""
+
+    def __init__(self, url: str, leader: Leader) -> None:
+        self.leader = leader
+        self.leads = False
+        self.leader_url: str | None = url
+        self.key = OLD
+        self.known_key = OLD
+        self.local: list[object] = []
+        self.line = LeaderLine(
+            LocalLeader(self.put_here, self.fence_here, lambda: self.leads),
+            Peers(HERE, self.group, lambda: self.snapshot, lambda: self.leads),
+            "HmacSHA256",
+            self.read_to_end,
+        )
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return ClusterSnapshot(incarnations={self.leader_url or "": "the-leader"}, session_key=self.known_key)
+
+    def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
+        self.known_key = self.key
+        return self.snapshot
+
+    def group(self) -> Group:
+        owned = frozenset({("configs", 0)})
+        leading = [] if self.leader_url is None else [GroupMember("m1", self.leader_url, "h", owned)]
+        return Group("g", "STABLE", (GroupMember("m0", HERE, "h", frozenset()), *leading))
+
+    def put_here(self, connector: str, configs: Any) -> "Future[Any]":
+        self.local.append(("tasks", connector, configs))
+        return _done()
+
+    def fence_here(self, connector: str) -> "Future[None]":
+        self.local.append(("fence", connector))
+        return _done()
+
+
+def _done() -> "Future[Any]":
+    done: Future[Any] = Future()
+    done.set_result(None)
+    return done
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    leader = Leader()
+    server = RestServer(create_app(leader), "127.0.0.1", 0)
+    server.start()
+    made = Scene(f"http://127.0.0.1:{server.port}/", leader)
+    yield made
+    made.line.stop()
+    server.stop(0)
+
+
+CONFIGS: list[RawConfig] = [{"task.class": "T", "n": None}, {"n": "1"}]
+
+
+def test_the_leader_itself_is_only_called(scene: Scene) -> None:
+    scene.leads = True
+    scene.line.put_task_configs("a/b", CONFIGS).result(10)
+    scene.line.fence("a/b").result(10)
+    assert scene.local == [("tasks", "a/b", CONFIGS), ("fence", "a/b")]
+    assert scene.leader.calls == []
+
+
+def test_another_worker_sends_signed_requests(scene: Scene) -> None:
+    scene.line.put_task_configs("a/b", CONFIGS).result(10)
+    scene.line.fence("a/b").result(10)
+    assert scene.leader.calls == [("task_configs", "a/b", CONFIGS), ("fence", "a/b")]
+
+
+def test_a_key_that_was_renewed_is_read_and_the_request_sent_again(scene: Scene) -> None:
+    scene.leader.key = scene.key = NEW
+    scene.line.fence("a/b").result(10)
+    assert scene.leader.calls == [("fence", "a/b")]
+
+
+def _nobody(scene: Scene) -> None:
+    url, scene.leader_url = scene.leader_url, None
+    group, asked = scene.line._peers._group, []
+
+    def second() -> Group:
+        asked.append(1)
+        scene.leader_url = url if len(asked) > 1 else None
+        return group()
+
+    scene.line._peers._group = second
+
+
+def _dead(scene: Scene) -> None:
+    url, scene.leader_url = scene.leader_url, "http://127.0.0.1:1/"
+    group, asked = scene.line._peers._group, []
+
+    def second() -> Group:
+        asked.append(1)
+        scene.leader_url = url if len(asked) > 1 else scene.leader_url
+        return group()
+
+    scene.line._peers._group = second
+
+
+def _fails(error: Exception) -> Callable[[Scene], None]:
+    return lambda scene: scene.leader.failures.extend([error, error])
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(_nobody, id="nobody-leads"),
+        pytest.param(_dead, id="the-leader-is-gone"),
+        pytest.param(_fails(NotLeadingError()), id="it-leads-no-more"),
+        pytest.param(_fails(NotReadyError("Kafka cannot be reached")), id="its-cause-passes"),
+    ],
+)
+def test_what_is_passing_is_tried_again(scene: Scene, trouble: Callable[[Scene], None]) -> None:
+    trouble(scene)
+    scene.line.fence("a/b").result(20)
+    assert scene.leader.calls == [("fence", "a/b")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FencingRefusedError("Traceback\nWriterOpenError: not authorized"),
+        ConflictError("new task configs were generated"),
+        NotFoundError("Unknown connector a/b"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_the_leader_s_refusal_comes_as_it_is(scene: Scene, error: OperationError) -> None:
+    scene.leader.failures.append(error)
+    with pytest.raises(type(error)) as caught:
+        scene.line.fence("a/b").result(10)
+    assert caught.value.message == error.message
+    assert scene.leader.calls == []
