@@ -13,12 +13,13 @@ _numbers = itertools.count(1)
 
 # Only what lets a test see a member expire within seconds; everything else is as users have it.
 _BROKER_PROPERTIES = {"group.min.session.timeout.ms": "1000"}
+_START_S = 240  # a second or two where nothing else runs; tests share the machine
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """One real broker for the session (each xdist process has its own)."""
-    with EmbeddedKafka(properties=_BROKER_PROPERTIES) as broker:
+    with EmbeddedKafka(properties=_BROKER_PROPERTIES, start_timeout_s=_START_S) as broker:
         yield broker
 
 

@@ -80,7 +80,7 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
     """The error to raise when `doing` failed with `cause`, an exception or error of the client library."""
     error = kafka_error(cause)
     at = f" (bootstrap.servers={bootstrap})" if bootstrap else ""
-    if isinstance(cause, TimeoutError) or (error is not None and error.code() in _UNAVAILABLE):
+    if isinstance(cause, TimeoutError) or (error is not None and (error.code() in _UNAVAILABLE or _comes_up(error))):
         reason = error.str() if error is not None else "no answer in time"
         return KafkaUnavailableError(f"Kafka did not answer while {doing}{at}: {reason}")
     if error is None:
@@ -91,6 +91,11 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
             "(`fencepost acls` lists what is needed), or correct its credentials."
         )
     return KafkaRequestError(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
+
+
+def _comes_up(error: Any) -> bool:
+    """A cluster that is just starting has brokers, and lets none of them have replicas yet."""
+    return error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are fenced" in error.str()
 
 
 def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any) -> T:

@@ -6,7 +6,7 @@ import sys
 
 import structlog
 
-_QUIET = {"py4j": logging.WARNING, "kafka": logging.WARNING, "fencepost.rest.access": logging.WARNING}
+_QUIET = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
 
 
 def configure_logs(level: str | None = None) -> None:

@@ -1,0 +1,37 @@
+"""One cluster of three workers for the module; the last sees the broker through a proxy. All run before each test."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing.proxy import KafkaProxy
+from fencepost.testing.source import PLUGIN_PATH
+from support.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
+    with KafkaProxy(kafka.bootstrap_servers) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: EmbeddedKafka, proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    group = f"cluster-{uuid.uuid4().hex[:6]}"
+    cluster = Cluster(kafka.bootstrap_servers, tmp_path_factory.mktemp("cluster"), group, 2, plugin_path=PLUGIN_PATH)
+    cluster.workers.append(cluster.made(proxy.bootstrap_servers))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    """All three workers run."""
+    shared.start()
+    shared.await_leader()
+    return shared

@@ -1,0 +1,62 @@
+"""Rows of Datagen: numbered, finite, so that a delivery can be judged to its last record."""
+
+import json
+from typing import Any
+
+import httpx
+
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation, Sighting, Verdict, judge
+from support.worker import Worker
+
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+def rows(topic: str, count: int, tasks: int, per_second: float = 150) -> dict[str, Any]:
+    """Return the config of a connector that sends so many rows."""
+    return {
+        "connector.class": "Datagen",
+        "topic": topic,
+        "tasks.max": str(tasks),
+        "max.rows": str(count),
+        "rows.per.second": str(per_second),
+        "batch.size": "20",
+        "fields": "id:sequence,name:word",
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+    }
+
+
+def judged(bootstrap: str, topic: str, count: int, tasks: int, within_s: float = 90) -> Verdict:
+    """Wait until the last row of each task is visible, then judge all of them."""
+    expected = {task: list(range(task, count, tasks)) for task in range(tasks)}
+
+    def sighting(observation: Observation) -> Sighting:
+        number = json.loads(observation.value or b"")["id"]
+        return Sighting(number % tasks, number)
+
+    def lasts() -> bool:
+        seen = {sighting(o) for o in reader.seen()}
+        left = [task for task, numbers in expected.items() if Sighting(task, numbers[-1]) not in seen]
+        if left:
+            raise AssertionError(f"{len(seen)} rows of {count}; the last is missing of tasks {left}")
+        return True
+
+    with CommittedReader(bootstrap, [topic]) as reader:
+        eventually(lasts, within_s=within_s, every_s=0.2)
+        return judge(expected, reader.read_all(), sighting=sighting)
+
+
+def visible(bootstrap: str, topic: str) -> int:
+    return len(CommittedReader(bootstrap, [topic]).read_all(20))
+
+
+def ok(answer: httpx.Response, status: int) -> httpx.Response:
+    assert answer.status_code == status, f"{answer.request.method} {answer.request.url}: {answer.text}"
+    return answer
+
+
+def gone(worker: Worker, name: str) -> None:
+    """Delete a connector; its tasks may not disturb the next test."""
+    worker.rest.delete(f"/connectors/{name}")

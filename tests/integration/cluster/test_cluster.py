@@ -1,0 +1,216 @@
+"""Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
+
+from collections.abc import Iterator
+
+import pytest
+from rows import gone, judged, ok, rows
+
+from fencepost.testing import eventually
+from fencepost.testing.proxy import KafkaProxy
+from support.cluster import Cluster, identity, pause, resume
+from support.worker import Worker
+
+TASKS = 6
+
+
+@pytest.fixture
+def name(cluster: Cluster, topic_name: str) -> Iterator[str]:
+    yield topic_name
+    for worker in cluster.workers:
+        if worker.process is not None:
+            gone(worker, topic_name)
+            break
+
+
+def test_connectors_are_created_through_any_worker_and_seen_by_all(cluster: Cluster, topic_name: str) -> None:
+    names = [f"{topic_name}-{n}" for n in range(len(cluster.workers))]
+    for worker, name in zip(cluster.workers, names, strict=True):
+        answer = ok(worker.create(name, rows(name, 10, 1)), 201)
+        assert answer.headers["location"] == f"/connectors/{name}"
+        assert ok(worker.rest.get(f"/connectors/{name}"), 200).json()["name"] == name
+    for worker in cluster.workers:
+        for name in names:
+            worker.wait_for_tasks(name, "RUNNING")
+    again = cluster.followers()[0].create(names[0], rows(names[0], 10, 1))
+    assert (again.status_code, again.json()["message"]) == (409, f"Connector {names[0]} already exists")
+    refused = cluster.followers()[0].create("no-class", {"topic": "t"})
+    assert refused.status_code == 400
+    follower, other = cluster.followers()
+    ok(follower.rest.put(f"/connectors/{names[0]}/config", json=rows(names[0], 10, 2)), 200)
+    other.wait_for_tasks(names[0], "RUNNING", "RUNNING")
+    ok(follower.rest.patch(f"/connectors/{names[0]}/config", json={"tasks.max": "1"}), 200)
+    other.wait_for_tasks(names[0], "RUNNING")
+    ok(follower.rest.put(f"/connectors/{names[0]}/stop"), 204)
+    other.wait_for_tasks(names[0])
+    for name in names:
+        ok(other.rest.delete(f"/connectors/{name}"), 204)
+    for worker in cluster.workers:
+        eventually(lambda worker=worker: worker.rest.get("/connectors").json() == [], within_s=20)
+
+
+def test_tasks_are_spread_and_restarts_reach_their_owners(cluster: Cluster, name: str) -> None:
+    follower, other = cluster.followers()
+    ok(follower.create(name, rows(name, 300, TASKS)), 201)
+    owners = cluster.await_owners(name, TASKS, cluster.workers, other)
+    for worker in cluster.workers:
+        starts = _starts(cluster, name)
+        ok(worker.rest.post(f"/connectors/{name}/tasks/0/restart"), 204)
+        eventually(lambda starts=starts: _starts(cluster, name)[0] > starts[0], within_s=20)
+        assert _starts(cluster, name)[1:] == starts[1:]
+    ok(follower.rest.post(f"/connectors/{name}/restart"), 204)
+    nothing = follower.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
+    assert [t["state"] for t in ok(nothing, 202).json()["tasks"]] == ["RUNNING"] * TASKS
+    starts = _starts(cluster, name)
+    everything = ok(follower.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true"}), 202)
+    assert [t["state"] for t in everything.json()["tasks"]] == ["RESTARTING"] * TASKS
+    eventually(lambda: all(a > b for a, b in zip(_starts(cluster, name), starts, strict=True)), within_s=30)
+    assert cluster.await_owners(name, TASKS, cluster.workers, follower) == owners
+    assert follower.rest.post(f"/connectors/{name}/tasks/99/restart").status_code == 404
+    verdict = judged(cluster.bootstrap, name, 300, TASKS)
+    assert verdict.is_clean, verdict
+
+
+def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(cluster: Cluster, name: str) -> None:
+    stays, leaves = cluster.await_leader(), cluster.followers()[0]
+    ok(stays.create(name, rows(name, 3000, TASKS)), 201)
+    before = cluster.await_owners(name, TASKS, cluster.workers, stays)
+    kept = {task for task, owner in before.items() if owner != identity(leaves)}
+    starts = _starts(cluster, name)
+    assert leaves.stop() == 0
+    leaves.process = None
+    others = [w for w in cluster.workers if w is not leaves]
+    after = cluster.await_owners(name, TASKS, others, stays, within_s=3)
+    assert {task: after[task] for task in kept} == {task: before[task] for task in kept}
+    assert all(_starts(cluster, name)[task] == starts[task] for task in kept)
+    cluster.start()
+    back = cluster.await_owners(name, TASKS, cluster.workers, stays)
+    moved = [task for task, owner in back.items() if owner != after[task]]
+    assert len(moved) == TASKS // 3
+    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    assert verdict.is_clean, verdict
+
+
+def test_a_leader_that_leaves_is_followed_by_another_at_once(cluster: Cluster, name: str) -> None:
+    leaves = cluster.await_leader()
+    stays = cluster.followers()[0]
+    ok(stays.create(name, rows(name, 1500, TASKS)), 201)
+    cluster.await_owners(name, TASKS, cluster.workers, stays)
+    assert leaves.stop() == 0
+    leaves.process = None
+    ok(stays.rest.patch(f"/connectors/{name}/config", json={"batch.size": "30"}), 200)
+    cluster.await_owners(name, TASKS, [w for w in cluster.workers if w is not leaves], stays, within_s=10)
+    verdict = judged(cluster.bootstrap, name, 1500, TASKS)
+    assert verdict.is_clean, verdict
+
+
+@pytest.mark.parametrize("victim", ["follower", "leader"])
+def test_tasks_of_a_killed_worker_move_after_the_session_time_out(cluster: Cluster, name: str, victim: str) -> None:
+    killed = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
+    others = [w for w in cluster.workers if w is not killed]
+    ok(others[0].create(name, rows(name, 2000, TASKS)), 201)
+    before = cluster.await_owners(name, TASKS, cluster.workers, others[0])
+    killed.kill()
+    after = cluster.await_owners(name, TASKS, others, others[0], within_s=20)
+    stayed = {task: owner for task, owner in before.items() if owner != identity(killed)}
+    assert {task: after[task] for task in stayed} == stayed
+    ok(others[1].rest.patch(f"/connectors/{name}/config", json={"batch.size": "30"}), 200)
+    verdict = judged(cluster.bootstrap, name, 2000, TASKS)
+    assert verdict.is_clean, verdict
+
+
+@pytest.mark.parametrize("victim", ["follower", "leader"])
+def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str, victim: str) -> None:
+    paused = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
+    others = [w for w in cluster.workers if w is not paused]
+    ok(others[0].create(name, rows(name, 3000, TASKS)), 201)
+    cluster.await_owners(name, TASKS, cluster.workers, others[0])
+    pause(paused)
+    try:
+        cluster.await_owners(name, TASKS, others, others[0], within_s=20)
+    finally:
+        resume(paused)
+    cluster.await_owners(name, TASKS, cluster.workers, others[0])
+    _is_whole(paused)
+    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    assert verdict.is_clean, verdict
+
+
+def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
+    cluster: Cluster, name: str, proxy: KafkaProxy
+) -> None:
+    cut, *others = cluster.workers[::-1]
+    ok(others[0].create(name, rows(name, 3000, TASKS)), 201)
+    before = cluster.await_owners(name, TASKS, cluster.workers, others[0])
+    lost = [task for task, owner in before.items() if owner == identity(cut)]
+    proxy.pause()
+    try:
+        cluster.await_owners(name, TASKS, others, others[0], within_s=20)
+        eventually(lambda: "its tasks end here" in cut.log_text(), within_s=20)
+        eventually(lambda: not _running(cut, name, lost), within_s=20)
+        assert cut.rest.get(f"/connectors/{name}").status_code == 200, "it answers what it knows"
+    finally:
+        proxy.resume()
+    cluster.await_owners(name, TASKS, cluster.workers, others[0])
+    _is_whole(cut)
+    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    assert verdict.is_clean, verdict
+
+
+def test_a_level_for_the_cluster_reaches_every_worker(cluster: Cluster) -> None:
+    logger = "/admin/loggers/fencepost.task.loop"
+    before = [worker.rest.get(logger).json()["level"] for worker in cluster.workers]
+    ok(cluster.workers[1].rest.put(logger, params={"scope": "cluster"}, json={"level": "error"}), 204)
+    for worker in cluster.workers:
+        eventually(lambda worker=worker: worker.rest.get(logger).json()["level"] == "ERROR", within_s=20)
+    ok(cluster.workers[0].rest.put(logger, params={"scope": "cluster"}, json={"level": before[0]}), 204)
+
+
+def test_topics_that_any_worker_s_tasks_have_used_are_known_to_all(cluster: Cluster, name: str) -> None:
+    ok(cluster.workers[0].create(name, rows(name, 200, TASKS)), 201)
+    for worker in cluster.workers:
+        eventually(
+            lambda worker=worker: worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [name]}},
+            within_s=30,
+        )
+    assert judged(cluster.bootstrap, name, 200, TASKS).is_clean
+    ok(cluster.workers[1].rest.put(f"/connectors/{name}/topics/reset"), 202)
+    for worker in cluster.workers:
+        eventually(
+            lambda worker=worker: worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": []}},
+            within_s=30,
+        )
+
+
+def test_a_round_of_fencing_that_kafka_refuses_fails_the_tasks_with_the_leader_s_trace(
+    cluster: Cluster, name: str
+) -> None:
+    follower = cluster.followers()[0]
+    ok(follower.create(name, rows(name, 100, 2)), 201)
+    cluster.await_owners(name, 2, cluster.workers, follower, even=False)
+    beyond = {"producer.override.transaction.timeout.ms": "900001", "tasks.max": "3"}
+    ok(follower.rest.patch(f"/connectors/{name}/config", json=beyond), 200)
+    follower.wait_for_tasks(name, "FAILED", "FAILED", "FAILED")
+    for task in follower.status(name)["tasks"]:
+        assert "WriterOpenError" in task["trace"], task["trace"]
+        assert "fencing.py" in task["trace"], "the leader's trace"
+    ok(follower.rest.patch(f"/connectors/{name}/config", json={"producer.override.transaction.timeout.ms": None}), 200)
+    cluster.await_owners(name, 3, cluster.workers, follower, even=False)
+    assert judged(cluster.bootstrap, name, 100, 2).missing == ()
+
+
+def _running(worker: Worker, name: str, tasks: list[int]) -> list[int]:
+    """Return the tasks that the worker's own metrics say it runs."""
+    lines = [line for line in worker.rest.get("/metrics").text.splitlines() if 'status="running"' in line]
+    return [n for n in tasks if any(f'connector="{name}"' in line and f'task="{n}"' in line for line in lines)]
+
+
+def _is_whole(worker: Worker) -> None:
+    assert worker.process is not None
+    assert worker.process.poll() is None, worker.log_text()[-2000:]
+    eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=20)
+
+
+def _starts(cluster: Cluster, name: str) -> list[int]:
+    """Return how often each task was started, over all workers."""
+    text = "".join(worker.log_text() for worker in cluster.workers)
+    return [text.count(f"task {name}-{number} runs here") for number in range(TASKS)]

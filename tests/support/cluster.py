@@ -1,0 +1,168 @@
+"""Several workers of one group on one broker, each a process as a user would run it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from support.worker import Worker
+
+_SETTINGS = {
+    "session.timeout.ms": "5000",
+    "heartbeat.interval.ms": "500",
+    "slot.lease.ms": "5000",
+    "task.shutdown.graceful.timeout.ms": "2000",
+    "spark.master": "local[4]",
+    "slots.max": "1",
+}
+
+
+class LightWorker(Worker):
+    """A worker whose slots are child processes, without Spark."""
+
+    def launch(self) -> None:
+        path = self.write_file()
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "support.light_worker", str(path)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            )
+
+
+class Cluster:
+    """Workers that share a group. `workers` are in the order of their making, whether they run or not."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        group: str,
+        count: int,
+        *,
+        kind: type[Worker] = LightWorker,
+        **settings: str,
+    ) -> None:
+        self._kind = kind
+        self.bootstrap = bootstrap
+        self.group = group
+        self.directory = directory
+        self.settings: Mapping[str, str] = {**_SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()}}
+        self.workers = [self.made() for _ in range(count)]
+        self._admin = Admin({"bootstrap.servers": bootstrap})
+
+    def made(self, bootstrap: str | None = None) -> Worker:
+        """Return a further worker, not started; it may see the broker at another address."""
+        return self._kind(bootstrap or self.bootstrap, self.directory, self.settings, group=self.group)
+
+    # life
+
+    def start(self) -> None:
+        """Start all that do not run, at once, and wait until they are healthy and can run tasks."""
+        idle = [worker for worker in self.workers if worker.process is None]
+        with ThreadPoolExecutor(max(1, len(idle))) as pool:
+            list(pool.map(ready, idle))
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            if worker.process is not None:
+                resume(worker)
+                worker.kill()
+
+    # what there is
+
+    def leader(self) -> Worker | None:
+        """Return the worker that leads, as the group describes it; None while nobody does."""
+        members = self._admin.group(self.group).members
+        urls = {m.client_id for m in members if m.topic_partitions}
+        return next((w for w in self.workers if url(w) in urls), None)
+
+    def await_leader(self, *but: Worker, within_s: float = 30) -> Worker:
+        """Wait until one of the running workers, none of `but`, leads."""
+
+        def found() -> Worker | None:
+            leads = self.leader()
+            return leads if leads is not None and leads not in but and leads.process is not None else None
+
+        leader = eventually(found, within_s=within_s)
+        assert leader is not None
+        return leader
+
+    def followers(self) -> list[Worker]:
+        leads = self.await_leader()
+        return [w for w in self.workers if w is not leads and w.process is not None]
+
+    def owners(self, name: str, via: Worker) -> dict[int, str]:
+        """Return who runs the tasks of a connector: `host:port` by number, of those that are said to run."""
+        tasks = via.status(name).get("tasks", [])
+        return {task["id"]: task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
+
+    def await_owners(
+        self, name: str, tasks: int, among: Iterable[Worker], via: Worker, within_s: float = 60, *, even: bool = True
+    ) -> dict[int, str]:
+        """Wait until that many tasks run, spread evenly (unless not `even`) over just these workers."""
+        ids = sorted(identity(worker) for worker in among)
+        low, high = tasks // len(ids), -(-tasks // len(ids))
+
+        def spread() -> dict[int, str] | None:
+            owners = self.owners(name, via)
+            loads = [list(owners.values()).count(each) for each in ids]
+            if len(owners) == tasks == sum(loads) and (not even or (min(loads) >= low and max(loads) <= high)):
+                return owners
+            raise AssertionError(f"{via.status(name).get('tasks')} among {ids}")
+
+        owners = eventually(spread, within_s=within_s)
+        assert owners is not None
+        return owners
+
+
+def ready(worker: Worker) -> None:
+    """Start a worker and wait until it is healthy and can run tasks."""
+    worker.start(120)
+    eventually(worker.slots, within_s=200)
+
+
+def url(worker: Worker) -> str:
+    return f"http://127.0.0.1:{worker.port}/"
+
+
+def identity(worker: Worker) -> str:
+    """Return how statuses name a worker."""
+    return f"127.0.0.1:{worker.port}"
+
+
+def pause(worker: Worker) -> None:
+    """SIGSTOP the worker and all below it, as a machine that stalls."""
+    _signal(worker, signal.SIGSTOP)
+
+
+def resume(worker: Worker) -> None:
+    _signal(worker, signal.SIGCONT)
+
+
+def _signal(worker: Worker, number: signal.Signals) -> None:
+    assert worker.process is not None
+    pids = [worker.process.pid, *(child.pid for child in psutil.Process(worker.process.pid).children(recursive=True))]
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def timed(act: Any) -> float:
+    """Return how long it took, in seconds."""
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began

@@ -1,0 +1,82 @@
+"""A worker without Spark: everything of it is real, but its slots are plain child processes instead of Spark's.
+
+For tests of what workers do among themselves: it is up in a second or two and costs a tenth. Run it as
+`python -m support.light_worker FILE`; a slot as `python -m support.light_worker --slot SPEC ATTEMPT`.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+OnEnd = Callable[[str, Exception | None], None]
+
+
+class ChildSlots:
+    """The `Jobs` of a `SlotPool`: a child process is a slot."""
+
+    def __init__(self, secrets: dict[str, str], on_end: OnEnd) -> None:
+        self._environment = {**os.environ, **secrets}
+        self._on_end = on_end
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def launch(self, slot_id: str, spec_json: str) -> None:
+        command = [sys.executable, "-m", "support.light_worker", "--slot", spec_json]
+        child = self._children[slot_id] = subprocess.Popen(command, env=self._environment)
+        threading.Thread(target=self._await, args=(slot_id, child), daemon=True).start()
+
+    def cancel(self, slot_id: str) -> None:
+        child = self._children.pop(slot_id, None)
+        if child is not None:
+            child.kill()
+
+    def stop(self) -> None:
+        for slot_id in list(self._children):
+            self.cancel(slot_id)
+
+    def _await(self, slot_id: str, child: "subprocess.Popen[bytes]") -> None:
+        code = child.wait()
+        was_cancelled = self._children.get(slot_id) is not child
+        self._on_end(slot_id, None if was_cancelled or code == 0 else RuntimeError(f"the slot ended with {code}"))
+
+
+def _work(file: str) -> int:
+    from fencepost.cli import serve as module
+    from fencepost.config.properties import read_properties
+    from fencepost.config.worker import WorkerConfig
+    from fencepost.telemetry.logs import configure_logs
+    from fencepost.worker.driver import Driver
+    from fencepost.worker.process import WorkerProcess
+
+    class LightProcess(WorkerProcess):
+        def _run_spark(self) -> None:
+            jobs = ChildSlots(self._driver.secrets, self._slots.job_ended)
+            self._ledger.set_total(4)
+            self._slots.attach(jobs)
+            self._slots.prepare()
+            self._slots.wait_for_one(30.0)
+            self._attendance.be_ready()
+            self._stopping.wait()
+
+    configure_logs()
+    module.WorkerProcess = LightProcess  # type: ignore[misc]
+    config = WorkerConfig(read_properties(Path(file)))
+    failure = module.serve(config, Driver(config))
+    if failure is not None:
+        print(failure, file=sys.stderr)
+    return 0 if failure is None else 1
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[0] == "--slot":
+        from fencepost.task.slot import run_slot
+
+        run_slot(arguments[1], 0)
+        return 0
+    return _work(arguments[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
