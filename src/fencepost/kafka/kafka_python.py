@@ -29,11 +29,12 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
         if name in result:
             result[name] = str(result[name]).upper()
     if str(result.get("security_protocol", "")).endswith("SSL"):
-        result["ssl_context"] = _context(conf)
+        result["ssl_context"] = ssl_context(conf)
     return result
 
 
-def _context(conf: Mapping[str, Any]) -> ssl.SSLContext:
+def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return what librdkafka's settings of TLS mean to Python. ConfigError for key stores in PKCS12."""
     if "ssl.keystore.location" in conf:
         raise ConfigError("ssl.keystore.location: transactions can be listed only with a key store in PEM")
     context = ssl.create_default_context(cafile=conf.get("ssl.ca.location"), cadata=conf.get("ssl.ca.pem"))

@@ -41,7 +41,8 @@ def lock_out(writer: TransactionalWriter, timeout_s: float | None = None) -> boo
     WriterOpenError where the id cannot be taken.
     """
     try:
-        writer.open(timeout_s)
+        if not writer.lock_out(timeout_s):
+            writer.open(timeout_s)
         return True
     except WriterFencedError:
         return True  # whoever took it at the same moment has fenced the others

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.kafka.lockout import lock_out_by_request
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.transaction.errors import (
     CommitUnknownError,
@@ -44,8 +45,15 @@ class TransactionalWriter:
         self.state = WriterState.NEW
         self._timeouts = timeouts or WriterTimeouts()
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
-        self._client = ProducerClient(self._conf)
+        self._made: ProducerClient | None = None
         self._is_flushed = True
+
+    @property
+    def _client(self) -> ProducerClient:
+        """Made by whoever needs it first: none is where the id is locked out by a request."""
+        if self._made is None:
+            self._made = ProducerClient(self._conf)
+        return self._made
 
     @property
     def is_struck(self) -> bool:
@@ -61,7 +69,7 @@ class TransactionalWriter:
     @property
     def last_strike(self) -> str | None:
         """The log line that told of the last strike."""
-        return self._client.last_strike
+        return None if self._made is None else self._made.last_strike
 
     def open(self, timeout_s: float | None = None) -> None:
         """Take the transactional id: fences its holder, ends its transaction.
@@ -80,11 +88,18 @@ class TransactionalWriter:
             # log lines, so that a handle which has told of one is not trusted to tell of the next (E5).
             last_strike = self._client.last_strike
             self._client.drop()
-            self._client = ProducerClient(self._conf)
+            self._made = None
         raise WriterOpenError(
             f"cannot initialise transactional id {self.transactional_id} without losing a connection, "
             f"{_OPEN_ATTEMPTS} times: {last_strike}",
             is_passing=True,
+        )
+
+    def lock_out(self, timeout_s: float | None = None) -> bool:
+        """Fence the holder of the id and end its transaction without opening. False: only `open` may be able to."""
+        self._ensure_state("lock out", WriterState.NEW)
+        return lock_out_by_request(
+            self._conf, self.transactional_id, timeout_s if timeout_s is not None else self._timeouts.open_s
         )
 
     def _initialise(self, timeout_s: float) -> None:
@@ -197,7 +212,8 @@ class TransactionalWriter:
         if self.state is WriterState.CLOSED:
             return
         self._move(WriterState.CLOSED)
-        self._client.drop()
+        if self._made is not None:
+            self._made.drop()
 
     def _ensure_sending(self) -> None:
         self._ensure_begun()

@@ -1,0 +1,75 @@
+"""E2 without a producer: an id whose holder is locked out by a request."""
+
+import pytest
+
+from fencepost.kafka.admin import Admin
+from fencepost.testing.proxy import Action, ApiKey
+from fencepost.transaction import CommitUnknownError, WriterFencedError, WriterState, lock_out
+
+
+def test_e2_a_holder_that_is_locked_out_by_a_request_cannot_commit(make_writer, kafka, topic, committed):
+    holder = make_writer()
+    holder.open()
+    holder.send(topic, b"0")
+    holder.flush()
+    assert make_writer(holder.transactional_id).lock_out()
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    described = admin.describe_transactions([holder.transactional_id])[holder.transactional_id]
+    assert described.state in ("CompleteAbort", "Empty"), "nothing of the transaction is left when the request returns"
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        holder.commit()
+    assert committed(topic) == []
+
+
+def test_e2_a_holder_that_is_locked_out_between_transactions_begins_no_other(make_writer, topic, committed):
+    holder = make_writer()
+    holder.open()
+    holder.send(topic, b"0")
+    holder.commit()
+    assert make_writer(holder.transactional_id).lock_out()
+    holder.send(topic, b"1")
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        holder.commit()
+    assert committed(topic) == [b"0"]
+
+
+def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
+    """Also one that nobody had yet."""
+    writer = make_writer()
+    assert make_writer(writer.transactional_id).lock_out()
+    writer.open()
+    writer.send(topic, b"0")
+    writer.commit()
+    assert committed(topic) == [b"0"]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"bootstrap.servers": "127.0.0.1:1"},
+        {"bootstrap.servers": "nowhere"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
+        {"transaction.timeout.ms": 86_400_000},
+    ],
+    ids=["no broker", "no port", "only librdkafka knows how", "the broker refuses"],
+)
+def test_what_a_request_cannot_do_is_left_to_a_producer(make_writer, conf):
+    writer = make_writer()
+    writer._conf.update(conf)
+    assert not writer.lock_out(5.0)
+    assert writer.state is WriterState.NEW
+
+
+@pytest.mark.parametrize("key", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID])
+@pytest.mark.parametrize("action", [Action.RESET, Action.ANSWER_LOST])
+def test_e2_where_the_request_is_lost_a_producer_locks_out(make_writer, proxy, topic, committed, key, action):
+    holder = make_writer()
+    holder.open()
+    holder.send(topic, b"0")
+    holder.flush()
+    rule = proxy.on(key, action)
+    assert lock_out(make_writer(holder.transactional_id, bootstrap=proxy.bootstrap_servers))
+    assert rule.met == 1
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        holder.commit()
+    assert committed(topic) == []
