@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.cluster.assignment import Member, assign, same_work
-from fencepost.storage.change import Assignment
+from fencepost.cluster.assignment import Member, assign, lost_tasks, same_work
+from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import SnapshotBuilder
 
 Work = Mapping[str, list[TaskId]]
 
@@ -81,3 +82,44 @@ def test_a_worker_that_came_back_gets_what_it_had(work: Work) -> None:
 
 def test_without_members_nothing_is_assigned() -> None:
     assert assign([], {"a": [TaskId("a", 0)]}, None, 1) == Assignment(1, ())
+
+
+def test_a_worker_that_is_not_ready_gets_connectors_and_no_tasks() -> None:
+    ready, starting = Member("http://a:1/", "a"), Member("http://b:1/", "b", is_ready=False)
+    connectors = {name: (TaskId(name, 0), TaskId(name, 1)) for name in ("c", "d")}
+    assigned = assign([ready, starting], connectors, None, 1)
+    loads = {w.incarnation: (len(w.connectors), len(w.tasks)) for w in assigned.workers}
+    assert loads == {"a": (1, 4), "b": (1, 0)}
+    then = assign([ready, Member("http://b:1/", "b")], connectors, assigned, 2)
+    assert {w.incarnation: len(w.tasks) for w in then.workers} == {"a": 2, "b": 2}
+
+
+def test_tasks_go_to_workers_that_are_not_ready_while_none_is() -> None:
+    starting = Member("http://b:1/", "b", is_ready=False)
+    assert len(assign([starting], {"c": (TaskId("c", 0),)}, None, 1).workers[0].tasks) == 1
+
+
+def _snapshot_of_two() -> SnapshotBuilder:
+    builder = SnapshotBuilder()
+    builder.put_connector("c", {})
+    for number in range(2):
+        builder.defer_task(TaskId("c", number), {})
+    builder.commit_tasks("c", 2, 7)
+    for name in ("a", "b"):
+        builder.set_incarnation(f"http://{name}:1/", name)
+    builder.assignment = Assignment(
+        1, tuple(WorkerAssignment(n, f"http://{n}:1/", (), (TaskId("c", i),)) for i, n in enumerate("ab"))
+    )
+    return builder
+
+
+def test_only_the_tasks_of_a_worker_that_went_without_a_word_are_lost() -> None:
+    here = [Member("http://a:1/", "a")]
+    builder = _snapshot_of_two()
+    assert lost_tasks(builder.freeze(), here) == {TaskId("c", 1)}
+    assert lost_tasks(builder.freeze(), []) == set(), "the group is between two states"
+    builder.remove_incarnation("http://b:1/")
+    assert lost_tasks(builder.freeze(), here) == set(), "it has said that it leaves"
+    again = _snapshot_of_two()
+    again.set_incarnation("http://b:1/", "newer")
+    assert lost_tasks(again.freeze(), [*here, Member("http://b:1/", "newer")]) == set(), "its successor sees to it"
