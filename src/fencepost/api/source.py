@@ -126,10 +126,16 @@ class SourceTask(ABC):
     def update_offsets(
         self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]
     ) -> Mapping[tuple[tuple[str, Any], ...], SourceOffset | None] | None:
-        """Change what is about to be committed (KIP-910).
+        """Change what is about to be committed (KIP-910). Called right before that, records or not.
 
-        `offsets` is a read-only view; a source partition stands as its sorted items. Return additions and changes;
-        None as an offset writes a tombstone. None, or an empty map, changes nothing.
+        `offsets`, read-only, holds what is about to be committed: not all that was polled. A source partition stands as
+        its sorted items, and may be returned with its items in any order. Return additions and changes; None as an
+        offset writes a tombstone. What is left out is committed as it is; None, or an empty map, changes nothing.
+
+        Exactly once, it is called in the transaction that the offsets will be committed in; with boundaries of the
+        connector's only when the task asks for a commit. At least once, it is called when a flush is due, unless
+        records of the last poll were not processed; an offset returned then waits for the unacknowledged records of
+        its source partition. An exception fails the task.
         """
         return None
 

@@ -20,10 +20,12 @@ from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_s
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
+from fencepost.task.copies import Copied
 from fencepost.task.offsets import partition_key
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
+from fencepost.worker.forgetting import Forgetting
 from fencepost.worker.host import HostEvents
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,8 @@ class FrameHost(Protocol):
 
     def remove_run(self, name: str) -> None: ...
 
+    def copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None: ...
+
     def ended(self, incarnation: str) -> None: ...
 
 
@@ -92,6 +96,7 @@ class FrameTask:
         self._failures = 0
         self._may_be_open = True
         self._set_aside: set[Any] = set()
+        self._forgetting = Forgetting(spec, self.admit, lambda copies: host.copy(spec, copies))
         self._parts: dict[Any, int] = {}
         self._counters = {"records_polled": 0.0, "records_written": 0.0, "commits": 0.0, "batches": 0.0}
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
@@ -161,6 +166,7 @@ class FrameTask:
         planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
         positions = {partition_key(p): o for p, o in admission.offsets}
         forget = self._finish_done(planned, positions)
+        over = self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
         todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
         todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
         for split in sorted(todo, key=lambda s: s.order):
@@ -168,6 +174,8 @@ class FrameTask:
                 return True
             self._run_split(split, forget)
             forget = ()
+        if over and not todo and not self.control.should_yield:
+            self._may_be_open |= not self._forgetting.try_run(over)
         return bool(todo)
 
     def _maybe_fence(self) -> None:
@@ -192,7 +200,7 @@ class FrameTask:
         for split in planned:
             offset = positions.get(partition_key(split.partition)) or {}
             is_done = bool(offset.get("done"))
-            if is_done and self._connector.finished(self._runtime.session, split, int(offset.get("rows", 0))):
+            if is_done and self._finish(split, int(offset.get("rows", 0))):
                 gone.append(encode_key(self.spec.connector, split.partition))
         present = {partition_key(s.partition) for s in planned}
         for key, offset in positions.items():
@@ -200,6 +208,13 @@ class FrameTask:
             if key not in present and offset.get("done") and self._is_mine(split) and self._is_gone(split):
                 gone.append(encode_key(self.spec.connector, dict(key)))
         return tuple(dict.fromkeys(gone))
+
+    def _finish(self, split: Split, rows: int) -> bool:
+        """Tell the connector. Returns True when the split is removed, which it is before its offset is."""
+        is_over = self._connector.finished(self._runtime.session, split, rows)
+        if is_over:
+            self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
+        return is_over
 
     def _is_gone(self, split: Split) -> bool:
         return not self._connector.is_unchanged(self._runtime.session, split)
@@ -219,7 +234,7 @@ class FrameTask:
             self._host.remove_run(name)
         self._failures = 0
         self._count(run)
-        self._connector.finished(self._runtime.session, split, run.rows)
+        self._finish(split, run.rows)
 
     def _frame(self, split: Split) -> DataFrame:
         return self._reader.frame(self._runtime.session, split)

@@ -1,0 +1,90 @@
+"""Removing the source offsets of splits that are over (KIP-910), in a transaction of their own.
+
+A split that is planned again would be read again, so its offset goes only after it: once its file is removed. Usually
+the tombstones go with the next split; here they are written when there is none.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from fencepost.api.errors import ConnectError
+from fencepost.task.copies import Copy, OffsetCopier, with_copies
+from fencepost.task.delivery import Delivery, PlainDelivery
+from fencepost.task.lanes import LanedDelivery
+from fencepost.task.spec import Admission, TaskSpec
+from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
+
+log = logging.getLogger(__name__)
+
+_FLUSH_S = 60.0
+
+
+class Forgetting:
+    """What one task may forget: only what it has itself seen removed.
+
+    That a split is not there any more proves nothing when a whole directory may be missing for a while.
+    """
+
+    def __init__(self, spec: TaskSpec, admit: Callable[[], Admission], copy: Copy | None = None) -> None:
+        """`copy` has the worker write copies, where the connector has an offsets topic of its own."""
+        self._spec = spec
+        self._copier = OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
+        self._admit = admit
+        self._over: set[bytes] = set()
+        self._told = ""
+
+    def is_over(self, key: bytes) -> None:
+        """Note the offset key of a split that can never be planned again: its file is removed."""
+        self._over.add(key)
+
+    def due(self, stored: Collection[bytes]) -> tuple[bytes, ...]:
+        """Return which of the offset keys that are `stored` can be removed; the others were."""
+        self._over.intersection_update(stored)
+        return tuple(sorted(self._over))
+
+    def try_run(self, keys: Sequence[bytes]) -> bool:
+        """Remove these offsets. Returns False where that did not succeed, or nobody knows (E6): ask `due` again."""
+        try:
+            write_tombstones(self._spec, keys, self._admit, self._copier)
+            return True
+        except ConnectError as error:
+            if self._told != str(error):
+                self._told = str(error)
+                log.warning("task %s keeps the offsets of removed files for now: %s", self._spec.id, error)
+            return False
+
+
+def write_tombstones(
+    spec: TaskSpec, keys: Sequence[bytes], admit: Callable[[], Admission], copier: OffsetCopier | None = None
+) -> None:
+    """Write tombstones under the task's transactional id (DESIGN 2): init ▸ admission ▸ produce ▸ commit.
+
+    Nothing is written where the task is not admitted. Raises what opening, writing or committing raises.
+    """
+    delivery = with_copies(_opened(spec), copier, spec.offsets_topic)  # E7: first in the worker's topic
+    try:
+        if not admit().is_admitted:  # a newer start has its own view of what is over
+            return
+        if not delivery.commit([(key, None) for key in keys]):
+            raise ProduceError(f"tombstones were not acknowledged within {_FLUSH_S:g} s", is_refused=False)
+        delivery.finished(wait=True)
+    except BaseException:
+        with contextlib.suppress(Exception):  # the next holder of the id ends what is left open
+            delivery.abort()
+        raise
+    finally:
+        delivery.close()
+
+
+def _opened(spec: TaskSpec) -> Delivery:
+    if spec.transactional_id is None:
+        return PlainDelivery(dict(spec.producer_conf), spec.offsets_topic, _FLUSH_S)
+    first, second = (TransactionalWriter(spec.producer_conf, id_) for id_ in lane_ids(spec.transactional_id))
+    delivery = LanedDelivery([first], spec.offsets_topic)
+    try:
+        open_lanes(first, second, keeps_second=False)
+    except BaseException:
+        delivery.close()
+        raise
+    return delivery

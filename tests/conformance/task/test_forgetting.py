@@ -1,0 +1,125 @@
+"""Offsets of removed files are forgotten in a transaction of their own, by the rules of any start of the task."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.storage.offset_topic import OffsetReader, encode, encode_key
+from fencepost.task.copies import Copied
+from fencepost.task.spec import Admission, TaskSpec
+from fencepost.transaction import TransactionalWriter
+from fencepost.worker.forgetting import Forgetting
+
+FILES = ("a.csv", "b.csv", "c.csv")
+
+
+@pytest.fixture
+def spec_of(kafka: EmbeddedKafka, topic_name: str) -> Callable[[bool], TaskSpec]:
+    """The spec of a task that has committed three files as done."""
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    Admin(servers).create_topic(topic_name, partitions=2, replication=1)
+
+    def spec_of(is_exactly_once: bool = True) -> TaskSpec:
+        identity = f"g-{topic_name}-0"
+        conf = transactional_conf(servers, identity) if is_exactly_once else producer_conf(servers)
+        writer = TransactionalWriter(servers, identity)
+        writer.open()
+        done = [encode("c", {"file": file}, {"done": True}) for file in FILES]
+        writer.commit(done, offsets_topic=topic_name)
+        writer.close()
+        own = {k: v for k, v in conf.conf.items() if k != "transactional.id"}
+        return TaskSpec("c", 0, 1, "i", {}, {}, own, topic_name, transactional_id=identity if is_exactly_once else None)
+
+    return spec_of
+
+
+@pytest.fixture
+def remembered(kafka: EmbeddedKafka, topic_name: str) -> Callable[[], set[str]]:
+    def read() -> set[str]:
+        reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, topic_name)
+        try:
+            return {str((p or {})["file"]) for p, _ in reader.read("c", 20)}
+        finally:
+            reader.close()
+
+    return read
+
+
+def key(file: str) -> bytes:
+    return encode_key("c", {"file": file})
+
+
+KEYS = [key(file) for file in FILES]
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False], ids=["exactly once", "at least once"])
+def test_what_was_seen_removed_is_forgotten_and_nothing_else(
+    spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]], is_exactly_once: bool
+) -> None:
+    forgetting = Forgetting(spec_of(is_exactly_once), lambda: Admission(True))
+    forgetting.is_over(key("b.csv"))
+    forgetting.is_over(key("not committed"))
+    due = forgetting.due(KEYS)
+    assert due == (key("b.csv"),)
+    assert forgetting.try_run(due)
+    assert remembered() == {"a.csv", "c.csv"}
+    assert forgetting.due([key("a.csv"), key("c.csv")]) == ()
+
+
+def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
+    spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
+) -> None:
+    """E7: a connector with an offsets topic of its own."""
+    copied: list[bytes] = []
+
+    def copy(copies: Sequence[Copied]) -> None:
+        assert remembered() == set(FILES)
+        copied.extend(one.key for one in copies if one.value is None)
+
+    spec = replace(spec_of(), copies_offsets=True)
+    assert Forgetting(spec, lambda: Admission(True), copy).try_run(KEYS)
+    assert copied == KEYS
+    assert remembered() == set()
+
+
+def test_a_tombstone_that_the_worker_s_topic_does_not_take_is_not_committed(
+    spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
+) -> None:
+    def copy(copies: Sequence[Copied]) -> None:
+        raise ConnectionError("not now")
+
+    spec = replace(spec_of(), copies_offsets=True)
+    assert not Forgetting(spec, lambda: Admission(True), copy).try_run(KEYS)
+    assert remembered() == set(FILES)
+
+
+def test_a_task_that_is_not_admitted_forgets_nothing(
+    spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
+) -> None:
+    forgetting = Forgetting(spec_of(), lambda: Admission(False, "a newer start"))
+    assert forgetting.try_run(KEYS)
+    assert remembered() == set(FILES)
+
+
+def test_a_task_that_is_fenced_after_its_admission_forgets_nothing(
+    spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]], kafka: EmbeddedKafka
+) -> None:
+    """E2"""
+    spec = spec_of()
+
+    def overtaken() -> Admission:
+        newer = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, str(spec.transactional_id))
+        newer.open()
+        newer.close()
+        return Admission(True)
+
+    forgetting = Forgetting(spec, overtaken)
+    for file in FILES:
+        forgetting.is_over(key(file))
+    assert not forgetting.try_run(forgetting.due(KEYS))
+    assert remembered() == set(FILES)
+    assert forgetting.due(KEYS) == tuple(sorted(KEYS))  # and tried again
