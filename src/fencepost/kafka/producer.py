@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 # and the text of a lost connection is the same in all of them: the next one would not be seen.
 _BEFORE_CONNECTED = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT)\b")
 
+_REFUSED_CONNECTION = re.compile(r"SASL authentication error|certificate verify failed")
+_MOST_REFUSALS = 3
+_INIT_S = 2.0
+
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _MEMBERSHIP = {
     KafkaError.ILLEGAL_GENERATION,
@@ -97,7 +101,8 @@ def producer_error(error: BaseException) -> ProducerError:
 class StrikeLog(logging.Handler):
     """Receives librdkafka's log lines and counts the strikes among them (E5).
 
-    `has_failed_transaction` is set by the line that tells that the open transaction wants to be aborted.
+    `has_failed_transaction` is set by the line that tells that the open transaction wants to be aborted, `refusals` are
+    the lines of brokers, or certificates, that would not have us: the client goes on trying and reports a time-out.
     """
 
     def __init__(self) -> None:
@@ -105,6 +110,7 @@ class StrikeLog(logging.Handler):
         self.strikes = 0
         self.last_strike: str | None = None
         self.has_failed_transaction = False
+        self.refusals: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
@@ -112,6 +118,8 @@ class StrikeLog(logging.Handler):
         if self._is_strike(line):
             self.strikes += 1
             self.last_strike = line
+            if _REFUSED_CONNECTION.search(line) is not None:
+                self.refusals.append(line.partition(": ")[2])
         log.debug("librdkafka: %s", line)
 
     @staticmethod
@@ -122,6 +130,10 @@ class StrikeLog(logging.Handler):
 
 
 DeliveryCallback = Callable[[Any, Any], None]
+
+_look_again_in = time.sleep
+_LOOK_EVERY_S = 0.0005
+_STALLED_S = 0.2
 
 
 class ProducerClient:
@@ -137,6 +149,8 @@ class ProducerClient:
         self._is_transactional = "transactional.id" in conf
         self._is_in_transaction = False
         self._watched: set[tuple[str, int | None]] = set()
+        self._record_bytes = 0  # of one of those sent last
+        self._kept_bytes = int(conf.get("batch.size", 1_000_000))  # what may stay queued until it is flushed
         # A callback costs a turn of the interpreter's lock for each record, also where it is called for errors only,
         # and the task's thread wants that lock. In a transaction the client itself refuses to commit without a record.
         told = {} if self._is_transactional else {"on_delivery": self._delivered}
@@ -210,8 +224,11 @@ class ProducerClient:
     def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
         """Enqueue values without keys, in order. Raises ProducerError."""
         self._fork.check("a producer")
+        if not len(values):
+            return
         done = 0
-        if self._is_first(topic) and len(values):
+        self._record_bytes = len(values[0] or b"")
+        if self._is_first(topic):
             self.produce(topic, values[0], on_delivery=self._delivered)
             done = 1
         produce = self._producer.produce
@@ -234,7 +251,10 @@ class ProducerClient:
     ) -> None:
         """Enqueue records of a topic, a value and a key each, in order. Raises ProducerError."""
         self._fork.check("a producer")
+        if not len(values):
+            return
         done, last = 0, None
+        self._record_bytes = len(values[0] or b"")
         watched = self._watched if self._is_transactional else None
         produce = self._producer.produce
         while True:
@@ -280,8 +300,10 @@ class ProducerClient:
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""
         self._fork.check("a producer")
+        deadline = time.monotonic() + timeout_s
+        self._await_last_batch(deadline)
         try:
-            left = self._producer.flush(timeout_s)
+            left = self._producer.flush(max(0.0, deadline - time.monotonic()))
         except (KafkaException, SystemError) as error:
             raise self._explained(error) from None
         if self._is_in_transaction:
@@ -290,6 +312,25 @@ class ProducerClient:
             raise self.failed_delivery
         if left:
             raise ProducerError(Failure.PASSING, f"{left} records were not acknowledged within {timeout_s:g} s")
+
+    def _await_last_batch(self, deadline: float) -> None:
+        """Wait until less than a batch is left, as far as full batches are being sent by themselves.
+
+        librdkafka has one batch of a partition under way at a time, and while it is asked to flush, or its oldest record
+        is older than `linger.ms`, its thread polls without a pause until that one is acknowledged: about a third of all
+        processor time of a large transaction. Only the length of its queue tells that it gets on. Where it does not,
+        what is left is spread over partitions, none of which has a full batch; so much is not waited for again.
+        """
+        left, moved_s = len(self._producer), time.monotonic()
+        while left * self._record_bytes >= self._kept_bytes:
+            _look_again_in(_LOOK_EVERY_S)
+            before, left, now = left, len(self._producer), time.monotonic()
+            if left < before:
+                moved_s = now
+            elif now >= deadline:
+                return
+            elif now - moved_s >= _STALLED_S:
+                self._kept_bytes = left * self._record_bytes + 1
 
     def _ensure_whole(self) -> None:
         """Raise ProducerError where records of the open transaction were refused.
@@ -308,17 +349,26 @@ class ProducerClient:
                 raise producer_error(error) from None
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over."""
+        """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over.
+
+        Wrong credentials do not pass: they are reported as soon as brokers have refused them a few times.
+        """
         self._fork.check("a producer")
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._producer.init_transactions(max(0.1, deadline - time.monotonic()))
+                self._producer.init_transactions(max(0.1, min(_INIT_S, deadline - time.monotonic())))
                 return
             except KafkaException as error:
                 wrapped = producer_error(error)
+                self._ensure_welcome()
                 if not error.args[0].retriable() or time.monotonic() >= deadline:
                     raise wrapped from None
+
+    def _ensure_welcome(self) -> None:
+        self.serve(0)
+        if len(self._strikes.refusals) >= _MOST_REFUSALS:
+            raise ProducerError(Failure.DENIED, self._strikes.refusals[-1]) from None
 
     def begin(self) -> None:
         self._fork.check("a producer")

@@ -251,6 +251,7 @@ _READER_BASE: Conf = {
 
 _MEMBER_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000"}
 _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
+_TRANSACTION_LINGER_MS = 1_000
 _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "10"}
 
 
@@ -261,9 +262,15 @@ def producer_conf(properties: Mapping[str, object]) -> Translated:
 
 
 def transactional_conf(properties: Mapping[str, object], transactional_id: str) -> Translated:
-    """Return the settings of a transactional producer."""
+    """Return the settings of a transactional producer.
+
+    `linger.ms` is raised: nothing is visible before the commit, which flushes, and while the oldest record is older than
+    that, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
+    """
     outcome = producer_conf(properties)
     conf, warnings = dict(outcome.conf), list(outcome.warnings)
+    longest_ms = min(_TRANSACTION_LINGER_MS, transaction_timeout_ms(conf) // 4)
+    conf["linger.ms"] = str(max(longest_ms, int(float(conf["linger.ms"]))))
     if conf.pop("delivery.timeout.ms", None) is not None:
         warnings.append("Ignoring the producer setting 'delivery.timeout.ms': transaction.timeout.ms bounds the time")
     return Translated(conf | {"transactional.id": transactional_id}, warnings)

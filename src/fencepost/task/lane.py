@@ -27,9 +27,9 @@ _REST_S = 0.001
 _SHORTEST_TIMEOUT_MS = 10_000
 _LONGEST_LINGER_MS = 900_000  # what librdkafka takes
 
-HELD_BYTES = 4 * 1024 * 1024
-"""How much one lane queues while the other is flushed: most batches whole. What it sends at once, `message.max.bytes`
-bounds as ever."""
+HELD_BYTES = 768 * 1024
+"""How much one lane queues while the other is flushed: what fits in one request, so that its flush has nothing else to
+wait for (`ProducerClient.flush`). Larger transactions keep one lane busy by themselves."""
 
 
 class EarlierTransactionError(RetriableError):

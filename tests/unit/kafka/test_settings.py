@@ -240,7 +240,10 @@ def test_a_small_fetch_is_taken():
 def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
     user = {"linger.ms": "50", "acks": "0", "delivery.timeout.ms": "1000", "isolation.level": "read_uncommitted"}
     transactional = transactional_conf(user, "g-c-0")
-    assert (transactional.conf["linger.ms"], transactional.conf["acks"]) == ("50.0", "all")
+    assert (transactional.conf["linger.ms"], transactional.conf["acks"]) == ("1000", "all")
+    assert transactional_conf({**user, "transaction.timeout.ms": "2000"}, "g-c-0").conf["linger.ms"] == "500"
+    assert transactional_conf({**user, "linger.ms": "5000"}, "g-c-0").conf["linger.ms"] == "5000"
+    assert producer_conf(user).conf["linger.ms"] == "50.0"
     assert "delivery.timeout.ms" not in transactional.conf
     assert len(transactional.warnings) == 3
     open_client(Kind.PRODUCER, transactional.conf)

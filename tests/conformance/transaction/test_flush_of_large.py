@@ -1,0 +1,79 @@
+"""A large transaction is flushed without librdkafka's thread polling all the time while a batch is under way."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from fencepost.transaction import TransactionalWriter
+
+MakeWriter = Callable[..., TransactionalWriter]
+VALUES = [b"%0100d" % number for number in range(20_000)]  # four batches
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """One entry for each time that a producer looks whether its queue gets shorter, before it asks for the rest."""
+    seen: list[float] = []
+
+    def look_again_in(seconds: float) -> None:
+        seen.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr("fencepost.kafka.producer._look_again_in", look_again_in)
+    return seen
+
+
+def test_no_flush_is_asked_for_while_a_batch_is_under_way(
+    kafka: EmbeddedKafka,
+    make_writer: MakeWriter,
+    proxy: KafkaProxy,
+    committed: Callable[..., list[bytes]],
+    looks: list[float],
+) -> None:
+    topic = "large-transactions"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
+    writer = make_writer(bootstrap=proxy.bootstrap_servers)
+    writer.open()
+    writer.send_column(topic, VALUES[:10])
+    writer.commit()
+    assert not looks  # there is nothing but the last batch
+    held = proxy.on(ApiKey.PRODUCE, Action.HOLD, 1)
+    writer.send_column(topic, VALUES)
+    flushing = threading.Thread(target=writer.flush)
+    flushing.start()
+    held.await_met()
+    eventually(lambda: looks, within_s=10.0)
+    held.release()
+    flushing.join(20.0)
+    writer.commit()
+    assert committed(topic) == VALUES[:10] + VALUES
+
+
+def test_records_spread_over_partitions_are_waited_for_once_only(
+    kafka: EmbeddedKafka,
+    topic: str,
+    make_writer: MakeWriter,
+    committed: Callable[..., list[bytes]],
+    looks: list[float],
+) -> None:
+    """None of the partitions has a full batch, so that nothing moves before the flush."""
+    spread = f"{topic}-spread"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(spread, partitions=16, replication=1)
+    writer = make_writer()
+    writer.open()
+    looks_each = []
+    for _ in range(4):
+        writer.send_columns([spread] * len(VALUES), VALUES, VALUES)
+        writer.flush()
+        writer.commit()
+        looks_each.append(len(looks))
+        looks.clear()
+    assert looks_each[0] > 0
+    assert looks_each[1:] == [0, 0, 0]
+    assert sorted(committed(spread)) == sorted(VALUES * 4)
