@@ -96,9 +96,14 @@ class OffsetChanges:
             command = replace(command, beside=[(topic, *view.change(*one).main) for one in wanted])  # 5
         try:
             snapshot = lead(command)
-        except Exception:
+        except Exception as error:
             if view.own is not None:
                 self._put_back(connector, config, view, wanted, lead)
+            if isinstance(error.__cause__, ProduceError) and command.beside:
+                raise OperationError(
+                    f"Failed to create connector {connector} with initial_offsets: {error.__cause__}. The worker's "
+                    f"principal needs the right to write to topic {self._settings.config.offset_storage_topic}"
+                ) from error
             raise
         return snapshot, (_DONE if is_external else _FRAMEWORK_ONLY).format("altered")
 

@@ -26,9 +26,13 @@ def _worker(kafka: EmbeddedKafka, directory: Path, support: str) -> Iterator[Wor
         "exactly.once.source.support": support,
     }
     group = f"offsets-{support}-{uuid.uuid4().hex[:6]}"
-    with Worker(kafka.bootstrap_servers, directory, settings, group=group) as running:
-        eventually(running.slots, within_s=200)
+    running = Worker(kafka.bootstrap_servers, directory, settings, group=group)
+    try:
+        running.launch()
+        eventually(lambda: running.rest.get("/health").status_code == 200 and running.slots(), within_s=200)
         yield running
+    finally:
+        running.stop()
 
 
 @pytest.fixture(scope="session")

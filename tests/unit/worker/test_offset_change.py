@@ -190,6 +190,15 @@ def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_i
     ]
 
 
+def test_right_that_the_workers_principal_lacks_is_named(scene: Scene) -> None:
+    def denied() -> None:
+        raise OperationError("Failed to write to config topic") from ProduceError("not authorized", is_refused=True)
+
+    scene.on_put = denied
+    with pytest.raises(OperationError, match=r"not authorized\. The worker's principal needs .* topic offsets"):
+        scene.create()
+
+
 def test_refusal_of_the_connector_comes_before_anything_is_written(scene: Scene) -> None:
     scene.refusal = ConnectError("not these")
     for act in (scene.create, lambda: scene.alter((A, {"n": 1}))):
