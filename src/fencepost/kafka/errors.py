@@ -94,7 +94,12 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
 
 
 def _comes_up(error: Any) -> bool:
-    """A cluster that is just starting has brokers, and lets none of them have replicas yet."""
+    """A cluster that is just starting has brokers, and lets none of them have replicas yet, or lead.
+
+    So it is with one whose brokers were too slow to be heard of.
+    """
+    if error.code() == KafkaError._NOENT:
+        return "No leaders found" in error.str()
     return error.code() == KafkaError.INVALID_REPLICATION_FACTOR and "brokers are fenced" in error.str()
 
 
