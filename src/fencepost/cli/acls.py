@@ -32,16 +32,28 @@ def acls(
     given = parse_principals(principals)
     found = []
     if connector is not None:
-        properties = read_connector(connector)
-        found.append(connector_access(config, properties, given, topics=topics, is_prefixed=is_prefixed))
+        properties, has_initial_offsets = read_connector(connector)
+        found.append(
+            connector_access(
+                config,
+                properties,
+                given,
+                topics=topics,
+                has_initial_offsets=has_initial_offsets,
+                is_prefixed=is_prefixed,
+            )
+        )
     listed = required_acls(worker_access(config, given), found)
     lines = commands(listed) if as_commands else table(listed)
     for line in lines:
         typer.echo(line)
 
 
-def read_connector(path: Path) -> dict[str, str]:
-    """Return a connector's config, written as for `POST /connectors` or flat. Raises ConfigError."""
+def read_connector(path: Path) -> tuple[dict[str, str], bool]:
+    """Return a connector's config, written as for `POST /connectors` or flat, and whether it has initial offsets.
+
+    Raises ConfigError.
+    """
     try:
         body = json.loads(path.read_text())
     except OSError as error:
@@ -56,7 +68,8 @@ def read_connector(path: Path) -> dict[str, str]:
     name = body.get("name", config.get("name"))
     if not name:
         raise ConfigError(f"{path}: name is missing: transactional ids are made of it")
-    return {**{str(k): _text(v) for k, v in config.items() if v is not None}, "name": str(name)}
+    properties = {str(k): _text(v) for k, v in config.items() if v is not None}
+    return {**properties, "name": str(name)}, bool(body.get("initial_offsets"))
 
 
 def _text(value: object) -> str:

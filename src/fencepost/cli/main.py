@@ -40,7 +40,8 @@ def worker(
 def acls(
     properties: Annotated[Path, typer.Argument(help="Kafka Connect's distributed worker file.", metavar="WORKER")],
     connector: Annotated[
-        Path | None, typer.Argument(help="A connector's config in JSON, as for POST /connectors.", metavar="[CONNECTOR]")
+        Path | None,
+        typer.Argument(help="A connector's config in JSON, as for POST /connectors.", metavar="[CONNECTOR]"),
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option(help="A topic that the connector writes to; repeatable. Else its config says.")

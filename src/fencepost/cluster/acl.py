@@ -85,6 +85,7 @@ class ConnectorAccess:
     Args:
         tasks: how many it may have; `lanes`: how many producers each of them.
         offsets_topic: where its offsets go; `has_own_offsets`: that is not the worker's topic.
+        has_initial_offsets: it is created with offsets to start at (KIP-995), which the leader writes.
         topics: what it writes to; `creates_topics`: and has created where they are missing (KIP-158).
         is_prefixed: one grant for the transactional ids of all its tasks, however many there will be.
     """
@@ -99,6 +100,7 @@ class ConnectorAccess:
     lanes: int = 2
     is_exactly_once: bool = True
     has_own_offsets: bool = False
+    has_initial_offsets: bool = False
     creates_topics: bool = False
     is_prefixed: bool = False
 
@@ -147,8 +149,9 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
         own = f"{connector.name} has its own offsets topic"
         listed += _made_by(connector.admin, connector.offsets_topic, own)
         listed.append(_checked_by(connector.admin, connector.offsets_topic, own))
-        copying = f"copies of the offsets of {connector.name}"
-        listed += _topic(worker.access, worker.offsets_topic, copying, Operation.WRITE)
+    if connector.has_own_offsets or connector.has_initial_offsets:
+        what = "copies of the offsets" if connector.has_own_offsets else "initial offsets"
+        listed += _topic(worker.access, worker.offsets_topic, f"{what} of {connector.name}", Operation.WRITE)
     if connector.creates_topics:
         for name in connector.topics:
             listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")

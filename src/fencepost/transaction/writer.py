@@ -251,7 +251,9 @@ class TransactionalWriter:
             return StaleMemberError(f"transactional id {self.transactional_id}: {error}")
         if self.state is WriterState.IN_TRANSACTION and self._client.failed_delivery is None:
             self._client.failed_delivery = error  # a later commit must not succeed without this record (E1)
-        return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
+        is_denied = error.failure is Failure.DENIED
+        is_refused = is_denied or error.failure is Failure.REFUSED_RECORD
+        return ProduceError(str(error), is_refused=is_refused, is_denied=is_denied)
 
     def _move(self, target: WriterState) -> None:
         self.state = move(self.state, target)

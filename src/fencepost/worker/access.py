@@ -46,6 +46,7 @@ def connector_access(
     principals: Principals,
     *,
     topics: Sequence[str] = (),
+    has_initial_offsets: bool = False,
     is_prefixed: bool = False,
 ) -> ConnectorAccess:
     """Return what a source connector is on such workers.
@@ -70,6 +71,7 @@ def connector_access(
         lanes=choice.transaction_lanes,
         is_exactly_once=settings.is_exactly_once,
         has_own_offsets=settings.has_own_offsets(connector),
+        has_initial_offsets=has_initial_offsets,
         creates_topics=config.topic_creation_enable and bool(source.topic_creation()),
         is_prefixed=is_prefixed,
     )

@@ -120,6 +120,13 @@ def test_a_flat_config_and_booleans_are_read(worker: Path, tmp_path: Path) -> No
     assert ["User:producer", "transactional-id", "g-f-0", "Write", "required"] in rows(printed(worker, path))
 
 
+def test_initial_offsets_are_written_by_the_worker(worker: Path, tmp_path: Path) -> None:
+    right = ["User:worker", "topic", "offsets", "Write", "required"]
+    assert right not in rows(printed(worker, connector(tmp_path, _CONFIG)))
+    offsets = [{"partition": {"id": 0}, "offset": {"seqno": 1}}]
+    assert right in rows(printed(worker, connector(tmp_path, _CONFIG, initial_offsets=offsets)))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
