@@ -69,12 +69,21 @@ class Admin:
 
     def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
         """How many partitions `topic` has; None if there is no such topic."""
+        described = self._describe_topic(topic, timeout_s)
+        return None if described is None else len(described.partitions)
+
+    def topic_id(self, topic: str, *, timeout_s: float | None = None) -> str | None:
+        """What tells a topic from one of the same name that was deleted; None if there is no such topic."""
+        described = self._describe_topic(topic, timeout_s)
+        return None if described is None else str(described.topic_id)
+
+    def _describe_topic(self, topic: str, timeout_s: float | None) -> Any:
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         client = self._ready()
         # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
         future = client.describe_topics(TopicCollection([topic]), request_timeout=wait_s)[topic]
         try:
-            return len(self._result(future, f"describing topic {topic}", wait_s).partitions)
+            return self._result(future, f"describing topic {topic}", wait_s)
         except KafkaRequestError as error:
             if error.code in _UNKNOWN_TOPIC:
                 return None

@@ -86,6 +86,11 @@ class LogReader:
             self._consumer.unassign()
             self._assigned = False
 
+    def topic_id(self, timeout_s: float) -> str | None:
+        """The id of the topic that there is now: another one once it was deleted and created again."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        return self._admin.topic_id(self.topic, timeout_s=timeout_s)
+
     @property
     def positions(self) -> Mapping[int, int]:
         """For each partition that was heard of: everything before this offset has been handled."""

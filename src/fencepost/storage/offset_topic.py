@@ -135,7 +135,9 @@ class OffsetReader:
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+        self._conf = conf
         self._reader = LogReader(conf, topic)
+        self._topic_id: str | None = None
         self._table = OffsetTable()
         self._table_lock = threading.Lock()
         self._reading = threading.Lock()
@@ -174,10 +176,22 @@ class OffsetReader:
 
     def _read_to_end(self, timeout_s: float) -> None:
         with self._reading:
+            self._maybe_begin_anew(timeout_s)
             try:
                 self._reader.read_to_end(timeout_s, self._take)
             finally:
                 self._reader.rest()
+
+    def _maybe_begin_anew(self, timeout_s: float) -> None:
+        """A topic that was deleted and created again says nothing of what it said before (KIP-618, re-upgrade)."""
+        topic_id = self._reader.topic_id(timeout_s)
+        if self._topic_id not in (None, topic_id):
+            LOG.info("Topic %s is another one than before: it is read anew", self._reader.topic)
+            self._reader.close()
+            self._reader = LogReader(self._conf, self._reader.topic)
+            with self._table_lock:
+                self._table = OffsetTable()
+        self._topic_id = topic_id
 
     def _take(self, record: LogRecord) -> None:
         with self._table_lock:

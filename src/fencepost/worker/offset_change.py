@@ -1,7 +1,8 @@
 """Moving the offsets of a connector: alter, reset (KIP-875), and where a new one starts (KIP-995). On the leader.
 
-Order: 1 it is stopped, or not there yet, by the newest config topic ▸ 2 with exactly-once on all its earlier tasks are
-fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector itself is asked ▸ 5 they are written, all or none.
+Order: 1 it is stopped, or not there yet, by the newest config topic ▸ 2 its earlier tasks have ended, or their time to
+do so is up, and with exactly-once on they are fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector itself is asked ▸
+5 they are written, all or none.
 """
 
 import logging
@@ -47,7 +48,10 @@ class OffsetChanges:
         writing: OffsetWriting,
         find: Callable[[str], type[SourceConnector]],
         fencing_round: Callable[[str], "Future[None]"],
+        wait_for_stops: Callable[[str, int | None], None],
     ) -> None:
+        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up."""
+        self._wait_for_stops = wait_for_stops
         self._settings = settings
         self._topics = topics
         self._writing = writing
@@ -82,8 +86,9 @@ class OffsetChanges:
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
+        self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:
-            self._fence(connector, config, snapshot)  # 2
+            self._fence(connector, config, snapshot)
         with _told(connector):
             ensure_own_topic(self._settings, config)
             view = self._view(connector, config)  # 3
@@ -126,10 +131,11 @@ class OffsetChanges:
     ) -> str:
         ensure = EnsureStopped(connector)
         snapshot = lead(ensure)  # 1
+        self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
         if self._settings.is_exactly_once:
             self._run_round(connector)
-            self._fence(connector, snapshot.connectors[connector], snapshot)  # 2
-            snapshot = lead(ensure)
+            self._fence(connector, snapshot.connectors[connector], snapshot)
+        snapshot = lead(ensure)
         config = snapshot.connectors[connector]
         with _told(connector):
             ensure_own_topic(self._settings, config)

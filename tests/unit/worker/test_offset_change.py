@@ -53,9 +53,12 @@ class Scene:
             own_offsets=lambda config: "own" if self.has_own else None,
             config=SimpleNamespace(offset_storage_topic="offsets"),
         )
-        self.changes = OffsetChanges(settings, self, self, lambda name: Hook, self.round)  # type: ignore[arg-type]
+        self.changes = OffsetChanges(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]
         self.snapshot = ClusterSnapshot(
-            connectors={"c": CONFIG}, target_states={"c": TargetState.STOPPED}, task_count_records={"c": 3}
+            connectors={"c": CONFIG},
+            target_states={"c": TargetState.STOPPED},
+            task_count_records={"c": 3},
+            commit_offsets={"c": 7},
         )
 
     # the leader
@@ -73,6 +76,9 @@ class Scene:
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def wait(self, connector: str, generation: int | None) -> None:
+        self.log.append(("wait", generation))
 
     # OffsetTopics
 
@@ -120,7 +126,7 @@ def test_all_that_may_still_write_is_fenced_before_the_offsets_are_read(scene: S
     assert scene.alter((A, {"n": 1})) == "The offsets for this connector have been altered successfully"
     stopped = "EnsureStopped"
     assert scene.log == [
-        stopped, "round", ("fence", 3), stopped, "read", ("asked", {"a": {"n": 1}}), "read", stopped,
+        stopped, ("wait", 7), "round", ("fence", 3), stopped, "read", ("asked", {"a": {"n": 1}}), "read", stopped,
         ("written", [(KEY_A, b'{"n":1}')]),
     ]  # fmt: skip
 
