@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from fencepost.kafka.admin import Admin
@@ -129,8 +130,21 @@ class Cluster:
 
 def ready(worker: Worker) -> None:
     """Start a worker and wait until it is healthy and can run tasks."""
-    worker.start(120)
+    worker.launch()
+    eventually(lambda: _is_healthy(worker) or _has_ended(worker), within_s=120)
+    assert not _has_ended(worker), worker.log_text()[-2000:]
     eventually(worker.slots, within_s=200)
+
+
+def _is_healthy(worker: Worker) -> bool:
+    try:
+        return worker.rest.get("/health").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _has_ended(worker: Worker) -> bool:
+    return worker.process is None or worker.process.poll() is not None
 
 
 def url(worker: Worker) -> str:

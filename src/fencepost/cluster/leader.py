@@ -208,6 +208,8 @@ class Leader:
                 log.warning("leader: tasks of lost workers are fenced and move: %s", ", ".join(map(str, sorted(lost))))
                 self._fence_lost(snapshot, lost)
             self._carry_out([RotateSessionKey(*self._key, now_ms()), Reassign(members)])
+        except NotLeadingError:
+            log.info("leader: this worker leads no more, or not yet again")
         except Exception as error:
             log.warning("leader: %s", error)
 

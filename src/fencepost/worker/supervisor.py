@@ -13,13 +13,14 @@ import traceback
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from fencepost.cluster.departure import Departures, Start
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.worker.host import NoRoomError, TaskHost
 from fencepost.worker.preparation import AbandonedError, Preparation
 from fencepost.worker.settings import WorkerSettings
@@ -275,6 +276,8 @@ class TaskSupervisor:
             "task %s did not stop within task.shutdown.graceful.timeout.ms and is abandoned; the fence keeps it out",
             handle.id,
         )
+        if handle.report is not None:
+            self._totals.reported(replace(handle.report, state=RunState.ABANDONED.value))  # nothing more is heard of it
         neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
         self._ended(handle)
         for incarnation in neighbours:

@@ -1,5 +1,6 @@
 """Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from support.cluster import Cluster, identity, pause, resume
 from support.worker import Worker
 
 TASKS = 6
+LONG = pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs these")
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_tasks_are_spread_and_restarts_reach_their_owners(cluster: Cluster, name
 
 def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(cluster: Cluster, name: str) -> None:
     stays, leaves = cluster.await_leader(), cluster.followers()[0]
-    ok(stays.create(name, rows(name, 3000, TASKS)), 201)
+    ok(stays.create(name, rows(name, 1500, TASKS)), 201)
     before = cluster.await_owners(name, TASKS, cluster.workers, stays)
     kept = {task for task, owner in before.items() if owner != identity(leaves)}
     starts = _starts(cluster, name)
@@ -86,7 +88,7 @@ def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(clust
     back = cluster.await_owners(name, TASKS, cluster.workers, stays)
     moved = [task for task, owner in back.items() if owner != after[task]]
     assert len(moved) == TASKS // 3
-    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
 
@@ -103,26 +105,26 @@ def test_a_leader_that_leaves_is_followed_by_another_at_once(cluster: Cluster, n
     assert verdict.is_clean, verdict
 
 
-@pytest.mark.parametrize("victim", ["follower", "leader"])
+@pytest.mark.parametrize("victim", ["follower", pytest.param("leader", marks=LONG)])
 def test_tasks_of_a_killed_worker_move_after_the_session_time_out(cluster: Cluster, name: str, victim: str) -> None:
     killed = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
     others = [w for w in cluster.workers if w is not killed]
-    ok(others[0].create(name, rows(name, 2000, TASKS)), 201)
+    ok(others[0].create(name, rows(name, 1500, TASKS)), 201)
     before = cluster.await_owners(name, TASKS, cluster.workers, others[0])
     killed.kill()
     after = cluster.await_owners(name, TASKS, others, others[0], within_s=20)
     stayed = {task: owner for task, owner in before.items() if owner != identity(killed)}
     assert {task: after[task] for task in stayed} == stayed
     ok(others[1].rest.patch(f"/connectors/{name}/config", json={"batch.size": "30"}), 200)
-    verdict = judged(cluster.bootstrap, name, 2000, TASKS)
+    verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
 
-@pytest.mark.parametrize("victim", ["follower", "leader"])
+@pytest.mark.parametrize("victim", [pytest.param("follower", marks=LONG), "leader"])
 def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str, victim: str) -> None:
     paused = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
     others = [w for w in cluster.workers if w is not paused]
-    ok(others[0].create(name, rows(name, 3000, TASKS)), 201)
+    ok(others[0].create(name, rows(name, 1500, TASKS)), 201)
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     pause(paused)
     try:
@@ -131,7 +133,7 @@ def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str
         resume(paused)
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     _is_whole(paused)
-    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
 
@@ -139,7 +141,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
     cluster: Cluster, name: str, proxy: KafkaProxy
 ) -> None:
     cut, *others = cluster.workers[::-1]
-    ok(others[0].create(name, rows(name, 3000, TASKS)), 201)
+    ok(others[0].create(name, rows(name, 1500, TASKS)), 201)
     before = cluster.await_owners(name, TASKS, cluster.workers, others[0])
     lost = [task for task, owner in before.items() if owner == identity(cut)]
     proxy.pause()
@@ -152,7 +154,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
         proxy.resume()
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     _is_whole(cut)
-    verdict = judged(cluster.bootstrap, name, 3000, TASKS)
+    verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
 
@@ -195,7 +197,7 @@ def test_a_round_of_fencing_that_kafka_refuses_fails_the_tasks_with_the_leader_s
         assert "fencing.py" in task["trace"], "the leader's trace"
     ok(follower.rest.patch(f"/connectors/{name}/config", json={"producer.override.transaction.timeout.ms": None}), 200)
     cluster.await_owners(name, 3, cluster.workers, follower, even=False)
-    assert judged(cluster.bootstrap, name, 100, 2).missing == ()
+    assert judged(cluster.bootstrap, name, 100, 1).missing == ()  # other tasks sent the rest: no order between them
 
 
 def _running(worker: Worker, name: str, tasks: list[int]) -> list[int]:
