@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.embedded import EmbeddedKafka
+from fencepost.storage.offset_topic import OffsetReader
 from fencepost.testing import eventually
 from support.worker import Worker
 
@@ -57,6 +59,31 @@ def test_new_files_are_picked_up_and_done_ones_are_moved(worker: Worker, name: s
     assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
     assert eventually(lambda: sorted(p.name for p in done.iterdir()) == ["a.csv", "b.csv"], within_s=30)
     worker.wait_for_tasks(name, "RUNNING")
+
+
+@pytest.fixture
+def remembered(worker: Worker, kafka: EmbeddedKafka, name: str) -> Iterator[Callable[[], list[str]]]:
+    """Returns the names of the files that the offsets topic knows as done."""
+    reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, worker.properties["offset.storage.topic"])
+    yield lambda: sorted(str((p or {})["file"]).rpartition("/")[2] for p, _ in reader.read(name, 20))
+    reader.close()
+
+
+def test_a_removed_file_is_forgotten_also_when_no_other_comes(
+    worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
+):
+    """KIP-910: a file once processed can be removed from the offsets topic; those that are kept cannot."""
+    _put(directory, "a.csv", ["1,x"])
+    _put(directory, "b.csv", ["2,y"])
+    worker.create(name, _config(directory, name))
+    assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
+    assert eventually(lambda: remembered() == ["a.csv", "b.csv"], within_s=30)
+    worker.rest.put(f"/connectors/{name}/config", json=_config(directory, name, **{"finished.action": "delete"}))
+    assert eventually(lambda: remembered() == [], within_s=60)
+    assert list(directory.iterdir()) == []
+    _put(directory, "c.csv", ["3,z"])
+    assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
+    assert eventually(lambda: remembered() == [] and not list(directory.iterdir()), within_s=30)
 
 
 def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
@@ -115,8 +142,14 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_again(
-    worker: Worker, name: str, directory: Path, values: Values, full_disk: Path
+    worker: Worker,
+    name: str,
+    directory: Path,
+    values: Values,
+    full_disk: Path,
+    remembered: Callable[[], list[str]],
 ):
+    """The file goes before the tombstone: while it cannot go, it is remembered."""
     _put(directory, "a.csv", [f"{i},{'n' * 100}" for i in range(1000)])
     more = {"finished.action": "move", "finished.path": str(full_disk)}
     worker.create(name, _config(directory, name, **more))
@@ -124,7 +157,9 @@ def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_aga
     told = f"cannot be moved to {full_disk}"
     assert eventually(lambda: told in worker.log_text(), within_s=60)
     assert (directory / "a.csv").exists()
+    assert remembered() == ["a.csv"]
     (full_disk / "filler").unlink()
     subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
     assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=30)
+    assert eventually(lambda: remembered() == [], within_s=30)
     assert len(values(name)) == 1000
