@@ -1,5 +1,6 @@
 """One cluster of three workers for the module; the last sees the broker through a proxy. All run before each test."""
 
+import os
 import uuid
 from collections.abc import Iterator
 
@@ -8,7 +9,11 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.source import PLUGIN_PATH
-from support.cluster import Cluster
+from support.cluster import Cluster, LightWorker
+from support.worker import Worker
+
+# With Spark below each of them these tests take minutes.
+KIND = Worker if os.environ.get("FENCEPOST_CHAOS") == "long" else LightWorker
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,8 @@ def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
 @pytest.fixture(scope="module")
 def shared(kafka: EmbeddedKafka, proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     group = f"cluster-{uuid.uuid4().hex[:6]}"
-    cluster = Cluster(kafka.bootstrap_servers, tmp_path_factory.mktemp("cluster"), group, 2, plugin_path=PLUGIN_PATH)
+    directory = tmp_path_factory.mktemp("cluster")
+    cluster = Cluster(kafka.bootstrap_servers, directory, group, 2, kind=KIND, plugin_path=PLUGIN_PATH)
     cluster.workers.append(cluster.made(proxy.bootstrap_servers))
     try:
         cluster.start()
