@@ -171,7 +171,8 @@ class LatestWriter:
             LOG.warning("Topic %s: a new producer is needed: %s", self._topic, error.__cause__ or error)
             return dict(batch), True
         if failures:
-            LOG.warning("Topic %s refused %d values; trying again: %s", self._topic, len(failures), failures[0].str())
+            why = f"{failures[0].str()} ({failures[0].name()})"
+            LOG.warning("Topic %s refused %d values; trying again: %s", self._topic, len(failures), why)
         return refused, any(error.fatal() for error in failures)
 
 

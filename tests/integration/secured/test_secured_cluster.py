@@ -1,0 +1,243 @@
+"""`fencepost acls` prints what is needed, all of it and no more: with it everything works, without any of it something
+fails that says what is missing.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+from secured_case import (
+    CONNECTOR,
+    GROUP,
+    PLAIN_USERS,
+    SECRETS,
+    TOPIC,
+    USERS,
+    Secured,
+    append,
+    assert_names,
+    deliver,
+    denied_line,
+    granted,
+    refused,
+    revoked,
+    settings,
+    trace_of,
+)
+
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from support.cluster import LightWorker
+from support.secured import Grant, SecuredKafka
+from support.worker import Worker
+
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+OWN_OFFSETS = f"{CONNECTOR}-offsets"
+
+
+def rights(principal: str, resource: str, name: str, *operations: str) -> list[Grant]:
+    return [Grant(f"User:{principal}", resource, name, operation) for operation in operations]
+
+
+# Without one of these, a task that starts fails.
+OF_TASKS = [
+    *rights("writer", "transactional-id", f"{GROUP}-{CONNECTOR}-0", "Write"),
+    *rights("writer", "topic", TOPIC, "Write"),
+    *rights("writer", "topic", OWN_OFFSETS, "Write"),
+    *rights("reader", "topic", OWN_OFFSETS, "Read"),
+    *rights("maker", "topic", OWN_OFFSETS, "Describe"),
+    *rights("maker", "topic", TOPIC, "Describe"),
+    *rights("worker", "topic", f"{GROUP}-offsets", "Read"),
+]
+# Without one of these, a task that starts fails unless its topics exist.
+OF_MAKING = [*rights("maker", "topic", OWN_OFFSETS, "Create"), *rights("maker", "topic", TOPIC, "Create")]
+# Without one of these, the leader cannot write.
+OF_LEADER = [
+    *rights("worker", "transactional-id", f"connect-cluster-{GROUP}", "Write"),
+    *rights("worker", "topic", f"{GROUP}-configs", "Read", "Write"),
+    *rights("worker", "group", GROUP, "Read"),
+]
+OF_STATUS = rights("worker", "topic", f"{GROUP}-status", "Read", "Write")
+# Without it nothing fails but a copy, or the removal of offsets.
+OF_COPIES = rights("worker", "topic", f"{GROUP}-offsets", "Write")
+OF_START = [
+    *rights("worker", "topic", f"{GROUP}-configs", "Create"),
+    *rights("worker", "topic", f"{GROUP}-offsets", "Create"),
+    *rights("worker", "topic", f"{GROUP}-status", "Create"),
+]
+
+
+def test_exactly_what_is_printed_lets_a_connector_run_exactly_once(secured: Secured) -> None:
+    every = [*OF_TASKS, *OF_MAKING, *OF_LEADER, *OF_STATUS, *OF_COPIES, *OF_START]
+    assert sorted(map(str, secured.grants)) == sorted(map(str, every))
+    secured.worker.wait_for_tasks(CONNECTOR, "RUNNING", within_s=100)
+    deliver(secured, 1000)
+    assert f"not authorised for transactional id {GROUP}-{CONNECTOR}-0#1" in secured.worker.log_text()
+
+
+@pytest.mark.parametrize("grant", OF_TASKS, ids=str)
+def test_a_task_that_misses_a_right_fails_with_its_name(secured: Secured, grant: Grant) -> None:
+    with revoked(secured, grant):
+        assert secured.worker.rest.post(f"/connectors/{CONNECTOR}/tasks/0/restart").status_code == 204
+        append(secured, 1)
+        trace = eventually(lambda: trace_of(secured.worker, CONNECTOR), within_s=60)
+    assert_names(trace, grant)
+    restart = f"/connectors/{CONNECTOR}/restart?includeTasks=true&onlyFailed=true"
+    assert secured.worker.rest.post(restart).status_code == 202
+    deliver(secured, 1)
+
+
+@pytest.mark.parametrize("grant", OF_MAKING, ids=str)
+def test_a_task_that_may_not_make_its_topics_fails_with_their_name(secured: Secured, grant: Grant) -> None:
+    name = f"new-{OF_MAKING.index(grant)}"
+    topic = {OWN_OFFSETS: f"{name}-offsets", TOPIC: f"{name}-read"}
+    config = {**secured.config, "topic": topic[TOPIC], "offsets.storage.topic": topic[OWN_OFFSETS]}
+    missing = grant._replace(name=topic[grant.name])
+    grants = [g for g in granted(secured.worker, name, config) if g not in secured.grants]
+    secured.broker.grant([g for g in grants if g != missing])
+    assert secured.worker.create(name, config).status_code == 201
+    append(secured, 1)
+    assert_names(eventually(lambda: trace_of(secured.worker, name), within_s=60), missing)
+    secured.broker.grant([missing])
+    assert secured.worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
+    secured.worker.wait_for_tasks(name, "RUNNING")
+    assert secured.worker.rest.delete(f"/connectors/{name}").status_code == 204
+
+
+@pytest.mark.parametrize("grant", OF_LEADER, ids=str)
+def test_a_leader_that_misses_a_right_answers_with_its_name(secured: Secured, grant: Grant) -> None:
+    config = {**secured.config, "topic": "never"}
+    with revoked(secured, grant):
+        answer = eventually(lambda: refused(secured.worker, config), within_s=60)
+    assert_names(answer, grant)
+    eventually(lambda: secured.worker.create("extra", config).status_code in (201, 409), within_s=60)
+    assert secured.worker.rest.delete("/connectors/extra").status_code == 204
+    deliver(secured, 1)
+
+
+@pytest.mark.parametrize("grant", OF_STATUS, ids=str)
+def test_a_worker_that_misses_a_right_on_states_logs_its_name(secured: Secured, grant: Grant) -> None:
+    told = len(secured.worker.log_text())
+    with revoked(secured, grant):
+        assert secured.worker.rest.put(f"/connectors/{CONNECTOR}/pause").status_code == 202
+        line = eventually(lambda: denied_line(secured.worker.log_text()[told:]), within_s=60)
+        assert secured.worker.rest.put(f"/connectors/{CONNECTOR}/resume").status_code == 202
+    assert_names(line, grant)
+    secured.worker.wait_for_tasks(CONNECTOR, "RUNNING")
+    deliver(secured, 1)
+
+
+STARTS = [*OF_START, *OF_LEADER, *OF_STATUS] if IS_LONG else [OF_START[0], OF_LEADER[-1]]
+EXIT = [g for g in STARTS if g.resource != "transactional-id" and g != OF_STATUS[1]]
+
+
+@pytest.mark.parametrize("grant", EXIT, ids=str)
+def test_a_worker_that_misses_a_right_ends_with_its_name(
+    broker: SecuredKafka, secured: Secured, grant: Grant, tmp_path: Path
+) -> None:
+    group = f"start-{EXIT.index(grant)}"
+    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, settings(broker), group=group)
+    worker.write_file()
+    missing = grant._replace(name=grant.name.replace(GROUP, group))
+    grants = [g for g in granted(worker, "c", secured.config) if g.principal == "User:worker"]
+    assert missing in grants
+    broker.grant([g for g in grants if g != missing])
+    worker.launch()
+    try:
+        assert worker.process is not None
+        assert worker.process.wait(90) == 1, worker.log_text()
+    finally:
+        if worker.process is not None and worker.process.poll() is None:
+            worker.kill()
+    assert_names(worker.log_text().partition("the worker cannot start: ")[2], missing)
+
+
+def test_a_task_with_a_wrong_password_fails_and_says_so(secured: Secured) -> None:
+    client = secured.broker.client("other")
+    wrong = client["sasl.jaas.config"].replace(PLAIN_USERS["other"], "hush-wrong-4716")
+    own = {"producer.override.sasl.mechanism": "PLAIN", "producer.override.sasl.jaas.config": wrong}
+    config = {**secured.config, **own, "offsets.storage.topic": OWN_OFFSETS}
+    assert secured.worker.create("stranger", config).status_code == 201
+    trace = eventually(lambda: trace_of(secured.worker, "stranger"), within_s=60)
+    assert "SASL authentication error" in trace
+    assert "hush" not in trace + secured.worker.log_text()
+    assert secured.worker.rest.delete("/connectors/stranger").status_code == 204
+
+
+def test_a_worker_with_a_wrong_password_waits_and_says_so(broker: SecuredKafka, tmp_path: Path) -> None:
+    client = broker.client("worker")
+    client["sasl.jaas.config"] = client["sasl.jaas.config"].replace(USERS["worker"], "hush-wrong-4716")
+    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, client, group="wrong")
+    worker.launch()
+    try:
+        eventually(lambda: "SASL authentication error" in worker.log_text(), within_s=60)
+        assert "hush" not in worker.log_text()
+    finally:
+        worker.stop()
+
+
+def test_e11_no_password_is_shown_of_a_connector_with_its_own_principal(
+    broker: SecuredKafka, spark_worker: Worker, tmp_path: Path
+) -> None:
+    """Both doors: a task in a slot, and splits that Spark reads and writes."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "a.csv").write_text("id,name\n1,x\n2,y\n")
+    own = {f"producer.override.{k}": v for k, v in broker.client("other").items() if k.startswith("sasl.")}
+    own |= {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+    configs = {
+        "rows": {**ROWS, "input.path": str(inbox), **own},
+        "texts": {"connector.class": "FileStreamSource", "file": str(inbox / "a.csv"), "topic": "texts", **own},
+    }
+    spark_worker.write_file()
+    for name, config in configs.items():
+        grants = granted(spark_worker, name, config)
+        assert Grant("User:other", "topic", name, "Write") in grants
+        broker.grant(grants)
+    spark_worker.start(within_s=120)
+    for name, config in configs.items():
+        assert spark_worker.create(name, config).status_code == 201
+    for name, count in (("rows", 2), ("texts", 3)):
+        spark_worker.wait_for_tasks(name, "RUNNING", within_s=150)
+        reader = CommittedReader(broker.kafka.internal_servers, [name])
+        eventually(lambda reader=reader, count=count: len(reader.read_all(30)) == count, within_s=100)
+    seen = {**shown(spark_worker, configs), **run_with(spark_worker, tmp_path / "events")}
+    assert [where for where, text in seen.items() if any(secret in text for secret in SECRETS)] == []
+    assert "[hidden]" in seen["GET /connectors/rows"]
+
+
+ROWS = {
+    "connector.class": "SpoolDirectorySource",
+    "input.schema": "id INT, name STRING",
+    "reader.header": "true",
+    "topic": "rows",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+def shown(worker: Worker, configs: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return what REST tells of connectors, and what the worker has logged."""
+    below = ("", "/config", "/status", "/tasks", "/tasks-config", "/offsets")
+    paths = [f"/connectors/{name}{rest}" for name in configs for rest in below]
+    paths += ["/connectors?expand=info&expand=status", "/metrics", "/health"]
+    found = {f"GET {path}": worker.rest.get(path).text for path in paths}
+    for name, config in configs.items():
+        url = f"/connector-plugins/{config['connector.class']}/config/validate"
+        found[f"validate {name}"] = worker.rest.put(url, json={**config, "name": name}).text
+    return {**found, "log": worker.log_text()}
+
+
+def run_with(worker: Worker, events: Path) -> dict[str, str]:
+    """Return the command lines of the worker's processes, and what Spark records of its jobs: conf, plans, closures."""
+    assert worker.process is not None
+    root = psutil.Process(worker.process.pid)
+    found = {}
+    for process in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[f"process {process.pid}"] = " ".join(process.cmdline())
+    recorded = {str(path): path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()}
+    assert any("SparkListenerSQLExecutionStart" in text for text in recorded.values())
+    return found | recorded
