@@ -132,12 +132,11 @@ def test_workers_that_name_each_other_answer_409_once_the_time_is_up(
 ) -> None:
     _, a, b = nodes
     a.leader_url, b.leader_url = b.url, a.url
-    monkeypatch.setattr(forwarding, "REQUEST_S", 1.0)
+    monkeypatch.setattr(forwarding, "REQUEST_S", 0.0)
     answer = a.rest.delete("/connectors/c")
     assert answer.status_code == 409
     hops = [target.partition("?")[2] for target, _ in (*a.seen, *b.seen)]
-    assert set(hops) == {"", "forward=true", "forward=false"}
-    assert len(hops) > 3, "it was tried again meanwhile"
+    assert sorted(hops) == ["", "forward=false", "forward=true"]
 
 
 @pytest.mark.parametrize("reason", ["nobody listens", "not leading yet"])
