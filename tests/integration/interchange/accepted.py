@@ -82,10 +82,6 @@ ANSWERS = (
         "PUT", "/admin/loggers/org.apache.kafka.connect.file", "", (200,), "",
         "Java's loggers below that one are not here",
     ),
-    Accepted(
-        "PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", "", (204, 400), "",
-        "levels of all workers at once come with clusters of several",
-    ),
 )  # fmt: skip
 
 # Errors of validation that only one of the two has.
@@ -115,12 +111,9 @@ KEYS_THEIRS_ALONE = {
     "connector-null": "a config with a null is refused",
     "target-state-null": "the same",
     "status-connector-null": "the same",
-    "logger-cluster-": "levels of all workers at once come with clusters of several",
 }
 # Values that only Kafka Connect's side of a key has.
-VALUES_THEIRS_ALONE: dict[str, tuple[Any, str]] = {
-    "tasks-fencing-lines": ({"task-count": 0}, "the fencing round of the offsets API, which is not there yet"),
-}
+VALUES_THEIRS_ALONE: dict[str, tuple[Any, str]] = {}
 VALUES_OURS_ALONE: dict[str, tuple[Any, str]] = {
     "status-task-failing-0": ("RUNNING", "what was sent instead fails with its first record, see FAILS_LATER"),
 }

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.kafka.log import LogReader
-from fencepost.kafka.writer import RecordWriter
-from fencepost.storage.offset_topic import OffsetReader, encode
+from fencepost.storage.offset_topic import OffsetReader
 from fencepost.testing import eventually
 from oracle.scenario import Json, Recorder
 
@@ -21,10 +20,8 @@ FAILS_LATER = {"throughput": "5", "topic": "refused/by/kafka"}
 class Replay(Recorder):
     """Sends what was recorded again.
 
-    1. What a worker says of itself follows what it was told to do, so a question (GET) whose answer is not the recorded
-       one is asked again for a while; `differs` compares one answer with the recorded one.
-    2. Requests to `/offsets` are not sent: that API is not there yet. What the recorded ones wrote to the offsets
-       topic is written here in its place, so that everything after them meets the same offsets.
+    What a worker says of itself follows what it was told to do, so a question (GET) whose answer is not the recorded
+    one is asked again for a while; `differs` compares one answer with the recorded one.
     """
 
     patience_s = 120.0  # Spark may still be starting
@@ -46,10 +43,6 @@ class Replay(Recorder):
             expected["path"],
             expected["body"],
         ), "the scenario is not the recorded one; record it again"
-        if path.endswith("/offsets"):
-            self._topics.play(expected)
-            self.exchanges.append(expected)
-            return expected["response"]
         if body and body.get("name") == "failing":
             body = {**body, "config": {**body["config"], **FAILS_LATER}}
         answer = super().call(method, path, body, raw=raw, media=media)
@@ -82,14 +75,13 @@ class Replay(Recorder):
 
 
 class Topics:
-    """The internal topics; that of offsets is read as the worker reads it, and written as the offsets API will."""
+    """The internal topics; that of offsets is read as the worker reads it."""
 
     def __init__(self, bootstrap_servers: str, names: Mapping[str, str]) -> None:
         conf = {"bootstrap.servers": bootstrap_servers}
         self._configs = LogReader(conf, names["config"])
         self._last: dict[str, int] = {}
         self._reader = OffsetReader(conf, names["offset"])
-        self._writer = RecordWriter(conf, names["offset"])
 
     def last_configs(self, keys: Sequence[str]) -> list[int]:
         """Where in the config topic the last record of each key is; -1 if there is none."""
@@ -99,17 +91,6 @@ class Topics:
     def of(self, connector: str) -> Json:
         return [{"partition": p, "offset": o} for p, o in self._reader.read(connector, _READ_S)]
 
-    def play(self, exchange: Exchange) -> None:
-        """Write what this request, if it changed anything, wrote."""
-        if exchange["method"] == "GET" or exchange["status"] != 200:
-            return
-        connector = exchange["path"].split("/")[2]
-        given = exchange["body"]["offsets"] if exchange["body"] else self.of(connector)
-        for one in given:
-            offset = None if exchange["method"] == "DELETE" else one["offset"]
-            self._writer.write([encode(connector, one["partition"], offset)], _READ_S)
-
     def close(self) -> None:
         self._configs.close()
         self._reader.close()
-        self._writer.close()
