@@ -48,13 +48,19 @@ class KafkaConnect:
         self._process = subprocess.Popen(
             [*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(worker)], cwd=self._directory
         )
-        eventually(lambda: httpx.get(f"{self.url}/health").status_code == 200, within_s=60)
+        eventually(lambda: httpx.get(f"{self.url}/health").status_code == 200, within_s=240)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
     def stop(self) -> None:
         """Gracefully, so that the last states are written."""
