@@ -46,6 +46,7 @@ from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTopic
 from fencepost.task.slot import run_slot
+from fencepost.task.spec import TaskSpec
 from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
@@ -82,6 +83,7 @@ _RESTART_SPARK_S = 2.0
 _FIRST_SLOT_S = 5.0
 _LEAVE_S = 5.0
 _LOOK_S = 2.0
+_LOCK_OUT_S = 30.0
 
 
 class WorkerProcess:
@@ -240,7 +242,14 @@ class WorkerProcess:
         self._copying = OffsetCopying(self._admissions.topics, self._copies, lambda task: self._supervisor.handle(task))
         preparation = Preparation(settings, self._line.fence, self._read_config, self._stopping)
         self._supervisor = TaskSupervisor(
-            settings, preparation, self._host_of, self._board, self._totals, self._departures, self._say_stopped
+            settings,
+            preparation,
+            self._host_of,
+            self._board,
+            self._totals,
+            self._departures,
+            self._say_stopped,
+            self._lock_out,
         )
         self._connectors = ConnectorHost(
             settings,
@@ -399,6 +408,14 @@ class WorkerProcess:
             fence(confs, lambda transactional_id: confs[transactional_id](transactional_id), _FENCE_S)
         except WriterOpenError as error:
             log.warning("not all that a lost worker held is fenced; the starts of its tasks fence it: %s", error)
+
+    def _lock_out(self, spec: TaskSpec) -> None:
+        """End what a start of a task has left open, on a connector that is stopped or gone."""
+        ids = task_transactional_ids(self.settings.group_id, spec.connector, spec.task)
+        try:
+            fence(ids, lambda transactional_id: spec.producer_conf, _LOCK_OUT_S)
+        except WriterOpenError as error:
+            log.warning("task %s may have left a transaction open: %s", spec.id, error)
 
     def _run_spark(self) -> None:
         """Start Spark, and again whenever it goes."""

@@ -51,8 +51,12 @@ class TaskSupervisor:
         totals: TaskTotals,
         departures: Departures | None = None,
         say_stopped: Callable[[list[Start]], None] = lambda starts: None,
+        lock_out: Callable[[TaskSpec], None] = lambda spec: None,
     ) -> None:
-        """`departures`: what has to end, here and elsewhere; `say_stopped` tells others what has, and never waits."""
+        """`departures`: what has to end, here and elsewhere; `say_stopped` tells others what has, and never waits.
+
+        `lock_out` ends what a start has left open that no other start follows; called in a thread of its own.
+        """
         self._settings = settings
         self._preparation = preparation
         self._hosts = hosts
@@ -60,6 +64,7 @@ class TaskSupervisor:
         self._totals = totals
         self._departures = departures or Departures(0.0)
         self._say_stopped = say_stopped
+        self._lock_out = lock_out
         self._is_cut_off = False
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
@@ -279,9 +284,18 @@ class TaskSupervisor:
         if handle.report is not None:
             self._totals.reported(replace(handle.report, state=RunState.ABANDONED.value))  # nothing more is heard of it
         neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
+        self._end_what_is_open(handle)
         self._ended(handle)
         for incarnation in neighbours:
             self._move_away(incarnation)
+
+    def _end_what_is_open(self, handle: TaskHandle) -> None:
+        """Of a start that went without a word. Where another follows, that one fences it; where none does, every reader
+        of the offsets topic would wait for its transaction's time-out."""
+        id_, snapshot = handle.id, self._snapshot
+        is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
+        if handle.spec is not None and handle.spec.transactional_id is not None and not is_followed:
+            self._pool.submit(self._lock_out, handle.spec)
 
     def _move_away(self, incarnation: str) -> None:
         for handle in list(self._handles.values()):
@@ -312,6 +326,7 @@ class TaskSupervisor:
 
     def _take_loss(self, incarnations: set[str], reason: str) -> None:
         for handle in [h for h in self._stopping if h.incarnation in incarnations]:
+            self._end_what_is_open(handle)
             self._ended(handle)
         for handle in [h for h in self._handles.values() if h.incarnation in incarnations]:
             log.warning("task %s starts again: %s", handle.id, reason)

@@ -97,6 +97,7 @@ class Prepared:
             {},
             {},
             "o",
+            transactional_id="g-c-0",
             target_state=handle.target,
         )
 
@@ -121,6 +122,7 @@ class Stage:
         self.door, self.board, self.preparation = Door(), Board(), Prepared()
         self.departures = Departures(5.0, lambda: self.now)
         self.told_stopped: list[Start] = []
+        self.locked_out: list[TaskSpec] = []
         self.snapshot = ClusterSnapshot()
         settings = WorkerSettings(WorkerConfig(WORKER), "http://w:1", "me")
         self.supervisor = TaskSupervisor(
@@ -131,6 +133,7 @@ class Stage:
             TaskTotals(),
             self.departures,
             self.told_stopped.extend,
+            self.locked_out.append,
         )
         self.supervisor._pool = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
@@ -406,6 +409,24 @@ def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running:
     running.report(handle, "STOPPED")
     assert running.door.verbs == ["start STARTED", "stop"]
     assert running.board.states() == [State.RUNNING]
+
+
+@pytest.mark.parametrize("end", ["deaf", "lost"])
+@pytest.mark.parametrize("fate", ["deleted", "stopped", "reconfigured"])
+def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: str, end: str) -> None:
+    """Every reader of the offsets topic would wait for the transaction's time-out."""
+    handle = running.handle()
+    if fate == "deleted":
+        running.write(records.connector_removed("c"))
+    elif fate == "stopped":
+        running.target(TargetState.STOPPED)
+    else:
+        running.tasks(1)
+    running.tick()
+    if end == "lost":
+        running.supervisor.lost([handle.incarnation], "its slot ended")
+    running.tick(after_s=6)
+    assert [spec.incarnation for spec in running.locked_out] == ([] if fate == "reconfigured" else [handle.incarnation])
 
 
 def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_back(running: Stage) -> None:
