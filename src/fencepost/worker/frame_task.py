@@ -14,6 +14,7 @@ from fencepost.api.dataframe import DataFrame
 from fencepost.cluster.fencing import fence
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
+from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
@@ -22,6 +23,7 @@ from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
 from fencepost.task.copies import Copied
 from fencepost.task.offsets import partition_key
+from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
@@ -98,6 +100,7 @@ class FrameTask:
         self._set_aside: set[Any] = set()
         self._forgetting = Forgetting(spec, self.admit, lambda copies: host.copy(spec, copies))
         self._parts: dict[Any, int] = {}
+        self._topics = topics_of(spec)
         self._counters = {"records_polled": 0.0, "records_written": 0.0, "commits": 0.0, "batches": 0.0}
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
@@ -225,6 +228,7 @@ class FrameTask:
         self._current = name
         started = time.monotonic()
         try:
+            self._topics.ensure([self.topic])
             self._with_core(lambda: run_split(self._runtime, self._frame(split), self._host.channel_url(), name))
         except Exception as error:
             self._split_failed(split, error, time.monotonic() - started)
@@ -261,7 +265,7 @@ class FrameTask:
         self._may_be_open = True  # its process may have died with a transaction open
         if self.control.is_stopping or self._is_abandoned:
             return
-        if isinstance(error, ConfigError):
+        if isinstance(error, ConfigError | KafkaAuthorizationError):
             raise error
         if isinstance(error, RecordError) or is_unreadable(error):
             log.error("task %s sets aside %s: %s", self.spec.id, dict(split.partition), error)
