@@ -230,6 +230,7 @@ class TaskSupervisor:
             handle.host = host
             handle.move(HandleState.HOSTED)  # before the start: admission may be asked for at once
             host.start(spec)
+            log.info("task %s starts here", handle.id)
         except NoRoomError as error:
             handle.move(HandleState.WAITING)
             handle.starts_again_at = time.monotonic() + 0.5
@@ -365,7 +366,6 @@ class TaskSupervisor:
             handle.starts_again_at = time.monotonic() + _TICK_S
         elif report.state != before and report.state in ("RUNNING", "PAUSED"):
             if report.state == "RUNNING":
-                log.info("task %s runs here", handle.id)
                 self._totals.running(handle.id)
             self._board.task(handle.id, State(report.state))
 

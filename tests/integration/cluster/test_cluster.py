@@ -213,6 +213,6 @@ def _is_whole(worker: Worker) -> None:
 
 
 def _starts(cluster: Cluster, name: str) -> list[int]:
-    """Return how often each task was started, over all workers."""
+    """Return how often each task was given to a slot, over all workers; replacing a struck producer is not that."""
     text = "".join(worker.log_text() for worker in cluster.workers)
-    return [text.count(f"task {name}-{number} runs here") for number in range(TASKS)]
+    return [text.count(f"task {name}-{number} starts here") for number in range(TASKS)]
