@@ -46,7 +46,11 @@ def spark_worker(broker: SecuredKafka, tmp_path: Path) -> Iterator[Worker]:
     events = tmp_path / "events"
     events.mkdir()
     spark = {"spark.master": "local[4]", "slots.max": "2"}
-    spark |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    spark |= {
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+    }
     worker = Worker(broker.kafka.bootstrap_servers, tmp_path, settings(broker) | spark, group="sparks")
     yield worker
     worker.stop()

@@ -203,7 +203,9 @@ def test_e11_no_password_is_shown_of_a_connector_with_its_own_principal(
         spark_worker.wait_for_tasks(name, "RUNNING", within_s=150)
         reader = CommittedReader(broker.kafka.internal_servers, [name])
         eventually(lambda reader=reader, count=count: len(reader.read_all(30)) == count, within_s=100)
-    seen = {**shown(spark_worker, configs), **run_with(spark_worker, tmp_path / "events")}
+    seen = {**shown(spark_worker, configs), **command_lines(spark_worker)}
+    spark_worker.stop()
+    seen |= recorded(tmp_path / "events")
     assert [where for where, text in seen.items() if any(secret in text for secret in SECRETS)] == []
     assert "[hidden]" in seen["GET /connectors/rows"]
 
@@ -230,14 +232,19 @@ def shown(worker: Worker, configs: dict[str, dict[str, str]]) -> dict[str, str]:
     return {**found, "log": worker.log_text()}
 
 
-def run_with(worker: Worker, events: Path) -> dict[str, str]:
-    """Return the command lines of the worker's processes, and what Spark records of its jobs: conf, plans, closures."""
+def command_lines(worker: Worker) -> dict[str, str]:
+    """Return those of the worker's processes."""
     assert worker.process is not None
     root = psutil.Process(worker.process.pid)
     found = {}
     for process in [root, *root.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             found[f"process {process.pid}"] = " ".join(process.cmdline())
-    recorded = {str(path): path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()}
-    assert any("SparkListenerSQLExecutionStart" in text for text in recorded.values())
-    return found | recorded
+    return found
+
+
+def recorded(events: Path) -> dict[str, str]:
+    """Return what Spark has recorded of its jobs: settings, environment, plans."""
+    found = {str(path): path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()}
+    assert any("SparkListenerSQLExecutionStart" in text for text in found.values()), [*found]
+    return found
