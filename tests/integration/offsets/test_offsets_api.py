@@ -48,8 +48,10 @@ def test_offsets_are_altered_inside_a_transaction(scene: Scene) -> None:
     """A record that is not in one would not be followed by a marker."""
     assert scene.create(initial_state="STOPPED").status_code == 201
     assert scene.move(4).status_code == 200
+    assert scene.position() == 4  # read up to the marker, which follows the answer to the commit
     before = scene.log_ends()
     assert scene.move(6).status_code == 200
+    assert scene.position() == 6
     assert scene.log_ends() == before + 2
 
 

@@ -57,7 +57,7 @@ class FilesTask(SourceTask):
         value = f"{self.file}-{self.line}"
         record = SourceRecord({"file": self.file}, {"line": self.line}, self.config.topic, value=value)
         if self.line == self.config.lines:
-            self.over = {(("done", True),): {"files": self.file + 1}, (("file", self.file),): None}
+            self.over |= {(("done", True),): {"files": self.file + 1}, (("file", self.file),): None}
             self.file, self.line = self.file + 1, 0
         self.context.wait(0.01)
         return [record]
