@@ -316,10 +316,10 @@ class ProducerClient:
     def _await_last_batch(self, deadline: float) -> None:
         """Wait until less than a batch is left, as far as full batches are being sent by themselves.
 
-        librdkafka has one batch of a partition under way at a time, and while it is asked to flush, or its oldest record
-        is older than `linger.ms`, its thread polls without a pause until that one is acknowledged: about a third of all
-        processor time of a large transaction. Only the length of its queue tells that it gets on. Where it does not,
-        what is left is spread over partitions, none of which has a full batch; so much is not waited for again.
+        librdkafka has one batch of a partition under way at a time, and while it is asked to flush, or its oldest
+        record is older than `linger.ms`, its thread polls without a pause until that one is acknowledged: about a third
+        of all processor time of a large transaction. Only the length of its queue tells that it gets on. Where it does
+        not, what is left is spread over partitions, none of which has a full batch; so much is not waited for again.
         """
         left, moved_s = len(self._producer), time.monotonic()
         while left * self._record_bytes >= self._kept_bytes:

@@ -264,8 +264,8 @@ def producer_conf(properties: Mapping[str, object]) -> Translated:
 def transactional_conf(properties: Mapping[str, object], transactional_id: str) -> Translated:
     """Return the settings of a transactional producer.
 
-    `linger.ms` is raised: nothing is visible before the commit, which flushes, and while the oldest record is older than
-    that, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
+    `linger.ms` is raised: nothing is visible before the commit, which flushes, and while the oldest record is older
+    than that, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
     """
     outcome = producer_conf(properties)
     conf, warnings = dict(outcome.conf), list(outcome.warnings)

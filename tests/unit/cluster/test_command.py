@@ -183,7 +183,7 @@ def test_offsets_may_be_moved_only_while_a_connector_is_stopped_and_has_no_tasks
     with pytest.raises(NotFoundError, match="Connector c not found"):
         ensure.decide(topic.snapshot)
     topic.write(records.connector_config("c", CONFIG), records.target_state("c", TargetState.PAUSED))
-    with pytest.raises(BadRequestError, match="must be in the STOPPED state .* '/connectors/c/stop' endpoint"):
+    with pytest.raises(BadRequestError, match=r"must be in the STOPPED state .* '/connectors/c/stop' endpoint"):
         ensure.decide(topic.snapshot)
     topic.write(records.task_config(TaskId("c", 0), {}), records.tasks_commit("c", 1))
     topic.write(records.target_state("c", TargetState.STOPPED))
