@@ -157,7 +157,17 @@ def _sent() -> list[Sent]:
     return found + [Sent(block, json.loads(block.text)) for block in blocks("json")]
 
 
-@pytest.mark.parametrize("sent", _sent(), ids=lambda sent: sent.block.name)
+def _are_offsets(sent: Sent) -> bool:
+    return "offsets" in sent.body
+
+
+@pytest.mark.parametrize("sent", [s for s in _sent() if _are_offsets(s)], ids=lambda sent: sent.block.name)
+def test_offsets_are_valid(sent: Sent) -> None:
+    assert list(sent.body) == ["offsets"]
+    assert all(set(entry) == {"partition", "offset"} for entry in sent.body["offsets"])
+
+
+@pytest.mark.parametrize("sent", [s for s in _sent() if not _are_offsets(s)], ids=lambda sent: sent.block.name)
 def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
     config = {"name": "c", **sent.body.get("config", sent.body)}
     if "connector.class" not in config:
