@@ -60,6 +60,8 @@ def test_tasks_are_spread_and_restarts_reach_their_owners(cluster: Cluster, name
         eventually(lambda starts=starts: _starts(cluster, name)[0] > starts[0], within_s=20)
         assert _starts(cluster, name)[1:] == starts[1:]
     ok(follower.rest.post(f"/connectors/{name}/restart"), 204)
+    for worker in cluster.workers:
+        worker.wait_for_tasks(name, *["RUNNING"] * TASKS)
     nothing = follower.rest.post(f"/connectors/{name}/restart", params={"includeTasks": "true", "onlyFailed": "true"})
     assert [t["state"] for t in ok(nothing, 202).json()["tasks"]] == ["RUNNING"] * TASKS
     starts = _starts(cluster, name)
