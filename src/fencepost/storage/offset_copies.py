@@ -18,6 +18,15 @@ class OffsetCopy(NamedTuple):
     value: bytes | None
     timestamp_ms: int
 
+    def to_json(self) -> list[str | int | None]:
+        return [self.key.decode(), None if self.value is None else self.value.decode(), self.timestamp_ms]
+
+    @classmethod
+    def from_json(cls, data: Sequence[str | int | None]) -> "OffsetCopy":
+        """Return what `to_json` made."""
+        key, value, timestamp_ms = data
+        return cls(str(key).encode(), None if value is None else str(value).encode(), int(timestamp_ms or 0))
+
 
 class _Batch:
     def __init__(self) -> None:

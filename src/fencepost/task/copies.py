@@ -9,11 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelError
 from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
 from fencepost.task.outgoing import Outgoing
+from fencepost.task.spec import TaskSpec
 from fencepost.transaction import ProduceError
 
 log = logging.getLogger(__name__)
@@ -21,18 +22,7 @@ log = logging.getLogger(__name__)
 _LAST_S = 2.0
 
 
-class Copied(NamedTuple):
-    """A record of the offsets topic, and when it was written there."""
-
-    key: bytes
-    value: bytes | None
-    written_ms: int
-
-    def to_json(self) -> list[str | int | None]:
-        return [self.key.decode(), None if self.value is None else self.value.decode(), self.written_ms]
-
-
-Copy = Callable[[Sequence[Copied]], None]
+Copy = Callable[[Sequence[OffsetCopy]], None]
 """Has the worker write copies; returns when they are acknowledged. Raises ChannelError, or what Kafka raises."""
 
 
@@ -43,12 +33,12 @@ class OffsetCopier:
         self._copy = copy
         self._task = task
         self._changed = threading.Condition()
-        self._waiting: dict[bytes, Copied] = {}
+        self._waiting: dict[bytes, OffsetCopy] = {}
         self._is_copying = False
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    def forget(self, tombstones: Sequence[Copied]) -> None:
+    def forget(self, tombstones: Sequence[OffsetCopy]) -> None:
         """Return once the worker's topic has the tombstones, behind all copies before. Raises ProduceError."""
         if not tombstones:
             return
@@ -61,7 +51,7 @@ class OffsetCopier:
         except Exception as error:
             raise ProduceError(f"no tombstones in the worker's topic: {error}", is_refused=False) from error
 
-    def put(self, copies: Sequence[Copied]) -> None:
+    def put(self, copies: Sequence[OffsetCopy]) -> None:
         """Copy soon; of one key only what is newest then. Never waits, never raises."""
         if not copies:
             return
@@ -95,7 +85,7 @@ class OffsetCopier:
                 self._is_copying = False
                 self._changed.notify_all()
 
-    def _take(self) -> Sequence[Copied]:
+    def _take(self) -> Sequence[OffsetCopy]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             taken, self._waiting = tuple(self._waiting.values()), {}
@@ -110,8 +100,8 @@ class CopyingDelivery(Delivery):
         self._inner = inner
         self._copier = copier
         self._offsets_topic = offsets_topic
-        self._current: dict[bytes, Copied] = {}
-        self._begun: deque[dict[bytes, Copied]] = deque()
+        self._current: dict[bytes, OffsetCopy] = {}
+        self._begun: deque[dict[bytes, OffsetCopy]] = deque()
 
     @property
     def is_open(self) -> bool:
@@ -161,7 +151,7 @@ class CopyingDelivery(Delivery):
     def _note(self, offsets: OffsetRecords) -> None:
         """Tombstones go ahead of the commit, and no copy of an earlier commit may follow them (E7)."""
         now_ms = int(time.time() * 1000)
-        noted = [Copied(key, value, now_ms) for key, value in offsets]
+        noted = [OffsetCopy(key, value, now_ms) for key, value in offsets]
         tombstones = [one for one in noted if one.value is None]
         for made in (*self._begun, self._current):
             for one in tombstones:
@@ -170,12 +160,9 @@ class CopyingDelivery(Delivery):
         self._current.update({one.key: one for one in noted if one.value is not None})
 
 
-def copied(data: Sequence[Sequence[str | int | None]]) -> list[Copied]:
-    """Return what `to_json` made."""
-    return [
-        Copied(str(key).encode(), None if value is None else str(value).encode(), int(written or 0))
-        for key, value, written in data
-    ]
+def copier_of(spec: TaskSpec, copy: Copy | None) -> OffsetCopier | None:
+    """Return what copies a task's offsets, where its connector has a topic of its own for them."""
+    return OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
 
 
 def with_copies(inner: Delivery, copier: OffsetCopier | None, offsets_topic: str) -> Delivery:

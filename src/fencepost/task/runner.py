@@ -16,7 +16,7 @@ from fencepost.storage.offset_topic import encode_key
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
-from fencepost.task.copies import Copy, OffsetCopier, with_copies
+from fencepost.task.copies import Copy, copier_of, with_copies
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.lane import Room
@@ -74,7 +74,7 @@ class TaskRunner:
         self.counters = Counters()
         self._admit_call = admit
         self._report = report
-        self._copier = OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
+        self._copier = copier_of(spec, copy)
         self._delivery: Delivery | None = None
         self._is_abandoned = False
         self._lanes_allowed = spec.lanes

@@ -20,8 +20,8 @@ from typing import Any
 
 import orjson
 
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
-from fencepost.task.copies import Copied
 from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
@@ -174,7 +174,7 @@ class Slot:
                     return Admission(False, f"the worker cannot be reached: {error}")
                 threading.Event().wait(_RETRY_S)
 
-    def _copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None:
+    def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Have the worker copy a task's offsets to its own topic. Raises ChannelError."""
         try:
             self._call(

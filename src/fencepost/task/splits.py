@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.api import FencedError
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient
-from fencepost.task.copies import Copied
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SplitClient(Protocol):
     def is_unchanged(self) -> bool:
         """Say whether the split still is what was planned; asked before every commit."""
 
-    def copy(self, copies: Sequence[Copied]) -> None:
+    def copy(self, copies: Sequence[OffsetCopy]) -> None:
         """Have the worker copy offsets to its own topic; returns when they are acknowledged. Raises ChannelError."""
 
     def report(self, rows: int, *, skipped: bool) -> None:
@@ -73,7 +73,7 @@ class _ChannelSplitClient:
     def is_unchanged(self) -> bool:
         return bool(self._call("unchanged")["is_unchanged"])
 
-    def copy(self, copies: Sequence[Copied]) -> None:
+    def copy(self, copies: Sequence[OffsetCopy]) -> None:
         self._call("copy", copies=[one.to_json() for one in copies])
 
     def report(self, rows: int, *, skipped: bool) -> None:

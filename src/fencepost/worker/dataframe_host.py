@@ -11,9 +11,9 @@ from typing import Any
 
 from fencepost.spark.cores import CoreLedger
 from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
-from fencepost.task.copies import Copied, copied
 from fencepost.task.spec import TaskSpec
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import Handler, RefusedError
@@ -146,10 +146,10 @@ class DataFrameHost:
         return {"is_unchanged": run.task.is_unchanged(run.split)}
 
     def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.copy(self._run(body).task.spec, copied(body["copies"]))
+        self.copy(self._run(body).task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
         return {}
 
-    def copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None:
+    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Copy a task's offsets to the worker's topic; returns when they are acknowledged."""
         self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from fencepost.api.errors import ConnectError
-from fencepost.task.copies import Copy, OffsetCopier, with_copies
+from fencepost.task.copies import Copy, OffsetCopier, copier_of, with_copies
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.spec import Admission, TaskSpec
@@ -29,7 +29,7 @@ class Forgetting:
     def __init__(self, spec: TaskSpec, admit: Callable[[], Admission], copy: Copy | None = None) -> None:
         """`copy` has the worker write copies, where the connector has an offsets topic of its own."""
         self._spec = spec
-        self._copier = OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
+        self._copier = copier_of(spec, copy)
         self._admit = admit
         self._over: set[bytes] = set()
         self._told = ""

@@ -19,9 +19,9 @@ from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
 from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
-from fencepost.task.copies import Copied
 from fencepost.task.offsets import partition_key
 from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
@@ -73,7 +73,7 @@ class FrameHost(Protocol):
 
     def remove_run(self, name: str) -> None: ...
 
-    def copy(self, spec: TaskSpec, copies: Sequence[Copied]) -> None: ...
+    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None: ...
 
     def ended(self, incarnation: str) -> None: ...
 

@@ -8,7 +8,6 @@ import orjson
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import OffsetTopics
-from fencepost.task.copies import Copied, copied
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.task_handle import TaskHandle
 
@@ -27,16 +26,17 @@ class OffsetCopying:
 
     def handle(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/copy`."""
-        self.copy(TaskId(body["connector"], body["task"]), body["incarnation"], copied(body["copies"]))
+        copies = [OffsetCopy.from_json(one) for one in body["copies"]]
+        self.copy(TaskId(body["connector"], body["task"]), body["incarnation"], copies)
         return {}
 
-    def copy(self, task: TaskId, incarnation: str, records: Sequence[Copied]) -> None:
+    def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:
         """Return when all are acknowledged. RefusedError for a start that has been superseded (E7)."""
         handle = self._handle_of(task)
         if handle is None or handle.incarnation != incarnation or not handle.is_live:
             raise RefusedError(f"a newer start of task {task} has replaced this one")
         self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
 
-    def _spelled(self, connector: str, record: Copied) -> OffsetCopy:
+    def _spelled(self, connector: str, record: OffsetCopy) -> OffsetCopy:
         _, partition = orjson.loads(record.key)
-        return OffsetCopy(self._topics.shared_key(connector, partition), record.value, record.written_ms)
+        return record._replace(key=self._topics.shared_key(connector, partition))

@@ -8,8 +8,8 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, encode, encode_key
-from fencepost.task.copies import Copied
 from fencepost.task.spec import Admission, TaskSpec
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.forgetting import Forgetting
@@ -76,7 +76,7 @@ def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
     """E7: a connector with an offsets topic of its own."""
     copied: list[bytes] = []
 
-    def copy(copies: Sequence[Copied]) -> None:
+    def copy(copies: Sequence[OffsetCopy]) -> None:
         assert remembered() == set(FILES)
         copied.extend(one.key for one in copies if one.value is None)
 
@@ -89,7 +89,7 @@ def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
 def test_a_tombstone_that_the_worker_s_topic_does_not_take_is_not_committed(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]]
 ) -> None:
-    def copy(copies: Sequence[Copied]) -> None:
+    def copy(copies: Sequence[OffsetCopy]) -> None:
         raise ConnectionError("not now")
 
     spec = replace(spec_of(), copies_offsets=True)

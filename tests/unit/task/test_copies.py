@@ -3,8 +3,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelError
-from fencepost.task.copies import Copied, CopyingDelivery, OffsetCopier, copied
+from fencepost.task.copies import CopyingDelivery, OffsetCopier
 from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
@@ -23,7 +24,7 @@ class Worker:
         self.may_copy = threading.Event()
         self.may_copy.set()
 
-    def copy(self, copies: Sequence[Copied]) -> None:
+    def copy(self, copies: Sequence[OffsetCopy]) -> None:
         self.may_copy.wait(10)
         if self.error is not None:
             raise self.error
@@ -159,13 +160,13 @@ def test_commit_that_has_to_wait_is_copied_once_it_is_made(
 def test_copies_that_fail_hold_up_nothing_and_the_last_ones_get_a_chance(worker: Worker) -> None:
     copier = OffsetCopier(worker.copy, "c-0")
     worker.error = ChannelError("gone")
-    copier.put([Copied(A, b"1", 1)])
+    copier.put([OffsetCopy(A, b"1", 1)])
     worker.error = None
-    copier.put([Copied(B, b"2", 2)])
+    copier.put([OffsetCopy(B, b"2", 2)])
     copier.close()
     assert worker.topic[B] == b"2"
 
 
 def test_copies_survive_the_way_to_the_worker() -> None:
-    copies = [Copied(A, b'{"n":1}', 5), Copied(B, None, 6)]
-    assert copied([one.to_json() for one in copies]) == copies
+    copies = [OffsetCopy(A, b'{"n":1}', 5), OffsetCopy(B, None, 6)]
+    assert [OffsetCopy.from_json(one.to_json()) for one in copies] == copies

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.storage.ids import TaskId
-from fencepost.task.copies import Copied
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.offset_copying import OffsetCopying
 from fencepost.worker.task_handle import HandleState, TaskHandle
@@ -43,14 +43,14 @@ def copying(topic: Topic, handle: TaskHandle) -> OffsetCopying:
     return OffsetCopying(fakes, fakes, {TASK: handle}.get)
 
 
-def body(incarnation: str, *copies: Copied) -> dict[str, Any]:
+def body(incarnation: str, *copies: OffsetCopy) -> dict[str, Any]:
     return {"connector": "c", "task": 0, "incarnation": incarnation, "copies": [one.to_json() for one in copies]}
 
 
 def test_copies_stand_under_the_keys_of_the_workers_topic_with_the_time_of_the_original(
     copying: OffsetCopying, topic: Topic
 ) -> None:
-    copies = [Copied(b'["c",{"p":"a"}]', None, 5), Copied(b'["c",{"p":"b"}]', b'{"n":1}', 6)]
+    copies = [OffsetCopy(b'["c",{"p":"a"}]', None, 5), OffsetCopy(b'["c",{"p":"b"}]', b'{"n":1}', 6)]
     assert copying.handle(body("newest", *copies)) == {}
     assert topic.written == [(THEIRS, None, 5), (b"ours", b'{"n":1}', 6)]
 
@@ -59,7 +59,7 @@ def test_task_that_is_stopping_still_copies_what_it_commits(
     copying: OffsetCopying, topic: Topic, handle: TaskHandle
 ) -> None:
     handle.state = HandleState.STOPPING
-    copying.copy(TASK, "newest", [Copied(b'["c",{"p":"b"}]', b"{}", 1)])
+    copying.copy(TASK, "newest", [OffsetCopy(b'["c",{"p":"b"}]', b"{}", 1)])
     assert topic.written
 
 
@@ -69,5 +69,5 @@ def test_e7_superseded_start_copies_nothing(
 ) -> None:
     handle.state = state
     with pytest.raises(RefusedError, match="a newer start of task c-0"):
-        copying.handle(body(incarnation, Copied(b'["c",{"p":"b"}]', b"{}", 1)))
+        copying.handle(body(incarnation, OffsetCopy(b'["c",{"p":"b"}]', b"{}", 1)))
     assert topic.written == []
