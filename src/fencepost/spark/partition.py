@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError
 from fencepost.task.copies import OffsetCopier, with_copies
-from fencepost.task.delivery import Delivery, PlainDelivery
-from fencepost.task.lanes import LanedDelivery
+from fencepost.task.delivery import Delivery
+from fencepost.task.lanes import open_delivery
 from fencepost.task.outgoing import Outgoing
-from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
 
 log = logging.getLogger(__name__)
 
@@ -130,13 +129,8 @@ class _Writing:
 
     def _open(self) -> Position | None:
         run = self._run
-        if run.transactional_id is None:
-            self._delivery = PlainDelivery(dict(run.producer_conf), run.offsets_topic, _FLUSH_S)
-        else:
-            first, second = (TransactionalWriter(run.producer_conf, id_) for id_ in lane_ids(run.transactional_id))
-            self._delivery = LanedDelivery([first], run.offsets_topic)
-            open_lanes(first, second, keeps_second=False)  # 1
-        self._delivery = with_copies(self._delivery, run.copier, run.offsets_topic)
+        opened = open_delivery(run.producer_conf, run.transactional_id, run.offsets_topic, _FLUSH_S)  # 1
+        self._delivery = with_copies(opened, run.copier, run.offsets_topic)
         return run.admit()  # 2, 3
 
     def send(self, records: Outgoing) -> None:

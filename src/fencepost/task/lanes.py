@@ -5,13 +5,14 @@ An error of one transaction is an error of all behind it, and both producers are
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
-from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered, send_outgoing
+from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
-from fencepost.transaction import TransactionalWriter
+from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
 
 # A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
 # has one producer, and larger transactions keep one busy by themselves.
@@ -163,3 +164,22 @@ class LanedDelivery(Delivery):
         self._bytes_left -= sum(sizes)
         self._records_left -= len(sizes)
         return len(sizes)
+
+
+def open_delivery(
+    producer_conf: Mapping[str, Any], transactional_id: str | None, offsets_topic: str, flush_s: float
+) -> Delivery:
+    """Open what a short piece of work writes with: one lane, both ids taken (E2); without an id at least once.
+
+    Every commit is waited for. Raises what `open_lanes` raises, and leaves nothing open then.
+    """
+    if transactional_id is None:
+        return PlainDelivery(dict(producer_conf), offsets_topic, flush_s)
+    first, second = (TransactionalWriter(producer_conf, id_) for id_ in lane_ids(transactional_id))
+    delivery = LanedDelivery([first], offsets_topic)
+    try:
+        open_lanes(first, second, keeps_second=False)
+    except BaseException:
+        delivery.close()
+        raise
+    return delivery

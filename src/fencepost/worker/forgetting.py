@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from fencepost.api.errors import ConnectError
 from fencepost.task.copies import Copy, OffsetCopier, copier_of, with_copies
-from fencepost.task.delivery import Delivery, PlainDelivery
-from fencepost.task.lanes import LanedDelivery
+from fencepost.task.lanes import open_delivery
 from fencepost.task.spec import Admission, TaskSpec
-from fencepost.transaction import ProduceError, TransactionalWriter, lane_ids, open_lanes
+from fencepost.transaction import ProduceError
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,8 @@ def write_tombstones(
 
     Nothing is written where the task is not admitted. Raises what opening, writing or committing raises.
     """
-    delivery = with_copies(_opened(spec), copier, spec.offsets_topic)  # E7: first in the worker's topic
+    opened = open_delivery(spec.producer_conf, spec.transactional_id, spec.offsets_topic, _FLUSH_S)
+    delivery = with_copies(opened, copier, spec.offsets_topic)  # E7: first in the worker's topic
     try:
         if not admit().is_admitted:  # a newer start has its own view of what is over
             return
@@ -75,16 +75,3 @@ def write_tombstones(
         raise
     finally:
         delivery.close()
-
-
-def _opened(spec: TaskSpec) -> Delivery:
-    if spec.transactional_id is None:
-        return PlainDelivery(dict(spec.producer_conf), spec.offsets_topic, _FLUSH_S)
-    first, second = (TransactionalWriter(spec.producer_conf, id_) for id_ in lane_ids(spec.transactional_id))
-    delivery = LanedDelivery([first], spec.offsets_topic)
-    try:
-        open_lanes(first, second, keeps_second=False)
-    except BaseException:
-        delivery.close()
-        raise
-    return delivery
