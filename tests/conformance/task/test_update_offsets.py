@@ -12,19 +12,11 @@ from fencepost.task.plugins import runs_ahead
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.chaos.wire import names
+from support.smt import DROP
 
 Start = Callable[..., UpdatingRun]
 
 both_modes = pytest.mark.parametrize("is_exactly_once", [True, False], ids=["exactly once", "at least once"])
-
-FILTER = {
-    "transforms": "f",
-    "transforms.f.type": "org.apache.kafka.connect.transforms.Filter",
-    "transforms.f.predicate": "p",
-    "predicates": "p",
-    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
-    "predicates.p.pattern": "drop.*",
-}
 
 
 def once(update: dict[Any, Any]) -> Callable[[Mapping[Any, Any]], Any]:
@@ -353,7 +345,7 @@ def test_at_least_once_no_offset_overtakes_an_unacknowledged_record(
             is_exactly_once=False,
             offset_flush_timeout_ms=100,
             via=proxy.bootstrap_servers,
-            config=FILTER,
+            config=DROP,
             update=always({at("a"): {"line": 2}} if how == "updated" else None),
         )
         held.await_met()
@@ -387,7 +379,7 @@ def test_unchanged_offsets_write_nothing(start: Start, is_exactly_once: bool) ->
 
 def test_filtered_records_with_an_unchanged_offset_open_no_transaction(start: Start) -> None:
     beats = [[record("a", 1, topic="drop")] for _ in range(20)]
-    run = start([record("a", 1)], *beats, config=FILTER)
+    run = start([record("a", 1)], *beats, config=DROP)
     run.await_idle()
     assert run.log_end() == 2  # one offset and the end of its transaction
     assert run.script.done.count("record a1 not sent") == 20
@@ -401,7 +393,7 @@ def test_offsets_of_filtered_records_are_recorded(start: Start, is_exactly_once:
     run = start(
         [record("a", 1), record("a", 2, topic="drop"), record("b", 9, topic="drop")],
         is_exactly_once=is_exactly_once,
-        config=FILTER,
+        config=DROP,
     )
     run.await_idle()
     run.stop()

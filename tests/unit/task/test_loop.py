@@ -23,15 +23,7 @@ from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
-
-FILTER = {
-    "transforms": "f",
-    "transforms.f.type": "org.apache.kafka.connect.transforms.Filter",
-    "transforms.f.predicate": "p",
-    "predicates": "p",
-    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
-    "predicates.p.pattern": "drop.*",
-}
+from support.smt import DROP
 
 
 class Notes(Delivery):
@@ -195,14 +187,14 @@ def test_updated_offsets_are_written_without_records() -> None:
 
 
 def test_filtered_records_move_the_position_and_are_told_of() -> None:
-    stage = Stage(script=[records("x", topic="drop-1")], task=Watching, transforms=FILTER)
+    stage = Stage(script=[records("x", topic="drop-1")], task=Watching, transforms=DROP)
     stage.run()
     assert stage.log[:4] == ["update_offsets", 'commit {"at":"x"}', "commit_record x not sent", "committed"]
 
 
 def test_filtered_records_without_an_offset_are_told_of_too() -> None:
     lost = [SourceRecord({"f": 1}, None, "drop-1", "x", STRING)]
-    stage = Stage(script=[lost], task=Watching, transforms=FILTER)
+    stage = Stage(script=[lost], task=Watching, transforms=DROP)
     stage.run()
     assert stage.log[:3] == ["update_offsets", "commit_record x not sent", "committed"]
 

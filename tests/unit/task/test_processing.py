@@ -15,20 +15,13 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
+from support.smt import DROP
 
 ROUTER = {
     "transforms": "r",
     "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
     "transforms.r.regex": "(.*)",
     "transforms.r.replacement": "$1-routed",
-}
-FILTER = {
-    "transforms": "f",
-    "transforms.f.type": "org.apache.kafka.connect.transforms.Filter",
-    "transforms.f.predicate": "p",
-    "predicates": "p",
-    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
-    "predicates.p.pattern": "drop.*",
 }
 
 
@@ -91,7 +84,7 @@ def test_headers_are_converted() -> None:
 
 
 def test_filtered_records_are_left_out_and_sources_say_which_went() -> None:
-    own = processor(FILTER)
+    own = processor(DROP)
     outgoings = processed(own, record("a"), record("b", "drop-1"), record("c"))
     assert [value for _, _, value in rows(outgoings)] == [b"a", b"c"]
     assert own.tolerance.counters.skipped == 0
