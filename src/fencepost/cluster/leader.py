@@ -9,7 +9,6 @@ every re-initialisation: join, init, read to the end, decide.
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -63,7 +62,6 @@ class ConfigLog(Protocol):
 @dataclass
 class _Request:
     command: ConnectorCommand
-    asked: float = field(default_factory=time.monotonic)
     outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
 
 

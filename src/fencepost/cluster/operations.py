@@ -38,6 +38,13 @@ class ConflictError(OperationError):
     """A rebalance or a reconfiguration is under way and outlasted the request; ask again."""
 
 
+class NothingToAlterError(BadRequestError):
+    """Offsets are to be altered, and none are named."""
+
+    def __init__(self) -> None:
+        super().__init__("Partitions / offsets need to be provided for an alter offsets request")
+
+
 class ForbiddenError(OperationError):
     """The feature is switched off, or an internal request is signed with another key."""
 
@@ -68,8 +75,10 @@ class ElsewhereError(OperationError):
     The REST layer passes the request on, at most twice.
     """
 
+    TEXT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+
     def __init__(self, place: Place, url: str) -> None:
-        super().__init__("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
+        super().__init__(self.TEXT)
         self.place = place
         self.url = url
 

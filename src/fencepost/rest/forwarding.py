@@ -160,7 +160,4 @@ def _is_passing(answer: Response) -> bool:
     if answer.status_code != 409:
         return False
     body = bytes(answer.body)
-    return _HOPS_USED_UP in body or NotLeadingError.TEXT.encode() in body
-
-
-_HOPS_USED_UP = b"because of a conflicting operation (e.g. worker rebalance)"
+    return ElsewhereError.TEXT.encode() in body or NotLeadingError.TEXT.encode() in body

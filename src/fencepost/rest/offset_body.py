@@ -4,11 +4,9 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from fencepost.cluster.operations import BadRequestError, ConnectorOffset
+from fencepost.cluster.operations import ConnectorOffset, NothingToAlterError
 from fencepost.rest.answer import Json
 from fencepost.rest.body import json_object, offsets_of, parse_json, read_body, refuse_unknown
-
-_NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
 
 
 def offsets_body(offsets: Sequence[ConnectorOffset]) -> Json:
@@ -16,13 +14,13 @@ def offsets_body(offsets: Sequence[ConnectorOffset]) -> Json:
 
 
 async def read_offsets(request: Request) -> list[ConnectorOffset]:
-    """The offsets to be altered. BadRequestError if there are none."""
+    """The offsets to be altered. NothingToAlterError if there are none."""
     value = parse_json(await read_body(request), numbers_as_text=False)
     if value is None:
-        raise BadRequestError(_NOTHING)
+        raise NothingToAlterError
     fields = json_object(value, "ConnectorOffsets")
     refuse_unknown(fields, "ConnectorOffsets", ("offsets",))
     offsets = offsets_of(fields.get("offsets"))
     if not offsets:
-        raise BadRequestError(_NOTHING)
+        raise NothingToAlterError
     return offsets

@@ -13,7 +13,13 @@ from dataclasses import replace
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
 from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector
-from fencepost.cluster.operations import BadRequestError, ConflictError, ConnectorOffset, OperationError
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    ConnectorOffset,
+    NothingToAlterError,
+    OperationError,
+)
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
@@ -27,7 +33,6 @@ log = logging.getLogger(__name__)
 
 _READ_S = 60.0
 _ROUND_S = 60.0
-_NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
 _NOT_FENCED = "Failed to perform zombie fencing for source connector prior to modifying offsets"
 _DONE = "The offsets for this connector have been {0} successfully"
 _FRAMEWORK_ONLY = (
@@ -204,7 +209,7 @@ class OffsetChanges:
 def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:
     """Raise BadRequestError for offsets that nothing can be made of."""
     if not offsets:
-        raise BadRequestError(_NOTHING)
+        raise NothingToAlterError
     for partition, offset in offsets:
         if partition is None and offset is not None:
             raise BadRequestError("Partition objects cannot be null")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from fencepost import __version__
 from fencepost.cluster import operations as op
@@ -41,6 +41,8 @@ from fencepost.worker.progress import Stages
 from fencepost.worker.restart import plan_restart
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.validation import plugin_definitions, require_valid, validate_connector
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +137,7 @@ class WorkerOperations:
                     raise op.ElsewhereError(place, url)
                 if time.monotonic() > deadline:
                     if not self._stages.is_started:
-                        raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+                        raise self._timed_out()
                     raise op.NotLeadingError if place == op.LEADER else op.ConflictError(_STALE)
                 time.sleep(_LOOK_AGAIN_S)
 
@@ -276,7 +278,7 @@ class WorkerOperations:
             self._ensure_here(op.Place(name), stage)
             with self._stages.doing(stage):
                 if not self._restart_connector(name).wait(_REQUEST_S):
-                    raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+                    raise self._timed_out()
             return None
         self._ensure_leading()
         self._known(name, "Unknown connector: {}")
@@ -321,9 +323,7 @@ class WorkerOperations:
         while True:
             with self._stages.doing(stage):
                 try:
-                    return self._leader.submit(command).result(max(0.1, deadline - time.monotonic()))
-                except FutureTimeoutError:
-                    raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
+                    return self._waited_for(self._leader.submit(command), max(0.1, deadline - time.monotonic()))
                 except KafkaUnavailableError as error:
                     raise op.RequestTimeoutError(str(error)) from error
                 except op.NotLeadingError:
@@ -408,11 +408,14 @@ class WorkerOperations:
         if not self._leader.is_leading:
             raise op.NotLeadingError
 
-    def _waited_for(self, outcome: "Future[Any]") -> None:
+    def _waited_for(self, outcome: "Future[T]", timeout_s: float = _REQUEST_S) -> T:
         try:
-            outcome.result(_REQUEST_S)
+            return outcome.result(timeout_s)
         except FutureTimeoutError:
-            raise op.RequestTimeoutError(f"Request timed out. {self._stages.described()}") from None
+            raise self._timed_out() from None
+
+    def _timed_out(self) -> op.RequestTimeoutError:
+        return op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
 
     def set_cluster_log_level(self, namespace: str, level: str) -> None:
         with self._stages.doing(f"writing the level of logger {namespace}"):

@@ -384,7 +384,7 @@ class WorkerProcess:
         Before this one announces itself: nobody is given those tasks until then.
         """
         snapshot = self._config_topic.snapshot
-        if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED or snapshot.assignment is None:
+        if snapshot.assignment is None:
             return
         held = {
             task
