@@ -11,7 +11,7 @@ from bench.statistic import number, statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 
-PARTS = ("throughput", "spool", "latency", "recovery", "rest", "idle", "start")
+PARTS = ("throughput", "spool", "latency", "recovery", "rest", "cluster", "idle", "start")
 """In the order in which they run, and stand on the page."""
 
 TITLES = {"fencepost": "Fencepost", "connect": "Kafka Connect", "spark sink": "Spark's Kafka sink"}

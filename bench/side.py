@@ -36,31 +36,33 @@ class SideError(Exception):
 
 
 class Side(ABC):
-    """One worker, alone in its cluster: a group id and internal topics of its own for each object.
+    """One worker, alone in its cluster unless a group is given: group id and internal topics are of its own.
 
     A context manager: started on entry, gone with all below it on exit, whatever happened. It dies with this process.
     """
 
     name: str
 
-    def __init__(self, bootstrap: str, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        """`settings` go over `SHARED`."""
-        group = f"{self.name}-{next(_numbers)}"
-        port = _free_port()
-        self._file = directory / f"{group}.properties"
-        self.log = directory / f"{group}.log"
-        self.group = group
+    def __init__(
+        self, bootstrap: str, directory: Path, settings: Mapping[str, str] | None = None, *, group: str = ""
+    ) -> None:
+        """`settings` go over `SHARED`; `group` is that of a worker made before."""
+        own = f"{self.name}-{next(_numbers)}"
+        self.group = group = group or own
+        self.address = f"127.0.0.1:{_free_port()}"
+        self._file = directory / f"{own}.properties"
+        self.log = directory / f"{own}.log"
         self.properties = {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
-            "listeners": f"http://127.0.0.1:{port}",
+            "listeners": f"http://{self.address}",
             **SHARED,
             **self._own_settings(),
             **(settings or {}),
         }
         self._file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        self.rest = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120)
+        self.rest = httpx.Client(base_url=f"http://{self.address}", timeout=120)
         self._process: GuardedProcess | None = None
 
     def __enter__(self) -> Self:
@@ -84,6 +86,11 @@ class Side(ABC):
         """Of the worker's process."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and neither stopped nor killed."""
+        return self._process is not None
 
     def start(self, *, is_waiting: bool = True) -> float:
         """Start the process and wait until its API says that it is healthy; the seconds that took."""

@@ -16,10 +16,11 @@ ASK_EVERY_MS = 5
 
 
 class Seen(NamedTuple):
-    """A line and when (monotonic) it was handed to the application."""
+    """A line, when (monotonic) it was handed to the application, and the topic that it was in."""
 
     number: int
     at_s: float
+    topic: str = ""
 
 
 def anomalies(seen: Sequence[Seen]) -> int:
@@ -29,10 +30,12 @@ def anomalies(seen: Sequence[Seen]) -> int:
 
 
 class Tail(Background):
-    """Reads a topic of one partition from its beginning; a context manager. Lines are known by their numbers."""
+    """Reads topics of one partition each from their beginning; a context manager. Lines are known by their numbers."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, *topics: str, number: Callable[[bytes], int] = number_of) -> None:
+        """`number` tells a line's from its value."""
         super().__init__()
+        self._number = number
         self.seen: list[Seen] = []
         self._consumer = Consumer(
             {
@@ -43,7 +46,7 @@ class Tail(Background):
                 "fetch.wait.max.ms": ASK_EVERY_MS,
             }
         )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
         self._news = threading.Condition()
         self._error: Exception | None = None
 
@@ -53,13 +56,14 @@ class Tail(Background):
 
     def wait_for(self, number: int, within_s: float) -> Seen:
         """The line with this number, or the first after it; waits. TimeoutError."""
-        return self._first(lambda seen: seen.number >= number, within_s)
+        return self.first(lambda seen: seen.number >= number, within_s)
 
-    def next_after(self, at_s: float, within_s: float) -> Seen:
-        """The first line that was seen after `at_s`; waits. TimeoutError."""
-        return self._first(lambda seen: seen.at_s > at_s, within_s)
+    def next_after(self, at_s: float, within_s: float, topic: str = "") -> Seen:
+        """The first line, of any topic or of this one, that was seen after `at_s`; waits. TimeoutError."""
+        return self.first(lambda seen: seen.at_s > at_s and topic in ("", seen.topic), within_s)
 
-    def _first(self, accept: Callable[[Seen], bool], within_s: float) -> Seen:
+    def first(self, accept: Callable[[Seen], bool], within_s: float) -> Seen:
+        """The first line that is accepted; waits. TimeoutError."""
         deadline = time.monotonic() + within_s
         begin = 0
         with self._news:
@@ -78,7 +82,8 @@ class Tail(Background):
             while not self._stop.is_set():
                 messages = self._consumer.consume(1000, 0) or [self._consumer.poll(0.1)]
                 at_s = time.monotonic()
-                found = [Seen(number_of(m.value()), at_s) for m in messages if m is not None and m.error() is None]
+                records = [m for m in messages if m is not None and m.error() is None]
+                found = [Seen(self._number(m.value()), at_s, m.topic()) for m in records]
                 if found:
                     with self._news:
                         self.seen += found
