@@ -1,0 +1,137 @@
+"""Exactly-once is switched on and off worker by worker, under load (KIP-618, Compatibility, Deprecation, Migration)."""
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from rows import judged, ok, rows
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Verdict
+from support.cluster import Cluster, ready
+from support.worker import Worker
+
+MODE = "exactly.once.source.support"
+TASKS = 3
+PER_S = 150
+
+
+@pytest.fixture
+def cluster(kafka: EmbeddedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three workers of a group of their own, in the mode that the test names first."""
+    group = f"rolling-{uuid.uuid4().hex[:6]}"
+    made = Cluster(kafka.bootstrap_servers, tmp_path, group, 3, exactly_once_source_support=request.param)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def roll(cluster: Cluster, mode: str) -> None:
+    """Restart one worker after the other with another mode; each is back, and has tasks, before the next one goes."""
+    for worker in cluster.workers:
+        assert worker.stop() == 0
+        worker.properties[MODE] = mode
+        ready(worker)
+        cluster.await_leader()
+
+
+def committed(cluster: Cluster, topic: str) -> list[int]:
+    """The numbers of the rows that are visible now, in order."""
+    with CommittedReader(cluster.bootstrap, [topic]) as reader:
+        return [json.loads(o.value or b"")["id"] for o in reader.read_all(30)]
+
+
+def doubles(verdict: Verdict) -> list[int]:
+    return sorted({number for _, number in verdict.duplicated})
+
+
+@pytest.mark.parametrize("cluster", ["disabled"], indirect=True)
+def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
+    count, via = 6000, cluster.workers[0]
+    ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    roll(cluster, "preparing")
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    roll(cluster, "enabled")
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    once_from = max(committed(cluster, topic_name))
+    assert once_from < count - PER_S, "the load ended before the upgrade did"
+    killed = cluster.followers()[0]
+    killed.kill()
+    others = [worker for worker in cluster.workers if worker is not killed]
+    cluster.await_owners(topic_name, TASKS, others, others[0])
+    ok(others[0].rest.patch(f"/connectors/{topic_name}/config", json={"rows.per.second": "0"}), 200)
+    verdict = judged(cluster.bootstrap, topic_name, count, TASKS)
+    assert verdict.missing == ()
+    assert [number for number in doubles(verdict) if number > once_from] == []
+
+
+@pytest.mark.parametrize("cluster", ["enabled"], indirect=True)
+def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topic(
+    cluster: Cluster, topic_name: str
+) -> None:
+    """`offsets.storage.topic` holds "regardless of whether" exactly-once is on: nothing is stale after the way back."""
+    count, via = 6000, cluster.workers[0]
+    config = rows(topic_name, count, TASKS, PER_S) | {"offsets.storage.topic": f"{topic_name}-offsets"}
+    ok(via.create(topic_name, config), 201)
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    eventually(lambda: len(committed(cluster, topic_name)) > PER_S, within_s=30)
+    roll(cluster, "disabled")
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    roll(cluster, "enabled")
+    cluster.await_owners(topic_name, TASKS, cluster.workers, via)
+    ok(via.rest.patch(f"/connectors/{topic_name}/config", json={"rows.per.second": "0"}), 200)
+    verdict = judged(cluster.bootstrap, topic_name, count, TASKS)
+    assert verdict.is_clean, verdict
+
+
+@pytest.mark.parametrize("cluster", ["enabled"], indirect=True)
+@pytest.mark.parametrize("is_own_topic_deleted", [False, True])
+def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_deleted(
+    cluster: Cluster, topic_name: str, is_own_topic_deleted: bool
+) -> None:
+    """A worker that knows nothing of `offsets.storage.topic` went on in between, in the worker's topic alone."""
+    via, own = cluster.workers[0], f"{topic_name}-offsets"
+    config = rows(topic_name, 20, 1) | {"offsets.storage.topic": own}
+    ok(via.create(topic_name, config), 201)
+    eventually(lambda: committed(cluster, topic_name) == list(range(20)), within_s=60)
+    eventually(lambda: stored_row(via, topic_name) == 19, within_s=20)
+    _stop_all(cluster.workers)
+    _as_an_old_worker(cluster, topic_name, range(20, 30))
+    if is_own_topic_deleted:
+        Admin({"bootstrap.servers": cluster.bootstrap}).delete_topics([own])
+    cluster.start()
+    cluster.await_leader()
+    ok(via.rest.patch(f"/connectors/{topic_name}/config", json={"max.rows": "40"}), 200)
+    again = range(30, 40) if is_own_topic_deleted else range(20, 40)
+    eventually(lambda: committed(cluster, topic_name) == [*range(30), *again], within_s=60)
+    eventually(lambda: stored_row(via, topic_name) == 39, within_s=20)
+
+
+def stored_row(worker: Worker, name: str) -> int | None:
+    offsets: list[dict[str, Any]] = worker.rest.get(f"/connectors/{name}/offsets").json().get("offsets", [])
+    return max((entry["offset"]["row"] for entry in offsets if entry["offset"]), default=None)
+
+
+def _stop_all(workers: Sequence[Worker]) -> None:
+    for worker in workers:
+        assert worker.stop() == 0
+        worker.process = None
+
+
+def _as_an_old_worker(cluster: Cluster, name: str, numbers: Sequence[int]) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
+    for number in numbers:
+        producer.produce(name, json.dumps({"id": number, "name": "old"}).encode())
+    key = f'["{name}",{{"task":0,"tasks":1}}]'
+    producer.produce(f"{cluster.group}-offsets", key=key.encode(), value=b'{"row":%d}' % numbers[-1])
+    assert producer.flush(20) == 0
