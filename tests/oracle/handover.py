@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge
@@ -99,7 +99,7 @@ class Watched:
         """Return the committed offset of each source partition, by its only value."""
         reader = OffsetReader({"bootstrap.servers": self._bootstrap}, self._offsets_topic)
         try:
-            found = reader.read(name, _PATIENCE_S)
+            found = stored(reader.read_known(name, _PATIENCE_S))
         finally:
             reader.close()
         return {next(iter((p or {}).values())): next(iter(o.values())) for p, o in found}

@@ -31,6 +31,14 @@ _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOW
 
 
 @dataclass(frozen=True, slots=True)
+class Topic:
+    """How many partitions a topic has; `id` tells it from one of the same name that was deleted."""
+
+    partitions: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupMember:
     member_id: str
     client_id: str
@@ -69,25 +77,22 @@ class Admin:
 
     def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
         """How many partitions `topic` has; None if there is no such topic."""
-        described = self._describe_topic(topic, timeout_s)
-        return None if described is None else len(described.partitions)
+        found = self.topic(topic, timeout_s=timeout_s)
+        return None if found is None else found.partitions
 
-    def topic_id(self, topic: str, *, timeout_s: float | None = None) -> str | None:
-        """What tells a topic from one of the same name that was deleted; None if there is no such topic."""
-        described = self._describe_topic(topic, timeout_s)
-        return None if described is None else str(described.topic_id)
-
-    def _describe_topic(self, topic: str, timeout_s: float | None) -> Any:
+    def topic(self, topic: str, *, timeout_s: float | None = None) -> Topic | None:
+        """None if there is no such topic."""
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         client = self._ready()
         # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
         future = client.describe_topics(TopicCollection([topic]), request_timeout=wait_s)[topic]
         try:
-            return self._result(future, f"describing topic {topic}", wait_s)
+            described = self._result(future, f"describing topic {topic}", wait_s)
         except KafkaRequestError as error:
             if error.code in _UNKNOWN_TOPIC:
                 return None
             raise
+        return Topic(len(described.partitions), str(described.topic_id))
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
         """The effective configs of `topic`, the broker's defaults included."""

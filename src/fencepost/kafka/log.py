@@ -45,8 +45,9 @@ Handler = Callable[[LogRecord], None]
 class LogReader:
     """A consumer of every partition of one topic, kept from read to read; it commits nothing and joins nothing.
 
-    Not thread-safe, except for `positions` and `ends`. Nothing connects before `start`. `fetch_wait_ms` bounds how
-    late the end of a transaction is seen, and an idle follower asks the broker that often.
+    Not thread-safe, except for `positions` and `ends`. Nothing connects before the first read. Records come at once;
+    `fetch_wait_ms` bounds how late it is seen that the log ends behind them, and while there is nothing the broker is
+    asked that often.
     """
 
     def __init__(
@@ -76,8 +77,13 @@ class LogReader:
             # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.
             if len(self._positions) < len(self._partitions):
                 self._begin(timeout_s)
-            self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])
-            self._assigned = True
+            self._assign()
+
+    def go_on_at(self, positions: Mapping[int, int]) -> None:
+        """Begins to fetch where another reader of the topic stands, in all of its partitions."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
+        self._assign()
 
     def rest(self) -> None:
         """Stops fetching until the next read, which goes on where this one ended."""
@@ -89,7 +95,10 @@ class LogReader:
     def topic_id(self, timeout_s: float) -> str | None:
         """The id of the topic that there is now: another one once it was deleted and created again."""
         self._guard.check(f"The reader of topic {self.topic}")
-        return self._admin.topic_id(self.topic, timeout_s=timeout_s)
+        found = self._admin.topic(self.topic, timeout_s=timeout_s)
+        if found is not None and not self._partitions:
+            self._partitions = tuple(range(found.partitions))  # so that `start` need not ask the same
+        return None if found is None else found.id
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -180,6 +189,10 @@ class LogReader:
         else:
             raise translate(error, f"reading topic {self.topic}", self._bootstrap)
         return 0
+
+    def _assign(self) -> None:
+        self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])
+        self._assigned = True
 
     def _begin(self, timeout_s: float) -> None:
         starts = self._admin.start_offsets(((self.topic, p) for p in self._partitions), timeout_s=timeout_s)

@@ -14,6 +14,9 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 LOG = logging.getLogger(__name__)
 
+_IDLE_WAIT_MS = 500
+_END_WAIT_MS = 5  # every request that changes something waits it out
+
 OnChange = Callable[[ClusterSnapshot, ClusterSnapshot, Sequence[Change]], None]
 
 
@@ -34,7 +37,8 @@ class ConfigTopic:
         self._changes: list[Change] = []
         self._snapshot = self._builder.freeze()
         self._is_started = False
-        self._follower = LogFollower(LogReader(conf, topic), self._take, self._publish)
+        follow, find_end = (LogReader(conf, topic, fetch_wait_ms=wait_ms) for wait_ms in (_IDLE_WAIT_MS, _END_WAIT_MS))
+        self._follower = LogFollower(follow, self._take, self._publish, find_end)
 
     @property
     def snapshot(self) -> ClusterSnapshot:

@@ -113,10 +113,6 @@ class OffsetTable:
             return
         entries[canonical] = KnownOffset(partition, offset, record.key or b"", record.timestamp_ms, record.partition)
 
-    def offsets(self, connector: str) -> list[StoredOffset]:
-        """Every partition that is not forgotten."""
-        return stored(self._entries.get(connector, {}).values())
-
     def known(self, connector: str) -> list[KnownOffset]:
         """Every partition that the topic still holds a record of, tombstones included."""
         return list(self._entries.get(connector, {}).values())
@@ -143,26 +139,14 @@ class OffsetReader:
         self._reading = threading.Lock()
         self._catch_up = SharedRead(self._read_to_end)
 
-    def read(self, connector: str, timeout_s: float) -> list[StoredOffset]:
+    def read_known(self, connector: str, timeout_s: float) -> list[KnownOffset]:
         """Where `connector` stands, by everything written before this call; open transactions are waited for.
 
         Called only after the predecessor was fenced (E3). ReadTimeoutError if the end is not reached in time.
         """
         self._catch_up(timeout_s)
         with self._table_lock:
-            return self._table.offsets(connector)
-
-    def read_known(self, connector: str, timeout_s: float) -> list[KnownOffset]:
-        """Like `read`, with tombstones and key bytes."""
-        self._catch_up(timeout_s)
-        with self._table_lock:
             return self._table.known(connector)
-
-    def encode(
-        self, connector: str, partition: SourcePartition | None, offset: SourceOffset | None
-    ) -> tuple[bytes, bytes | None]:
-        """Like `encode`, with the key bytes by which the topic already knows the partition."""
-        return self.key(connector, partition), encode_offset(offset)
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """The key bytes by which the topic, as it was last read, knows the partition, or ours."""

@@ -13,7 +13,7 @@ from fencepost.kafka.log import LogReader
 from fencepost.kafka.settings import producer_conf, transactional_conf
 from fencepost.plugin import use_plugin_path
 from fencepost.record.schema import STRING
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.offsets import PartitionKey, partition_key
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -89,8 +89,8 @@ class UpdatingRun:
         return next_batch
 
     def _admit(self, spec: TaskSpec) -> Admission:
-        stored = self._reader.read(spec.connector, 30)
-        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in stored))
+        found = stored(self._reader.read_known(spec.connector, 30))
+        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in found))
 
     def start(self) -> None:
         self.runner.thread.start()
@@ -152,7 +152,8 @@ class UpdatingRun:
 
     def stored(self) -> dict[str, Offset]:
         """Return what a task that starts now would be given."""
-        return {str((p or {})["file"]): dict(o) for p, o in self._reader.read(self.spec.connector, 20)}
+        found = stored(self._reader.read_known(self.spec.connector, 20))
+        return {str((p or {})["file"]): dict(o) for p, o in found}
 
 
 def _script(connector: type[Any]) -> type[Any]:

@@ -9,7 +9,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import producer_conf, transactional_conf
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.storage.offset_topic import OffsetReader, encode, encode_key
+from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, stored
 from fencepost.task.spec import Admission, TaskSpec
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.forgetting import Forgetting
@@ -42,7 +42,7 @@ def remembered(kafka: EmbeddedKafka, topic_name: str) -> Callable[[], set[str]]:
     def read() -> set[str]:
         reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, topic_name)
         try:
-            return {str((p or {})["file"]) for p, _ in reader.read("c", 20)}
+            return {str((p or {})["file"]) for p, _ in stored(reader.read_known("c", 20))}
         finally:
             reader.close()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.kafka.log import LogReader
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from oracle.scenario import Json, Recorder
 
@@ -89,7 +89,7 @@ class Topics:
         return [self._last.get(key, -1) for key in keys]
 
     def of(self, connector: str) -> Json:
-        return [{"partition": p, "offset": o} for p, o in self._reader.read(connector, _READ_S)]
+        return [{"partition": p, "offset": o} for p, o in stored(self._reader.read_known(connector, _READ_S))]
 
     def close(self) -> None:
         self._configs.close()

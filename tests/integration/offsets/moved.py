@@ -7,7 +7,7 @@ import httpx
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
@@ -73,7 +73,7 @@ class Scene:
         """Return the offsets of the connector in a topic, by the file's name, as committed records say."""
         reader = OffsetReader(self.conf, topic)
         try:
-            return {str((p or {}).get("filename")): dict(o) for p, o in reader.read(self.name, 30)}
+            return {str((p or {}).get("filename")): dict(o) for p, o in stored(reader.read_known(self.name, 30))}
         finally:
             reader.close()
 

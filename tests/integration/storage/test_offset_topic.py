@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
-from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode
+from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode, encode_offset, stored
 from fencepost.testing import eventually
 
 PARTITION = {"filename": "f"}
@@ -28,6 +28,10 @@ def reader(conf: dict[str, Any], offsets: str) -> Iterator[OffsetReader]:
     kept.close()
 
 
+def read(reader: OffsetReader, connector: str, timeout_s: float = 30) -> list[StoredOffset]:
+    return stored(reader.read_known(connector, timeout_s))
+
+
 def write(producer: Producer, topic: str, position: int) -> None:
     key, value = encode("c", PARTITION, {"position": position})
     producer.begin_transaction()
@@ -37,14 +41,14 @@ def write(producer: Producer, topic: str, position: int) -> None:
 
 def test_reads_committed_offsets_only(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
     producer = transactional()
-    assert reader.read("c", 30) == []
+    assert read(reader, "c") == []
     for position in (1, 2):
         write(producer, offsets, position)
         producer.commit_transaction(10)
     write(producer, offsets, 3)
     producer.abort_transaction(10)
-    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 2})]
-    assert reader.read("other", 30) == []
+    assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 2})]
+    assert read(reader, "other") == []
 
 
 def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]):
@@ -53,9 +57,9 @@ def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, tr
     zombie.commit_transaction(10)
     write(zombie, offsets, 2)
     with pytest.raises(ReadTimeoutError):
-        reader.read("c", 0.5)
+        read(reader, "c", 0.5)
     transactional()
-    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 1})]
+    assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 1})]
 
 
 def test_waiting_read_does_not_keep_a_neighbour_from_committing(
@@ -64,11 +68,10 @@ def test_waiting_read_does_not_keep_a_neighbour_from_committing(
     neighbour = transactional()
     write(neighbour, offsets, 1)
     found: list[StoredOffset] = []
-    reading = threading.Thread(target=lambda: found.extend(reader.read("c", 30)))
+    reading = threading.Thread(target=lambda: found.extend(read(reader, "c")))
     reading.start()
     # What the neighbour still does in the transaction that the read waits for.
-    key, value = reader.encode("c", PARTITION, {"position": 2})
-    neighbour.produce(offsets, key=key, value=value)
+    neighbour.produce(offsets, key=reader.key("c", PARTITION), value=encode_offset({"position": 2}))
     neighbour.commit_transaction(10)
     reading.join(10)
     assert found == [StoredOffset(PARTITION, {"position": 2})]
@@ -78,21 +81,21 @@ def test_tombstone_forgets_and_foreign_spelling_is_kept(
     reader: OffsetReader, offsets: str, produce: Callable[..., None]
 ):
     produce(offsets, (b'["c",{"b":1,"a":2}]', b'{"n":1}'))
-    assert reader.read("c", 30) == [StoredOffset({"a": 2, "b": 1}, {"n": 1})]
-    assert reader.encode("c", {"a": 2, "b": 1}, None) == (b'["c",{"b":1,"a":2}]', None)
-    produce(offsets, reader.encode("c", {"a": 2, "b": 1}, None))
-    assert reader.read("c", 30) == []
+    assert read(reader, "c") == [StoredOffset({"a": 2, "b": 1}, {"n": 1})]
+    assert reader.key("c", {"a": 2, "b": 1}) == b'["c",{"b":1,"a":2}]'
+    produce(offsets, (reader.key("c", {"a": 2, "b": 1}), None))
+    assert read(reader, "c") == []
 
 
 def test_topic_that_was_deleted_and_created_again_says_nothing_of_what_it_said_before(
     reader: OffsetReader, offsets: str, admin: Admin, produce: Callable[..., None]
 ):
     produce(offsets, encode("c", PARTITION, {"position": 1}), encode("c", PARTITION, {"position": 2}))
-    assert reader.read("c", 30) == [StoredOffset(PARTITION, {"position": 2})]
+    assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 2})]
     admin.delete_topics([offsets])
     eventually(lambda: admin.partitions(offsets) is None)
     with pytest.raises(MissingTopicError):
-        reader.read("c", 30)
+        read(reader, "c")
     admin.create_topic(offsets, partitions=25, replication=1, configs={"cleanup.policy": "compact"})
     produce(offsets, encode("d", PARTITION, {"position": 3}))
-    assert (reader.read("c", 30), reader.read("d", 30)) == ([], [StoredOffset(PARTITION, {"position": 3})])
+    assert (read(reader, "c"), read(reader, "d")) == ([], [StoredOffset(PARTITION, {"position": 3})])

@@ -8,7 +8,7 @@ from typing import Any
 from file_connector import append, created, file_source, numbered
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from fencepost.testing.source import RAISE, TestingSource
 from support.worker import Worker
@@ -28,10 +28,10 @@ def scripted(name: str, *steps: tuple[int, str]) -> dict[str, Any]:
 def offset_of(worker: Worker, kafka: EmbeddedKafka, name: str) -> dict[str, Any]:
     reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, worker.properties["offset.storage.topic"])
     try:
-        stored = reader.read(name, 20)
+        found = stored(reader.read_known(name, 20))
     finally:
         reader.close()
-    return dict(stored[0][1]) if stored else {}
+    return dict(found[0][1]) if found else {}
 
 
 def test_a_connector_commits_where_it_asks(worker: Worker, name: str, values: Values) -> None:

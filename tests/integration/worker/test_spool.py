@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from support.worker import Worker
 
@@ -65,7 +65,7 @@ def test_new_files_are_picked_up_and_done_ones_are_moved(worker: Worker, name: s
 def remembered(worker: Worker, kafka: EmbeddedKafka, name: str) -> Iterator[Callable[[], list[str]]]:
     """Returns the names of the files that the offsets topic knows as done."""
     reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, worker.properties["offset.storage.topic"])
-    yield lambda: sorted(str((p or {})["file"]).rpartition("/")[2] for p, _ in reader.read(name, 20))
+    yield lambda: sorted(str((p or {})["file"]).rpartition("/")[2] for p, _ in stored(reader.read_known(name, 20)))
     reader.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import transactional_conf
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.testing import eventually
@@ -41,8 +41,8 @@ class Gate:
         self.at_each()
         if not self.is_open:
             return Admission(False, "a newer generation")
-        stored = self._reader.read(spec.connector, 30)
-        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in stored))
+        found = stored(self._reader.read_known(spec.connector, 30))
+        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in found))
 
     @property
     def states(self) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.kafka.settings import transactional_conf
-from fencepost.storage.offset_topic import OffsetReader
+from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.transaction import lane_ids
@@ -78,11 +78,12 @@ class LoneTask:
 
     def position(self) -> int:
         """Return the committed position."""
-        stored = self._reader.read(self.spec.connector, 30)
-        return int(stored[0].offset["next"]) if stored else 0
+        found = stored(self._reader.read_known(self.spec.connector, 30))
+        return int(found[0].offset["next"]) if found else 0
 
     def _admit(self, spec: TaskSpec) -> Admission:
         if not self.is_current:
             return Admission(False, "a newer start")
-        stored = self._reader.read(spec.connector, 30)  # step 7: after the init, to the uncommitted end
-        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in stored))
+        # Step 7: after the init, to the uncommitted end.
+        found = stored(self._reader.read_known(spec.connector, 30))
+        return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in found))

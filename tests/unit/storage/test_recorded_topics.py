@@ -11,7 +11,7 @@ from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
-from fencepost.storage.offset_topic import OffsetTable, encode
+from fencepost.storage.offset_topic import OffsetTable, encode, stored
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State, Status, StatusTable
 from fencepost.storage.status_topic import apply as apply_status
@@ -141,5 +141,5 @@ def test_recorded_offsets_are_read():
     table = OffsetTable()
     for r in recorded_topic("offset").records:
         table.apply(LogRecord(r.partition, r.offset, 0, r.key_bytes, r.value_bytes))
-    assert [stored.partition for stored in table.offsets("lines")] == [{"filename": "input.txt"}]
-    assert sorted(stored.partition["id"] for stored in table.offsets("many-tasks")) == [0, 1, 2]
+    assert [one.partition for one in stored(table.known("lines"))] == [{"filename": "input.txt"}]
+    assert sorted(one.partition["id"] for one in stored(table.known("many-tasks"))) == [0, 1, 2]
