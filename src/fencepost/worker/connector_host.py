@@ -34,12 +34,16 @@ PutTaskConfigs = Callable[[str, Sequence[Properties]], "Future[Any]"]
 
 @dataclass
 class _Running:
-    """A connector on this worker. `target` is what it was last told to be."""
+    """A connector on this worker. `target` is what it was last told to be.
+
+    `is_due` says that task configs are to be published once those that are on the way have arrived.
+    """
 
     config: Properties
     target: TargetState | None = None
     instance: SourceConnector | None = None
     is_failed: bool = False
+    is_due: bool = False
     publishes_at: float | None = None
 
 
@@ -78,6 +82,7 @@ class ConnectorHost:
         self.offsets_of = offsets_of
         self._snapshot = ClusterSnapshot()
         self._running: dict[str, _Running] = {}
+        self._on_the_way: set[str] = set()
         self._events: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self.startups = {"attempts": 0, "successes": 0, "failures": 0}
         self._thread = threading.Thread(target=self._run, name="connectors", daemon=True)
@@ -150,7 +155,7 @@ class ConnectorHost:
     def _follow(self, name: str) -> None:
         config, target = self._snapshot.connectors[name], self._snapshot.target_state(name)
         running = self._running.get(name)
-        if running is None or running.config != config:
+        if running is None or running.config is not config:  # also one that was stored again as it was
             if running is not None:
                 self._end(name)
             self._running[name] = _Running(config)
@@ -200,21 +205,31 @@ class ConnectorHost:
                 self._publish(name)
 
     def _publish(self, name: str) -> None:
-        """Ask for task configs and pass them to the leader; an error of the way there is tried again."""
+        """Ask for task configs and pass them to the leader; an error of the way there is tried again.
+
+        One set of a connector at a time: an older one that is late would undo the newer.
+        """
         running = self._running[name]
         running.publishes_at = None
-        if running.instance is None:
+        running.is_due = name in self._on_the_way
+        if running.instance is None or running.is_due:
             return
         try:
             configs = self._task_configs(running)
         except Exception as error:
             self._fail(name, "".join(traceback.format_exception(error)))
             return
+        self._on_the_way.add(name)
         written = self._put_task_configs(name, configs)
         written.add_done_callback(lambda done: self._events.put(lambda: self._published(name, running, done)))
 
     def _published(self, name: str, running: _Running, written: "Future[Any]") -> None:
         """The leader has written the task configs, or says why not."""
+        self._on_the_way.discard(name)
+        newest = self._running.get(name)
+        if newest is not None and newest.is_due:
+            self._publish(name)
+            return
         error = None if written.cancelled() else written.exception()
         if error is not None and self._running.get(name) is running and running.instance is not None:
             log.warning("task configs of %s are published again in %g s: %s", name, _RETRY_S, error)
