@@ -349,9 +349,11 @@ class TaskSupervisor:
 
     def _has_written(self, report: TaskReport) -> bool:
         """Say whether records came since the last report: topics that were reset stay so until then."""
-        handle = self._handles.get(TaskId(report.connector, report.task))
-        last = handle.report if handle is not None and handle.incarnation == report.incarnation else None
-        key = "records_written"
+        starts = (self._handles.get(TaskId(report.connector, report.task)), *self._stopping)
+        start = next((h for h in starts if h is not None and h.incarnation == report.incarnation), None)
+        if start is None:
+            return False
+        last, key = start.report, "records_written"
         return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
 
     def _take_report(self, handle: TaskHandle, report: TaskReport) -> None:
@@ -370,12 +372,14 @@ class TaskSupervisor:
             self._board.task(handle.id, State(report.state))
 
     def _take_last_report(self, report: TaskReport) -> None:
-        for handle in self._stopping:
-            if handle.incarnation == report.incarnation and report.state in ("STOPPED", "FAILED", "ABANDONED"):
-                if report.state == "FAILED":
-                    log.warning("task %s failed while it was stopping: %s", handle.id, report.trace)
-                self._ended(handle)
-                return
+        handle = next((h for h in self._stopping if h.incarnation == report.incarnation), None)
+        if handle is None:
+            return
+        handle.report = report
+        if report.state in ("STOPPED", "FAILED", "ABANDONED"):
+            if report.state == "FAILED":
+                log.warning("task %s failed while it was stopping: %s", handle.id, report.trace)
+            self._ended(handle)
 
     def _begin_shutdown(self) -> None:
         self._is_shutting_down = True

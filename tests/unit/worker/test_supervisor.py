@@ -69,11 +69,13 @@ class Door:
 class Board:
     def __init__(self) -> None:
         self.said: list[tuple[TaskId, State, str | None]] = []
+        self.topics: list[str] = []
 
     def task(self, task: TaskId, state: State, trace: str | None = None) -> None:
         self.said.append((task, state, trace))
 
-    def topic(self, connector: str, topic: str, task: int) -> None: ...
+    def topic(self, connector: str, topic: str, task: int) -> None:
+        self.topics.append(topic)
 
     def states(self, task: TaskId = FIRST) -> list[State]:
         return [state for each, state, _ in self.said if each == task]
@@ -177,8 +179,10 @@ class Stage:
         assert found is not None
         return found
 
-    def report(self, handle: TaskHandle, state: str, trace: str | None = None) -> None:
-        report = TaskReport(handle.id.connector, handle.id.task, handle.incarnation, state, trace)
+    def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
+        """`written`: records to topic `t`."""
+        counters, topics = {"records_written": float(written)}, ("t",) if written else ()
+        report = TaskReport(handle.id.connector, handle.id.task, handle.incarnation, state, trace, counters, topics)
         self.supervisor.reported([report])
         self.tick()
 
@@ -201,6 +205,24 @@ def test_an_assigned_task_is_started_once_and_said_to_run(running: Stage) -> Non
     running.report(running.handle(), "RUNNING")
     assert running.door.verbs == ["start STARTED"]
     assert running.board.states() == [State.RUNNING]
+
+
+def test_a_topic_is_noted_when_records_went_to_it_and_not_for_a_last_word(running: Stage) -> None:
+    """Topics that were reset stay so until then, also when a task ends that wrote to them before."""
+    older = running.handle()
+    running.report(older, "RUNNING", written=3)
+    running.report(older, "RUNNING", written=3)
+    running.tasks(1)
+    running.tick()
+    running.report(older, "STOPPED", written=3)
+    running.report(older, "STOPPED", written=3)
+    assert running.board.topics == ["t"]
+    newer = running.handle()
+    running.report(newer, "RUNNING", written=4)
+    running.tasks(1)
+    running.tick()
+    running.report(newer, "STOPPED", written=5)
+    assert running.board.topics == ["t", "t", "t"]
 
 
 def test_a_task_of_another_worker_is_not_started(stage: Stage) -> None:
