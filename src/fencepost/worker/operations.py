@@ -309,6 +309,7 @@ class WorkerOperations:
         require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
 
     def _target(self, name: str, state: TargetState) -> None:
+        self.catch_up()  # or this would outlive a connector that another worker has just deleted
         self._known(name, "Unknown connector {}")
         with self._stages.doing(f"writing target state {state.value} for connector {name}"):
             try:
