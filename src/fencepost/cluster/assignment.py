@@ -1,10 +1,10 @@
 """Who runs what: a pure decision over members, connectors and the assignment before."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.change import Assignment, Waiting, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
@@ -28,21 +28,25 @@ def assign(
     connectors: Mapping[str, Sequence[TaskId]],
     previous: Assignment | None,
     generation: int,
+    waiting: tuple[Waiting, ...] = (),
 ) -> Assignment:
-    """Spread connectors and their tasks evenly; what can stay where it is, stays.
+    """Spread connectors and their tasks evenly, but for what is `waiting`; what can stay where it is, stays.
 
     Connectors and tasks are balanced apart. A worker that came back at the same URL under another incarnation gets
     what it had. Workers that are not ready get tasks only while none is.
     """
     ready = [m for m in members if m.is_ready] or list(members)
-    own_connectors = _spread(members, list(connectors), _held(previous, members, lambda w: w.connectors))
-    tasks = [task for ids in connectors.values() for task in ids]
+    absent_connectors = {name for each in waiting for name in each.worker.connectors}
+    absent_tasks = {task for each in waiting for task in each.worker.tasks}
+    here = [name for name in connectors if name not in absent_connectors]
+    own_connectors = _spread(members, here, _held(previous, members, lambda w: w.connectors))
+    tasks = [task for ids in connectors.values() for task in ids if task not in absent_tasks]
     own_tasks = _spread(ready, tasks, _held(previous, ready, lambda w: w.tasks))
     workers = tuple(
         WorkerAssignment(m.incarnation, m.url, tuple(sorted(own_connectors[m])), tuple(sorted(own_tasks.get(m, ()))))
         for m in sorted(members)
     )
-    return Assignment(generation, workers)
+    return Assignment(generation, workers, waiting)
 
 
 def wanted(snapshot: ClusterSnapshot) -> dict[str, tuple[TaskId, ...]]:
@@ -68,9 +72,38 @@ def lost_tasks(snapshot: ClusterSnapshot, members: Iterable[Member]) -> set[Task
     }
 
 
+def kept_back(snapshot: ClusterSnapshot, members: Sequence[Member], delay_ms: int, now_ms: int) -> tuple[Waiting, ...]:
+    """Return what nobody gets for now: what lost workers had, until they are back, or `delay_ms` are over. Pure.
+
+    One that is back, and has nowhere to run tasks yet, has its connectors again, and its tasks wait on.
+    """
+    before = snapshot.assignment
+    if before is None or not members or not delay_ms:
+        return ()
+    present, ready = {m.url for m in members}, {m.url for m in members if m.is_ready}
+    alive = {m.incarnation for m in members}
+    gone = (Waiting(w, now_ms + delay_ms) for w in before.workers if w.incarnation not in alive)
+    kept = (
+        Waiting(_left_over(each.worker, snapshot, has_connectors=each.worker.url not in present), each.until_ms)
+        for each in (*before.waiting, *gone)
+        if each.until_ms > now_ms and each.worker.url not in ready and each.worker.url in snapshot.incarnations
+    )
+    return tuple(each for each in kept if each.worker.connectors or each.worker.tasks)
+
+
 def same_work(a: Assignment | None, b: Assignment) -> bool:
     """Say whether two assignments differ at most in their generation."""
-    return a is not None and a.workers == b.workers
+    return a is not None and (a.workers, a.waiting) == (b.workers, b.waiting)
+
+
+def _left_over(worker: WorkerAssignment, snapshot: ClusterSnapshot, *, has_connectors: bool) -> WorkerAssignment:
+    """Without what was deleted meanwhile."""
+    connectors = worker.connectors if has_connectors else ()
+    return replace(
+        worker,
+        connectors=tuple(name for name in connectors if name in snapshot.connectors),
+        tasks=tuple(task for task in worker.tasks if snapshot.has_task(task)),
+    )
 
 
 def _held(
@@ -79,12 +112,18 @@ def _held(
     by_incarnation = {m.incarnation: m for m in members}
     by_url = {m.url: m for m in members}
     held: dict[T, Member] = {}
-    for worker in previous.workers if previous else ():
+    for worker in _earlier(previous):
         member = by_incarnation.get(worker.incarnation) or by_url.get(worker.url)
         if member is not None:
             for item in of(worker):
                 held[item] = member
     return held
+
+
+def _earlier(previous: Assignment | None) -> list[WorkerAssignment]:
+    if previous is None:
+        return []
+    return [*previous.workers, *(each.worker for each in previous.waiting)]
 
 
 def _spread(members: Sequence[Member], items: Iterable[T], held: Mapping[T, Member]) -> dict[Member, list[T]]:

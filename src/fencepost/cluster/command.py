@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fencepost.cluster.assignment import Member, assign, same_work, wanted
+from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
 from fencepost.cluster.fencing import plan_fencing
 from fencepost.cluster.operations import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
@@ -224,15 +224,21 @@ class RotateSessionKey:
 
 @dataclass(frozen=True)
 class Reassign:
-    """Spread the work over the members there are, if that changes anything."""
+    """Spread the work over the members there are, if that changes anything.
+
+    What a lost worker had waits for it, for `delay_ms`.
+    """
 
     members: tuple[Member, ...]
+    delay_ms: int = 0
+    now_ms: int = 0
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if not self.members:
             return []  # whoever asks is a member: the group is between two states
         previous = snapshot.assignment
-        new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1)
+        waiting = kept_back(snapshot, self.members, self.delay_ms, self.now_ms)
+        new = assign(self.members, wanted(snapshot), previous, (previous.generation if previous else 0) + 1, waiting)
         return [] if same_work(previous, new) else [records.assignment(new)]
 
 

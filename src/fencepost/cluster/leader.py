@@ -84,15 +84,18 @@ class Leader:
         *,
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
+        lost_delay_ms: int = 0,
         fence_lost: Callable[[ClusterSnapshot, Collection[TaskId]], None] = lambda snapshot, tasks: None,
     ) -> None:
-        """`fence_lost` ends what the tasks of a lost worker have open, before they are given to others."""
+        """`fence_lost` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
+        later unless it is back."""
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
         self._conf = producer_conf
         self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
+        self._lost_delay_ms = lost_delay_ms
         self._fence_lost = fence_lost
         self._term = Term(0)
         self._has_joined = False
@@ -203,9 +206,12 @@ class Leader:
             members = self._members(snapshot)
             lost = lost_tasks(snapshot, members)
             if lost:
-                log.warning("leader: tasks of lost workers are fenced and move: %s", ", ".join(map(str, sorted(lost))))
+                what = f"wait {self._lost_delay_ms / 1000:g} s for it" if self._lost_delay_ms else "move"
+                log.warning(
+                    "leader: tasks of a lost worker are fenced and %s: %s", what, ", ".join(map(str, sorted(lost)))
+                )
                 self._fence_lost(snapshot, lost)
-            self._carry_out([RotateSessionKey(*self._key, now_ms()), Reassign(members)])
+            self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)])
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
         except Exception as error:
@@ -220,6 +226,9 @@ class Leader:
         """The roster of the last look. The group knows a restarted worker by its old name: its new one it announces."""
         urls = sorted(self._roster & set(snapshot.incarnations))
         return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
+
+    def _reassignment(self, members: tuple[Member, ...]) -> Reassign:
+        return Reassign(members, self._lost_delay_ms, now_ms())
 
     def _carry_out(self, commands: Sequence[Command]) -> "list[_Outcome]":
         """Decide and write what does not depend on each other. Raises OperationError where nothing is written."""
@@ -252,7 +261,7 @@ class Leader:
         records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
         if records:
             then = after(snapshot, records)
-            records += Reassign(self._members_of(then)).decide(then)
+            records += self._reassignment(self._members_of(then)).decide(then)
             for key, value in records:
                 writer.send(self._log.topic, value, key=key)
             for topic, key, value in beside(commands, decisions):

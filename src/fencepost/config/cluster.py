@@ -61,7 +61,8 @@ class GroupConfig(Config):
         default=0,
         check=between(0, _MAX_INT),
         importance=LOW,
-        doc="How long the tasks of a lost worker wait for its return before they move.",
+        doc="How long what a lost worker ran waits for it, and runs nowhere, before it moves. What a worker ran that "
+        "leaves cleanly moves at once.",
     )
 
 

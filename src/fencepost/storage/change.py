@@ -28,11 +28,20 @@ class WorkerAssignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a lost worker had, and nobody else gets before `until_ms` (Unix time)."""
+
+    worker: WorkerAssignment
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who runs what, as the leader of `generation` (a group generation) decided."""
+    """Who runs what, as the leader of `generation` (a group generation) decided; `waiting` runs nowhere."""
 
     generation: int
     workers: tuple[WorkerAssignment, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
 
     def of(self, incarnation: str) -> WorkerAssignment | None:
         return next((w for w in self.workers if w.incarnation == incarnation), None)

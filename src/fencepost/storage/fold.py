@@ -20,6 +20,7 @@ from fencepost.storage.change import (
     TargetStateChanged,
     TaskCountRecorded,
     TasksStopped,
+    Waiting,
     WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
@@ -130,7 +131,8 @@ def _logger(builder: SnapshotBuilder, namespace: str, value: Any, _: int) -> Cha
 def _assignment(builder: SnapshotBuilder, _: str, value: Any, __: int) -> Change | None:
     fields = _object(value)
     workers = tuple(_worker(_object(worker)) for worker in _field(fields, "workers", list))
-    builder.assignment = Assignment(_field(fields, "generation", int), workers)
+    waiting = tuple(_waiting(_object(each)) for each in _field({"waiting": [], **fields}, "waiting", list))
+    builder.assignment = Assignment(_field(fields, "generation", int), workers, waiting)
     return AssignmentChanged(builder.assignment)
 
 
@@ -164,6 +166,10 @@ def _worker(fields: dict[str, Any]) -> WorkerAssignment:
         connectors=tuple(str(name) for name in _field(fields, "connectors", list)),
         tasks=tuple(TaskId(connector, number) for connector, number in tasks),
     )
+
+
+def _waiting(fields: dict[str, Any]) -> Waiting:
+    return Waiting(_worker(_object(fields.get("worker"))), _field(fields, "until", int))
 
 
 def _object(value: Any) -> dict[str, Any]:

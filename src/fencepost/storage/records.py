@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.storage.change import Assignment, RestartRequested, SessionKey
+from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment
 from fencepost.storage.ids import TargetState, TaskId
 
 Encoded = tuple[bytes, bytes | None]
@@ -81,11 +81,14 @@ def logger_level(namespace: str, level: str) -> Encoded:
 
 
 def assignment(value: Assignment) -> Encoded:
-    workers = [
-        {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": [[*t] for t in w.tasks]}
-        for w in value.workers
-    ]
-    return _record(ASSIGNMENT, {"generation": value.generation, "workers": workers})
+    fields: dict[str, Any] = {"generation": value.generation, "workers": [_worker(w) for w in value.workers]}
+    if value.waiting:
+        fields["waiting"] = [{"until": w.until_ms, "worker": _worker(w.worker)} for w in value.waiting]
+    return _record(ASSIGNMENT, fields)
+
+
+def _worker(w: WorkerAssignment) -> dict[str, Any]:
+    return {"incarnation": w.incarnation, "url": w.url, "connectors": w.connectors, "tasks": [[*t] for t in w.tasks]}
 
 
 def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> Encoded:

@@ -1,8 +1,11 @@
 """What this worker says in the status topic."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
+from fencepost.config.cluster import GroupConfig
+from fencepost.storage.change import Waiting
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State, Status, StatusTopic
 
@@ -29,6 +32,17 @@ class StatusBoard:
         """Note, once, that a connector uses a topic."""
         if self._tracks_topics and topic not in self._topic.table.topics(connector):
             self._topic.put_topic(connector, topic, task, int(time.time() * 1000))
+
+    def waiting(self, absent: Iterable[Waiting]) -> None:
+        """Say of what a lost worker had that it runs nowhere, and for how long."""
+        key = GroupConfig.key_of("scheduled_rebalance_max_delay_ms")
+        for each in absent:
+            until = datetime.fromtimestamp(each.until_ms / 1000, UTC).isoformat(timespec="seconds")
+            trace = f"Waits for worker {each.worker.url} to be back, until {until} at the most ({key})"
+            for name in each.worker.connectors:
+                self._put(name, State.UNASSIGNED, trace)
+            for task in each.worker.tasks:
+                self._put(task, State.UNASSIGNED, trace)
 
     def _put(self, subject: str | TaskId, state: State, trace: str | None) -> None:
         status = Status(state, self._worker_id, self._generation(), trace, self._version)

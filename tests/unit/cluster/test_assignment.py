@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.cluster.assignment import Member, assign, lost_tasks, same_work
+from fencepost.cluster.assignment import Member, assign, kept_back, lost_tasks, same_work, wanted
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import SnapshotBuilder
@@ -123,3 +123,70 @@ def test_only_the_tasks_of_a_worker_that_went_without_a_word_are_lost() -> None:
     again = _snapshot_of_two()
     again.set_incarnation("http://b:1/", "newer")
     assert lost_tasks(again.freeze(), [*here, Member("http://b:1/", "newer")]) == set(), "its successor sees to it"
+
+
+A, B, C = (Member(f"http://{name}:1/", name) for name in "abc")
+
+
+def _lost_b() -> tuple[SnapshotBuilder, Assignment]:
+    """B has gone without a word, with a connector and a task; what the leader decides then."""
+    builder = _snapshot_of_two()
+    builder.put_connector("d", {})
+    workers = (("c", TaskId("c", 0)), ("d", TaskId("c", 1)))
+    builder.assignment = Assignment(
+        1, tuple(WorkerAssignment(m.incarnation, m.url, (c,), (t,)) for m, (c, t) in zip((A, B), workers, strict=True))
+    )
+    return builder, _decided(builder, [A], now_ms=1000)
+
+
+def _decided(builder: SnapshotBuilder, present: list[Member], now_ms: int, delay_ms: int = 5000) -> Assignment:
+    snapshot = builder.freeze()
+    waiting = kept_back(snapshot, present, delay_ms, now_ms)
+    return assign(present, wanted(snapshot), snapshot.assignment, 2, waiting)
+
+
+def test_what_a_lost_worker_had_waits_for_it() -> None:
+    builder, then = _lost_b()
+    assert [(w.worker.connectors, w.worker.tasks, w.until_ms) for w in then.waiting] == [
+        (("d",), (TaskId("c", 1),), 6000)
+    ]
+    assert [(w.connectors, w.tasks) for w in then.workers] == [(("c",), (TaskId("c", 0),))]
+    builder.assignment = then
+    assert _decided(builder, [A], now_ms=5999).waiting == then.waiting, "whoever leads by then"
+    assert same_work(then, _decided(builder, [A], now_ms=5999))
+    builder.set_incarnation(C.url, C.incarnation)
+    assert _decided(builder, [A, C], now_ms=5999).waiting == then.waiting, "a newcomer does not get it"
+
+
+def test_what_waited_moves_when_the_delay_is_over_or_there_is_none() -> None:
+    builder, then = _lost_b()
+    builder.assignment = then
+    moved = _decided(builder, [A], now_ms=6000)
+    assert (moved.waiting, moved.workers[0].connectors, len(moved.workers[0].tasks)) == ((), ("c", "d"), 2)
+    assert _decided(builder, [A], now_ms=1000, delay_ms=0).waiting == ()
+
+
+def test_a_worker_that_is_back_has_what_waited_for_it() -> None:
+    builder, then = _lost_b()
+    builder.assignment = then
+    builder.set_incarnation(B.url, "reborn", is_ready=False)
+    starting = _decided(builder, [A, Member(B.url, "reborn", is_ready=False)], now_ms=2000)
+    mine = starting.of("reborn")
+    assert mine is not None
+    assert (mine.connectors, mine.tasks) == (("d",), ())
+    assert [w.worker.tasks for w in starting.waiting] == [(TaskId("c", 1),)], "until it can run tasks"
+    builder.assignment = starting
+    back = _decided(builder, [A, Member(B.url, "reborn")], now_ms=2000)
+    assert back.waiting == ()
+    mine = back.of("reborn")
+    assert mine is not None
+    assert (mine.connectors, mine.tasks) == (("d",), (TaskId("c", 1),))
+
+
+def test_nothing_waits_for_a_worker_that_has_left_and_nothing_deleted_waits() -> None:
+    builder, then = _lost_b()
+    builder.assignment = then
+    builder.remove_connector("c")
+    assert [(w.worker.connectors, w.worker.tasks) for w in _decided(builder, [A], 2000).waiting] == [(("d",), ())]
+    builder.remove_incarnation(B.url)
+    assert _decided(builder, [A], now_ms=2000).waiting == ()

@@ -1,6 +1,7 @@
 """Rules of the config topic, the traps of compaction first."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fencepost.storage.change import (
     TargetStateChanged,
     TaskConfigsUpdated,
     TaskCountRecorded,
+    Waiting,
     WorkerAssignment,
 )
 from fencepost.storage.fold import apply
@@ -224,6 +226,9 @@ def test_assignment_survives_the_round_trip(log: Log):
     assert log.snapshot.assignment == value
     assert value.of("i1") is value.workers[0]
     assert value.of("i3") is None
+    waiting = (Waiting(WorkerAssignment("i3", "http://l:1", ("d",), (TaskId("d", 0),)), 1_700_000_000_000),)
+    absent = replace(value, generation=8, waiting=waiting)
+    assert log.put(records.assignment(absent)) == [AssignmentChanged(absent)]
 
 
 @pytest.mark.parametrize(
