@@ -100,4 +100,9 @@ def _serve(properties: Mapping[str, object]) -> int:
         unused = driver.take()
         if unused is not None:
             unused.end()
-    return 0 if failure is None else _refused("The worker cannot start:", failure)
+    if failure is None:
+        return 0
+    from fencepost.kafka.member import ReplacedError
+
+    title = "The worker had to end:" if isinstance(failure, ReplacedError) else "The worker cannot start:"
+    return _refused(title, failure if isinstance(failure, ConfigError) else ConfigError(str(failure)))

@@ -22,8 +22,8 @@ log = logging.getLogger("fencepost.worker")
 _SWITCH_S = 0.001
 
 
-def serve(config: WorkerConfig, driver: Driver) -> ConfigError | None:
-    """Run a worker until SIGTERM or Ctrl-C. Returns what made its start fail, None if it was told to end.
+def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
+    """Run a worker until SIGTERM or Ctrl-C. Returns why it could not start, or go on; None if it was told to end.
 
     Raises ConfigError for settings that it cannot serve.
     """
@@ -62,9 +62,7 @@ def serve(config: WorkerConfig, driver: Driver) -> ConfigError | None:
             break
     server.stop(2.0)
     process.stop()
-    if process.error is None:
-        return None
-    return process.error if isinstance(process.error, ConfigError) else ConfigError(str(process.error))
+    return process.error
 
 
 def _header_rules(text: str) -> tuple[HeaderRule, ...]:

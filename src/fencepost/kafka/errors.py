@@ -70,6 +70,10 @@ class MissingTopicError(KafkaRequestError):
     """There is no such topic."""
 
 
+class TooFewBrokersError(KafkaRequestError):
+    """A topic is to have more replicas than there are brokers. They may be coming up: ask again for a while."""
+
+
 def kafka_error(cause: Any) -> Any:
     """The client library's `KafkaError` inside an exception, or None."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
@@ -91,7 +95,8 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
             f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this right "
             "(`fencepost acls` lists what is needed), or correct its credentials."
         )
-    return KafkaRequestError(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
+    kind = TooFewBrokersError if error.code() == KafkaError.INVALID_REPLICATION_FACTOR else KafkaRequestError
+    return kind(f"Kafka refused {doing}: {error.str()} ({error.name()})", error.code())
 
 
 def _comes_up(error: Any) -> bool:

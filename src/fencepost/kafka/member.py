@@ -12,14 +12,21 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from fencepost.kafka.errors import KafkaAuthorizationError, translate
+from fencepost.api.errors import FatalError
+from fencepost.kafka.errors import KafkaRequestError, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.2
-_DENIED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_ANEW_S = 1.0
+_REPLACED = "group.instance.id"  # what the client's text names where another process took a static member's place
+_REFUSED = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_SESSION_TIMEOUT,
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,10 @@ class Term:
         return self.metadata is not None
 
 
+class ReplacedError(FatalError):
+    """Another process has joined under this member's name. Who joins again takes its place in turn: end instead."""
+
+
 class GroupMembership:
     """A member of a consumer group, kept alive by a thread of its own.
 
@@ -41,8 +52,10 @@ class GroupMembership:
     lost; it must not block. A member with a `group.instance.id` that is started again within the session time-out takes
     its old place at once, and the process that held it before is refused from then on.
 
-    `on_denied(error)` is called, once, in that thread as well, where the principal may not join the group at all. A
-    member that has been one goes on trying and logs the refusal.
+    `on_denied(error)` is called, once, in that thread as well, where the principal may not join the group at all, or
+    not with this session time-out. A member that has been one goes on trying and logs the refusal.
+    `on_replaced(error)` is called where another process took this member's place; nothing follows it. After any other
+    fatal error of the client a new one joins.
     """
 
     def __init__(
@@ -50,30 +63,28 @@ class GroupMembership:
         conf: Mapping[str, Any],
         topic: str,
         on_term: Callable[[Term], None],
-        on_denied: Callable[[KafkaAuthorizationError], None] = lambda error: None,
+        on_denied: Callable[[FatalError], None] = lambda error: None,
+        on_replaced: Callable[[ReplacedError], None] = lambda error: None,
     ) -> None:
         self._fork = ForkGuard()
         self._topic = topic
         self._on_term = on_term
         self._on_denied = on_denied
+        self._on_replaced = on_replaced
+        self._conf = {**conf, "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False}
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._doing = f"joining group {conf.get('group.id')}"
         self._is_denied = False
         self._stop = threading.Event()
         self._owns = False
         self._number = 0
-        self._consumer = Consumer(
-            {**conf, "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False},
-            logger=library_log(__name__),
-        )
+        self._consumer = Consumer(self._conf, logger=library_log(__name__))
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
         """Join the group; `on_term` tells the outcome."""
         self._fork.check("a group member")
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
-        )
+        self._join()
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,25 +95,54 @@ class GroupMembership:
         else:
             self._thread.join(10.0)
 
+    def _join(self) -> None:
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
                 message = self._consumer.poll(_POLL_S)
+                problem = None if message is None else message.error()
+                if problem is not None:
+                    self._take(problem)
             except (KafkaException, SystemError) as error:
                 log.warning("group membership: %s", error)
                 self._lose()
                 self._stop.wait(1.0)
-                continue
-            problem = None if message is None else message.error()
-            if problem is not None and problem.fatal():
-                log.error("this worker lost its membership for good: %s", problem.str())
-                self._lose()
-                return
-            if problem is not None and problem.code() in _DENIED:
-                self._deny(problem)
-            elif problem is not None and problem.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
-                log.info("group membership: %s", problem.str())
         self._consumer.close()
+
+    def _take(self, problem: Any) -> None:
+        if problem.fatal() or problem.code() == KafkaError._FATAL:
+            self._lose()
+            self._end(problem)
+        elif problem.code() in _REFUSED:
+            self._deny(problem)
+        elif problem.code() not in (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT):
+            log.info("group membership: %s", problem.str())
+
+    def _end(self, problem: Any) -> None:
+        """The client is of no more use: another one joins, unless it would only take the place of who took ours."""
+        if _REPLACED in problem.str():
+            self._stop.set()
+            name = self._conf.get("group.instance.id")
+            self._on_replaced(
+                ReplacedError(
+                    f"another process has joined group {self._conf.get('group.id')} as {name} and taken this worker's "
+                    "place. Each worker needs an advertised address of its own: `listeners`, or "
+                    "`rest.advertised.host.name` and `rest.advertised.port`"
+                )
+            )
+            return
+        log.error("this worker lost its membership and joins anew: %s", problem.str())
+        try:
+            self._consumer.close()
+        except KafkaException as error:
+            log.info("group membership: %s", error)
+        self._stop.wait(_ANEW_S)
+        self._consumer = Consumer(self._conf, logger=library_log(__name__))
+        self._join()
 
     def _deny(self, problem: Any) -> None:
         """Tell of a refusal once, until the group is joined again: the client repeats it with every try."""
@@ -110,8 +150,14 @@ class GroupMembership:
             return
         self._is_denied = True
         error = translate(problem, self._doing, self._bootstrap)
+        if problem.code() == KafkaError.INVALID_SESSION_TIMEOUT:
+            error = KafkaRequestError(
+                f"The broker refuses session.timeout.ms={self._conf.get('session.timeout.ms')}: choose one between its "
+                "group.min.session.timeout.ms (6000 by default) and group.max.session.timeout.ms",
+                problem.code(),
+            )
         log.error("group membership: %s", error)
-        if self._number == 0 and isinstance(error, KafkaAuthorizationError):
+        if self._number == 0 and isinstance(error, FatalError):
             self._on_denied(error)
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, TooFewBrokersError
 
 LOG = logging.getLogger(__name__)
 _CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+
+
+class ReplicationError(ConfigError):
+    """There are fewer brokers than a topic is to have replicas. They may be coming up: ask again for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, Interna
 def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
     """Creates what is missing and checks what is there.
 
-    ConfigError, naming the worker setting, for a topic that would lose data; KafkaUnavailableError to be tried again.
+    ConfigError, naming the worker setting, for a topic that would lose data; KafkaUnavailableError to be tried again,
+    ReplicationError for a while.
     """
     for topic in internal_topics(config):
         if _create(admin, topic):
@@ -103,7 +108,8 @@ def _create(admin: Admin, topic: InternalTopic) -> bool:
             topic.name, partitions=topic.partitions, replication=topic.replication, configs=configs
         )
     except KafkaRequestError as error:
-        raise ConfigError(
+        kind = ReplicationError if isinstance(error, TooFewBrokersError) else ConfigError
+        raise kind(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property could not be created with "
             f"{topic.partitions} partitions and '{topic.replication_key}={topic.replication}': {error}. Change these "
             "settings, or create the topic by hand with 'cleanup.policy=compact'."

@@ -8,6 +8,7 @@ held are fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of
 import logging
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,7 +41,7 @@ from fencepost.storage.change import (
 )
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
-from fencepost.storage.internal_topics import ensure_internal_topics
+from fencepost.storage.internal_topics import ReplicationError, ensure_internal_topics
 from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -79,8 +80,11 @@ log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 _READ_S = 60.0
 _FENCE_S = 60.0
+_BROKERS_S = 30.0
 _RESTART_SPARK_S = 2.0
-_FIRST_SLOT_S = 5.0
+_FIRST_SLOT_S = 60.0
+_SESSION_AFTER_S = 5.0
+_TICK_S = 1.0
 _LEAVE_S = 5.0
 _LOOK_S = 2.0
 _LOCK_OUT_S = 30.0
@@ -99,7 +103,7 @@ class WorkerProcess:
         self._is_ready = threading.Event()
         self._error: Exception | None = None
         self._cluster_id = ""
-        self._fenced_at_start = False
+        self._brokers_by: float | None = None
         self._build_storage()
         self._build_cluster()
         self._build_tasks()
@@ -124,17 +128,14 @@ class WorkerProcess:
 
     @property
     def error(self) -> Exception | None:
-        """What made the start fail for good: wrong settings, wrong topics."""
+        """Why this worker has to end: wrong settings, wrong topics, or another process in its place."""
         return self._error
 
     def stop(self) -> None:
         """Stop gracefully: tasks end by their boundary's rule, statuses say so, the group is left."""
         self._stopping.set()
-        if self._is_ready.is_set() and self._error is None:
-            grace_s = self.settings.config.task_shutdown_graceful_timeout_ms / 1000
-            self._supervisor.shut_down(grace_s)
-            self._connectors.stop()
-            self._slots.release_all()
+        if self.stages.is_started:
+            self._end_work(is_replaced=self._error is not None)
         self._lifeline.stop()
         self._housekeeping.stop()
         has_others = self._hand_over()
@@ -151,6 +152,15 @@ class WorkerProcess:
         self._channel.stop()
         if self._spark is not None:
             self._spark.stop()
+
+    def _end_work(self, *, is_replaced: bool) -> None:
+        """Where another process has this worker's place, that one says what becomes of connectors and tasks."""
+        if is_replaced:
+            self._supervisor.cut_off(True)
+        self._supervisor.shut_down(self.settings.config.task_shutdown_graceful_timeout_ms / 1000)
+        if not is_replaced:
+            self._connectors.stop()
+        self._slots.release_all()
 
     def _hand_over(self) -> bool:
         """Give away at once what would otherwise wait for the session time-out. Returns whether there are others."""
@@ -194,10 +204,11 @@ class WorkerProcess:
             lambda: self._peers.roster(),
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
+            lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
             fence_lost=self._fence_lost,
         )
         self._membership = GroupMembership(
-            settings.member_conf(), config.config_storage_topic, self._leader.on_term, self._fail
+            settings.member_conf(), config.config_storage_topic, self._leader.on_term, self._fail, self._fail
         )
         looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
         self._peers = Peers(
@@ -348,9 +359,9 @@ class WorkerProcess:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """End the start for good."""
+        """Have the worker end: it cannot start, or not go on."""
         if not self._stopping.is_set():
-            log.error("the worker cannot start: %s", error)
+            log.error("the worker %s: %s", "has to end" if self.stages.is_started else "cannot start", error)
             self._error = self._error or error
             self._is_ready.set()
 
@@ -367,7 +378,15 @@ class WorkerProcess:
 
     def _connect(self) -> None:
         self._cluster_id = self._admin.cluster_id()
-        ensure_internal_topics(self._admin, self.settings.config)
+        try:
+            ensure_internal_topics(self._admin, self.settings.config)
+        except ReplicationError as error:
+            self._brokers_by = self._brokers_by or time.monotonic() + _BROKERS_S
+            if time.monotonic() > self._brokers_by:
+                raise
+            raise KafkaUnavailableError(
+                f"{error} Brokers may be coming up: waiting {_BROKERS_S:g} s for them"
+            ) from error
 
     def _read_topics(self) -> None:
         """Read both topics at once."""
@@ -432,8 +451,7 @@ class WorkerProcess:
                 self._stopping.wait(_RESTART_SPARK_S)
                 continue
             self._use_spark(runtime)
-            while not gone.wait(1.0) and not self._stopping.is_set():
-                pass
+            self._stay_with_spark(runtime, gone)
             self._slots.attach(None)
             self._frames.attach(None)
             if not self._stopping.is_set():
@@ -447,10 +465,31 @@ class WorkerProcess:
         self._slots.attach(SlotJobs(runtime, run_slot, self._slots.job_ended))
         self._slots.prepare()
         self._frames.attach(runtime)
-        self._slots.wait_for_one(_FIRST_SLOT_S)
-        self._attendance.be_ready()
+
+    def _stay_with_spark(self, runtime: SparkRuntime, gone: threading.Event) -> None:
+        """Return when Spark has gone, or the worker goes. In between, say that there is room, and make a session.
+
+        Tasks that move here wait for nothing more than their own start: the first slot is there before they are
+        asked for, and the session, seconds of processor time, is made when they run (a DataFrame does not wait for it).
+        """
+        began_s, ready_s = time.monotonic(), None
+        is_session_due = True
+        while not gone.is_set() and not self._stopping.is_set():
+            now_s = time.monotonic()
+            if ready_s is None:
+                if self._slots.wait_for_one(_TICK_S) or now_s > began_s + _FIRST_SLOT_S:
+                    ready_s = now_s
+                    self._attendance.be_ready()
+            elif is_session_due and now_s > ready_s + _SESSION_AFTER_S:
+                is_session_due = False
+                self._make_session(runtime)
+            else:
+                gone.wait(_TICK_S)
+
+    def _make_session(self, runtime: SparkRuntime) -> None:
+        """For the first DataFrame; where one runs already, it has made it."""
         try:
-            _ = runtime.session  # for the first DataFrame; where one runs already, it has made it
+            _ = runtime.session
         except Exception as error:  # Spark has gone, or goes: the caller sees to that
             log.log(
                 logging.DEBUG if self._stopping.is_set() else logging.WARNING,
@@ -469,6 +508,9 @@ class WorkerProcess:
                 self._departures.ended(change.incarnation, change.tasks)
         if self._leader.is_leading and any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
             self._forget_vanished(new)  # before a connector of the same name says something
+        if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
+            before = old.assignment.waiting if old.assignment is not None else ()
+            self._board.waiting([each for each in new.assignment.waiting if each not in before])
         self._take_work(new)
         for change in changes:
             if isinstance(change, RestartRequested):

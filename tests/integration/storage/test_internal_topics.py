@@ -7,7 +7,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
 from fencepost.kafka.admin import Admin
-from fencepost.storage.internal_topics import ensure_internal_topics
+from fencepost.storage.internal_topics import ReplicationError, ensure_internal_topics
 
 
 def settings(prefix: str, **more: Any) -> InternalTopicConfig:
@@ -51,5 +51,5 @@ def test_refuses_a_config_topic_with_more_than_one_partition(admin: Admin, topic
 
 
 def test_impossible_replication_names_its_setting(admin: Admin, topic_name: str):
-    with pytest.raises(ConfigError, match=r"config.storage.replication.factor=3"):
+    with pytest.raises(ReplicationError, match=r"config.storage.replication.factor=3"):
         ensure_internal_topics(admin, settings(topic_name, config_storage_replication_factor="3"))

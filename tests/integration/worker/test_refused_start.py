@@ -13,6 +13,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
+from support.cluster import LightWorker
 from support.worker import Worker, free_port
 
 
@@ -88,6 +89,24 @@ def test_an_internal_topic_that_is_not_compacted(fresh: Worker, kafka: EmbeddedK
     assert topic in text
     assert "cleanup.policy" in text
     assert "Traceback" not in text
+
+
+def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    factors = {f"{which}.storage.replication.factor": "3" for which in ("config", "offset", "status")}
+    worker = LightWorker(kafka.bootstrap_servers, tmp_path, factors, group=f"g-{uuid.uuid4().hex[:6]}")
+    try:
+        worker.launch()
+        eventually(lambda: "Brokers may be coming up: waiting 30 s for them; trying again" in worker.log_text())
+        assert worker.rest.get("/health").json()["status"] == "starting"
+        admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+        for which in ("config", "offset", "status"):
+            topic = worker.properties[f"{which}.storage.topic"]
+            admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=30)
+        assert worker.stop() == 0
+    finally:
+        if worker.process is not None and worker.process.poll() is None:
+            worker.kill()
 
 
 def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(fresh: Worker) -> None:
