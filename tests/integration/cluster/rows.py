@@ -56,6 +56,7 @@ def ok(answer: httpx.Response, status: int) -> httpx.Response:
     return answer
 
 
-def gone(worker: Worker, name: str) -> None:
-    """Delete a connector; its tasks may not disturb the next test."""
-    worker.rest.delete(f"/connectors/{name}")
+def gone(worker: Worker, *names: str) -> None:
+    """Delete connectors; their tasks may not disturb the next test."""
+    for name in names:
+        worker.rest.delete(f"/connectors/{name}")

@@ -1,0 +1,140 @@
+"""Two workers, whose session keys are renewed all the time and whose tasks wait for who had them."""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rows import gone, judged, ok, rows
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from support.cluster import Cluster, LightWorker, identity, url
+from support.worker import Worker
+
+DELAY_S = 12
+KEY_TTL_MS = 300
+
+
+@pytest.fixture(scope="module")
+def shared_pair(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(
+        kafka.bootstrap_servers,
+        tmp_path_factory.mktemp("pair"),
+        f"pair-{uuid.uuid4().hex[:6]}",
+        2,
+        scheduled_rebalance_max_delay_ms=str(DELAY_S * 1000),
+        inter_worker_key_ttl_ms=str(KEY_TTL_MS),
+    )
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def pair(shared_pair: Cluster) -> Cluster:
+    """Both workers run."""
+    shared_pair.start()
+    shared_pair.await_leader()
+    return shared_pair
+
+
+def _records(cluster: Cluster, which: str) -> list[tuple[str, Any]]:
+    reader = CommittedReader(cluster.bootstrap, [f"{cluster.group}-{which}"])
+    return [((o.key or b"").decode(), json.loads(o.value) if o.value else None) for o in reader.read_all(20)]
+
+
+def _session_keys(cluster: Cluster) -> list[bytes]:
+    return [base64.b64decode(value["key"]) for key, value in _records(cluster, "configs") if key == "session-key"]
+
+
+def test_no_request_between_workers_fails_while_session_keys_are_renewed(pair: Cluster, topic_name: str) -> None:
+    names = [f"{topic_name}-{n}" for n in range(4)]
+    for name in names:
+        ok(pair.workers[0].create(name, rows(name, 100_000, 2)), 201)
+    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=30)
+    first = pair.await_leader()
+    before = len(_session_keys(pair))
+    _reconfigure(pair.workers, names, rounds=3)
+    assert len(_session_keys(pair)) >= before + 3
+    assert first.stop() == 0  # its successor goes on with the key that there is, and renews it
+    first.process = None
+    _reconfigure([w for w in pair.workers if w is not first], names, rounds=1)
+    pair.start()
+    assert pair.await_leader() is not first
+    eventually(lambda: {_owner(pair, name) for name in names} == {identity(w) for w in pair.workers}, within_s=30)
+    between = len(_session_keys(pair))
+    _reconfigure(pair.workers, names, rounds=3)
+    assert len(_session_keys(pair)) >= between + 3
+    for name in names:
+        for worker in pair.workers:
+            worker.wait_for_tasks(name, "RUNNING", "RUNNING", "RUNNING")
+    said = [(key, value) for key, value in _records(pair, "status") if value and value.get("state") == "FAILED"]
+    assert said == []
+    assert not any("published again" in worker.log_text() for worker in pair.workers)
+    gone(pair.workers[0], *names)
+
+
+def _reconfigure(workers: list[Worker], names: list[str], rounds: int) -> None:
+    """Have every connector publish tasks, which are fenced then, by way of each worker in turn."""
+    for number in range(rounds):
+        for n, name in enumerate(names):
+            change = {
+                "tasks.max": str(2 + (number + 1) % 2 if number + 1 < rounds else 3),
+                "batch.size": str(20 + number),
+            }
+            worker = workers[(number + n) % len(workers)]
+            ok(worker.rest.patch(f"/connectors/{name}/config", json=change), 200)
+
+
+def _owner(cluster: Cluster, name: str) -> str | None:
+    status = cluster.workers[0].status(name)
+    return status["connector"]["worker_id"] if status.get("connector", {}).get("state") == "RUNNING" else None
+
+
+def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -> None:
+    stays = pair.await_leader()
+    killed = pair.followers()[0]
+    ok(stays.create(topic_name, rows(topic_name, 600, 4, per_second=60)), 201)
+    before = pair.await_owners(topic_name, 4, pair.workers, stays)
+    lost = [task for task, owner in before.items() if owner == identity(killed)]
+    killed.kill()
+    eventually(lambda: _waiting(stays, topic_name) == lost, within_s=20)
+    reason = next(t["trace"] for t in stays.status(topic_name)["tasks"] if t["state"] == "UNASSIGNED")
+    assert url(killed) in reason
+    assert "scheduled.rebalance.max.delay.ms" in reason
+    assert pair.owners(topic_name, stays) == {t: owner for t, owner in before.items() if t not in lost}
+    pair.start()
+    assert pair.await_owners(topic_name, 4, pair.workers, stays, within_s=10) == before
+    verdict = judged(pair.bootstrap, topic_name, 600, 4)
+    assert verdict.is_clean, verdict
+    gone(stays, topic_name)
+
+
+def _waiting(worker: Worker, name: str) -> list[int]:
+    return [t["id"] for t in worker.status(name)["tasks"] if t["state"] == "UNASSIGNED"]
+
+
+def test_a_worker_whose_place_another_process_takes_ends_and_says_why(pair: Cluster, topic_name: str) -> None:
+    stays = pair.await_leader()
+    loses = pair.followers()[0]
+    assert loses.process is not None
+    wins = LightWorker(pair.bootstrap, pair.directory, pair.settings, group=pair.group)
+    wins.properties["rest.advertised.port"] = str(loses.port)
+    wins.advertised_port = loses.port
+    try:
+        wins.launch()
+        assert loses.process.wait(40) == 1
+        loses.process = None
+        assert "has joined group" in loses.log_text()
+        assert "rest.advertised.port" in loses.log_text()
+        eventually(lambda: wins.rest.get("/health").status_code == 200, within_s=40)
+        assert stays.process is not None
+        assert stays.process.poll() is None
+    finally:
+        if wins.process is not None:
+            wins.stop()
