@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group import Group, GroupAdmin, GroupMember, can_ask
 from fencepost.kafka.library_log import library_log
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 0.05
 _PROPAGATION_S = 0.01
+_WORDS = {
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.EMPTY: "Empty",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+}
 _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 
@@ -36,23 +44,6 @@ class Topic:
 
     partitions: int
     id: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    member_id: str
-    client_id: str
-    host: str
-    topic_partitions: frozenset[tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A consumer group; `state` in Kafka's words, e.g. STABLE, EMPTY, or DEAD for one that does not exist."""
-
-    group_id: str
-    state: str
-    members: tuple[GroupMember, ...]
 
 
 class Admin:
@@ -67,6 +58,7 @@ class Admin:
         self._conf = dict(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._timeout_s = timeout_s
+        self._groups = GroupAdmin(self._conf, timeout_s=timeout_s) if can_ask(self._conf) else None
         self._client = new_client(AdminClient, self._conf, logger=library_log(__name__))
 
     def cluster_id(self) -> str:
@@ -155,7 +147,11 @@ class Admin:
 
     def group(self, group_id: str) -> Group:
         """The members of a consumer group as its coordinator knows them; 1-6 ms."""
-        return self._patiently(lambda: self._describe_group(group_id))
+        self._guard.check("The admin client")
+        groups = self._groups
+        if groups is None:
+            return self._patiently(lambda: self._describe_group(group_id))
+        return self._patiently(lambda: groups.describe(group_id))
 
     def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
         """Every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
@@ -174,15 +170,16 @@ class Admin:
             time.sleep(_PROPAGATION_S)
 
     def _describe_group(self, group_id: str) -> Group:
+        """For who connects in a way that kafka-python does not know (see `kafka.group` for the risk)."""
         client = self._ready()
         future = client.describe_consumer_groups([group_id], request_timeout=self._timeout_s)[group_id]
         try:
             described = self._result(future, f"describing group {group_id}")
         except KafkaRequestError as error:
             if error.code == KafkaError.GROUP_ID_NOT_FOUND:
-                return Group(group_id, ConsumerGroupState.DEAD.name, ())
+                return Group(group_id, _WORDS[ConsumerGroupState.DEAD], ())
             raise
-        return Group(group_id, described.state.name, tuple(_member(m) for m in described.members))
+        return Group(group_id, _WORDS.get(described.state, "Unknown"), tuple(_member(m) for m in described.members))
 
     def _ask_transactions(self, ask: "Callable[[TransactionAdmin], T]") -> T:
         from fencepost.kafka.transactions import TransactionAdmin  # kafka-python: a fifth of a second, rarely needed.

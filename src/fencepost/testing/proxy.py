@@ -17,6 +17,7 @@ from typing import Any
 from fencepost.testing.waiting import eventually
 
 _CONNECT_TIMEOUT_S = 10.0
+_LOOK_AGAIN_S = 0.05
 
 
 class ApiKey(IntEnum):
@@ -139,7 +140,8 @@ class Rule:
 class KafkaProxy:
     """Listens on a port of its own on the loopback interface, from `start` to `stop`; a context manager.
 
-    Safe to use from several threads. Rules that are met by a request are tried in the order in which they were added.
+    While the broker refuses connections, so does the proxy: clients back off from that, and not from a reset. Safe to
+    use from several threads. Rules that are met by a request are tried in the order in which they were added.
     """
 
     def __init__(self, broker: str) -> None:
@@ -152,7 +154,9 @@ class KafkaProxy:
         self._flows = threading.Event()
         self._flows.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._accept, name="kafka-proxy", daemon=True)
+        self.port = int(self._listener.getsockname()[1])
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-proxy", daemon=True)
 
     def __enter__(self) -> "KafkaProxy":
         self._thread.start()
@@ -160,10 +164,6 @@ class KafkaProxy:
 
     def __exit__(self, *_: Any) -> None:
         self.stop()
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
 
     @property
     def bootstrap_servers(self) -> str:
@@ -208,6 +208,7 @@ class KafkaProxy:
 
     def stop(self) -> None:
         """Close everything."""
+        self._stopping.set()
         _shut(self._listener)
         self._flows.set()
         with self._lock:
@@ -215,25 +216,45 @@ class KafkaProxy:
         for link in links:
             link.close()
 
-    def _accept(self) -> None:
-        while True:
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if not self._accept():
+                _shut(self._listener)
+                self._await_broker()
+
+    def _accept(self) -> bool:
+        """Serve one client; returns whether that went well, and the broker is there."""
+        try:
+            client, _ = self._listener.accept()
+        except OSError:
+            return False
+        try:
+            broker = socket.create_connection(self._broker, _CONNECT_TIMEOUT_S)
+        except OSError:
+            _reset(client)
+            return False
+        broker.settimeout(None)
+        for end in (client, broker):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or every small frame waits for 40 ms
+        link = _Link(client, broker, self._rule_for, self._flows, self._renamed)
+        with self._lock:
+            self._links = [known for known in self._links if not known.is_over]
+            self._links.append(link)
+        link.start()
+        return True
+
+    def _await_broker(self) -> None:
+        """Listen again, at the same port, once the broker does."""
+        while not self._stopping.wait(_LOOK_AGAIN_S):
             try:
-                client, _ = self._listener.accept()
+                socket.create_connection(self._broker, _CONNECT_TIMEOUT_S).close()
+                listener = socket.create_server(("127.0.0.1", self.port))
             except OSError:
-                return
-            try:
-                broker = socket.create_connection(self._broker, _CONNECT_TIMEOUT_S)
-            except OSError:
-                _reset(client)
                 continue
-            broker.settimeout(None)
-            for end in (client, broker):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or every small frame waits for 40 ms
-            link = _Link(client, broker, self._rule_for, self._flows, self._renamed)
-            with self._lock:
-                self._links = [known for known in self._links if not known.is_over]
-                self._links.append(link)
-            link.start()
+            self._listener = listener
+            if self._stopping.is_set():
+                _shut(listener)
+            return
 
     def _rule_for(self, request: Request) -> Rule | None:
         with self._lock:

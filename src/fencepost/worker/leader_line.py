@@ -1,7 +1,8 @@
 """What a worker asks of the leader, wherever that is: to store task configs, and to fence.
 
 On the leader itself this is a call; from any other worker a signed request (KIP-507, KIP-618). Who leads is looked up
-for each attempt, and what is passing is tried again: no leader yet, one that has just gone, a key that was renewed.
+for each attempt, and what is passing is tried again: no leader yet, one that has just gone, a key that was renewed. A
+leader that does not answer is waited for only while it leads: one that stands still never says so.
 """
 
 import logging
@@ -9,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 _ASKED_TOGETHER = 16
 _REQUEST_S = 90.0
 _RETRY_S = 0.2
+_LOOK_S = 1.0
 _READ_S = 10.0
 _FORBIDDEN_TRIES = 5
 _FENCE = "/fence"
@@ -78,21 +80,27 @@ class LeaderLine:
         if self._local.is_leading():
             return self._local.put_task_configs(connector, configs)
         body = orjson.dumps([dict(config) for config in configs])
-        return self._pool.submit(self._ask, "POST", f"/connectors/{quote(connector, safe='')}/tasks", body)
+        path = f"/connectors/{quote(connector, safe='')}/tasks"
+        return self._pool.submit(
+            self._ask, "POST", path, body, lambda: self._local.put_task_configs(connector, configs)
+        )
 
     def fence(self, connector: str) -> "Future[Any]":
         """Ask for a round of fencing. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
         if self._local.is_leading():
             return self._local.fence(connector)
-        return self._pool.submit(self._ask, "PUT", f"/connectors/{quote(connector, safe='')}{_FENCE}", b"")
+        path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
+        return self._pool.submit(self._ask, "PUT", path, b"", lambda: self._local.fence(connector))
 
     def stop(self) -> None:
         self._stopping.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, method: str, path: str, body: bytes) -> None:
+    def _ask(self, method: str, path: str, body: bytes, here: Callable[[], "Future[Any]"]) -> None:
         deadline, forbidden, last = time.monotonic() + _REQUEST_S, 0, "nobody leads"
         while time.monotonic() < deadline and not self._stopping.is_set():
+            if self._is_done_here(here):
+                return
             try:
                 answer = self._send(method, path, body)
             except Exception as error:  # whatever the way there has: the leader may be another one next time
@@ -113,8 +121,18 @@ class LeaderLine:
             self._stopping.wait(_RETRY_S)
         raise RequestTimeoutError(f"The leader did not answer {method} {path} within {_REQUEST_S:g} s: {last}")
 
+    def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
+        """Carry it out where this worker leads: it may have been elected since it was asked."""
+        if not self._local.is_leading():
+            return False
+        try:
+            act().result(_REQUEST_S)
+        except NotLeadingError:
+            return False
+        return True
+
     def _send(self, method: str, path: str, body: bytes) -> "httpx.Response | None":
-        """Return the answer of whoever leads now; None if nobody does."""
+        """Return the answer of whoever leads now; None if nobody does, or no more before it has answered."""
         url = self._peers.leader_url()
         if url is None or url == self._peers.url:  # the latter: elected, and not told so yet
             return None
@@ -133,7 +151,12 @@ class LeaderLine:
             nonce=uuid.uuid4().hex,
         )
         headers["content-type"] = "application/json"
-        return self._http().request(method, url.rstrip("/") + path, content=body, headers=headers)
+        client, whole = self._http(), url.rstrip("/") + path
+        sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))
+        while not wait([sending], _LOOK_S).done:
+            if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
+                return None  # what it was asked for it can carry out no more
+        return sending.result()
 
     def _http(self) -> "httpx.Client":
         with self._lock:
@@ -144,6 +167,20 @@ class LeaderLine:
                     timeout=httpx.Timeout(_REQUEST_S, connect=2.0), trust_env=False, headers={"user-agent": "fencepost"}
                 )
             return self._client
+
+
+def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
+    """Do it in a thread that nobody has to wait for, not even the end of the process."""
+    done: Future[httpx.Response] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(act())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="leader-line-request", daemon=True).start()
+    return done
 
 
 def _message(answer: "httpx.Response") -> str:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from fencepost.cluster.operations import LEADER, Place
-from fencepost.kafka.admin import Group
+from fencepost.kafka.group import Group
 from fencepost.storage.change import SessionKey, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot

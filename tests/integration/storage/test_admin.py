@@ -1,6 +1,7 @@
 """Admin calls on the real broker."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.testing import eventually
+from fencepost.testing.proxy import KafkaProxy
 
 
 def test_topic_is_created_once_with_its_configs(admin: Admin, topic_name: str):
@@ -51,14 +53,30 @@ def test_end_offsets_by_isolation(admin: Admin, topic: str, transactional: Calla
 
 
 def test_group_members_carry_their_client_id(admin: Admin, conf: dict[str, Any], topic: str):
-    assert admin.group(topic).state == "DEAD"
+    assert admin.group(topic).state == "Dead"
     consumer = Consumer({**conf, "group.id": topic, "client.id": '{"url":"http://h:1"}'})
     consumer.subscribe([topic])
     try:
         eventually(lambda: (consumer.poll(0.1), consumer.assignment())[1])
         group = admin.group(topic)
-        assert group.state == "STABLE"
+        assert group.state == "Stable"
         assert [member.client_id for member in group.members] == ['{"url":"http://h:1"}']
         assert group.members[0].topic_partitions == {(topic, 0)}
     finally:
         consumer.close()
+
+
+def test_a_group_is_described_to_all_who_ask_at_once_while_connections_are_lost(kafka, topic: str):
+    """librdkafka's own way may end the process here: a worker has to outlive a broker's restart."""
+    with KafkaProxy(kafka.bootstrap_servers) as proxy, ThreadPoolExecutor(8) as pool:
+        admin = Admin({"bootstrap.servers": proxy.bootstrap_servers}, timeout_s=2.0)
+        assert {asked.state for asked in pool.map(admin.group, [topic] * 20)} == {"Dead"}
+        for _ in range(3):
+            asked = [pool.submit(admin.group, topic) for _ in range(8)]
+            proxy.reset_all()
+            assert {each.exception() for each in asked} == {None}
+        proxy.pause()
+        with pytest.raises(KafkaUnavailableError, match="describing group"):
+            admin.group(topic)
+        proxy.resume()
+        assert admin.group(topic).state == "Dead"

@@ -1,5 +1,6 @@
 """What a worker asks of a leader elsewhere: over a real socket, with a leader that only takes notes."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from fencepost.cluster.operations import (
     RawConfig,
 )
 from fencepost.cluster.session_key import Verifier
-from fencepost.kafka.admin import Group, GroupMember
+from fencepost.kafka.group import Group, GroupMember
 from fencepost.rest import create_app
 from fencepost.rest.server import RestServer
 from fencepost.storage.change import SessionKey
@@ -84,7 +85,7 @@ class Scene:
     def group(self) -> Group:
         owned = frozenset({("configs", 0)})
         leading = [] if self.leader_url is None else [GroupMember("m1", self.leader_url, "h", owned)]
-        return Group("g", "STABLE", (GroupMember("m0", HERE, "h", frozenset()), *leading))
+        return Group("g", "Stable", (GroupMember("m0", HERE, "h", frozenset()), *leading))
 
     def put_here(self, connector: str, configs: Any) -> "Future[Any]":
         self.local.append(("tasks", connector, configs))
@@ -159,6 +160,20 @@ def _dead(scene: Scene) -> None:
     scene.line._peers._group = second
 
 
+def _silent(scene: Scene) -> None:
+    """A leader that stands still: its port takes what is sent, and nobody ever answers."""
+    stopped = socket.create_server(("127.0.0.1", 0))
+    url, scene.leader_url = scene.leader_url, f"http://127.0.0.1:{stopped.getsockname()[1]}/"
+    group, asked = scene.line._peers._group, []
+
+    def later() -> Group:
+        asked.append(stopped)
+        scene.leader_url = url if len(asked) > 1 else scene.leader_url
+        return group()
+
+    scene.line._peers._group = later
+
+
 def _fails(error: Exception) -> Callable[[Scene], None]:
     return lambda scene: scene.leader.failures.extend([error, error])
 
@@ -168,6 +183,7 @@ def _fails(error: Exception) -> Callable[[Scene], None]:
     [
         pytest.param(_nobody, id="nobody-leads"),
         pytest.param(_dead, id="the-leader-is-gone"),
+        pytest.param(_silent, id="the-leader-stands-still-and-is-replaced"),
         pytest.param(_fails(NotLeadingError()), id="it-leads-no-more"),
         pytest.param(_fails(NotReadyError("Kafka cannot be reached")), id="its-cause-passes"),
     ],
@@ -176,6 +192,14 @@ def test_what_is_passing_is_tried_again(scene: Scene, trouble: Callable[[Scene],
     trouble(scene)
     scene.line.fence("a/b").result(20)
     assert scene.leader.calls == [("fence", "a/b")]
+
+
+def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: Scene) -> None:
+    _silent(scene)
+    scene.line._peers._group = lambda group=scene.line._peers._group: (setattr(scene, "leads", True), group())[1]
+    scene.line.fence("a/b").result(20)
+    assert scene.local == [("fence", "a/b")]
+    assert scene.leader.calls == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""Who is in a consumer group, asked through kafka-python: the main client may end the process over it.
+
+When a connection is lost at the wrong moment, librdkafka uses memory that it has freed, and aborts. That goes for
+whatever its admin client asks of a group's coordinator (its issue 4605), and workers ask every second: a broker that is
+restarted would take all of them with it.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.kafka_python import kafka_python_conf
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    member_id: str
+    client_id: str
+    host: str
+    topic_partitions: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group; `state` in Kafka's words, e.g. Stable, Empty, or Dead for one that does not exist."""
+
+    group_id: str
+    state: str
+    members: tuple[GroupMember, ...]
+
+
+_DEAD = "Dead"
+_SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def can_ask(conf: Mapping[str, Any]) -> bool:
+    """Say whether kafka-python can connect as these settings (librdkafka's names) ask for."""
+    if "ssl.keystore.location" in conf:
+        return False
+    mechanism = conf.get("sasl.mechanism") or conf.get("sasl.mechanisms")
+    has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
+    return not has_sasl or str(mechanism).upper() in _SASL
+
+
+class GroupAdmin:
+    """Describes groups. Connects at the first use, and anew after each failure. Thread-safe.
+
+    Threads take turns, for the client refuses what is too much at once; those that wait share what the next one finds.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
+        self._guard = ForkGuard()
+        self._conf = conf
+        self._timeout_ms = int(timeout_s * 1000)
+        self._turn = threading.Lock()
+        self._client: Any = None
+        self._asked: tuple[str, float] = ("", 0.0)
+        self._found: Group | Exception | None = None
+
+    def describe(self, group_id: str) -> Group:
+        """Return the members of a group as its coordinator knows them; 1-6 ms.
+
+        Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+        """
+        self._guard.check("The group admin client")
+        came_at = time.monotonic()
+        with self._turn:
+            if self._asked[0] != group_id or self._asked[1] < came_at:
+                self._asked = (group_id, time.monotonic())
+                self._found = self._ask(group_id)
+            found = self._found
+        if isinstance(found, Group):
+            return found
+        assert found is not None
+        raise found
+
+    def _ask(self, group_id: str) -> Group | Exception:
+        from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
+
+        doing = f"describing group {group_id}"
+        try:
+            return _group(group_id, self._connected().describe_groups([group_id])[group_id])
+        except GroupIdNotFoundError:
+            return Group(group_id, _DEAD, ())
+        except GroupAuthorizationFailedError as error:
+            return KafkaAuthorizationError(f"Not authorized while {doing}: {error}")
+        except (KafkaError, OSError) as error:
+            self._drop()
+            if isinstance(error, KafkaError) and not getattr(error, "retriable", False):
+                return KafkaRequestError(f"Failed {doing}: {error!r}", getattr(error, "errno", -1))
+            servers = self._conf.get("bootstrap.servers")
+            return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={servers}): {error!r}")
+
+    def _connected(self) -> Any:
+        """Making a client waits for a broker."""
+        from kafka.admin import KafkaAdminClient
+
+        if self._client is None:
+            self._client = KafkaAdminClient(
+                **kafka_python_conf(self._conf),
+                request_timeout_ms=self._timeout_ms,
+                bootstrap_timeout_ms=self._timeout_ms,
+            )
+        return self._client
+
+    def _drop(self) -> None:
+        """It may know an old coordinator, or an address where nobody is."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _group(group_id: str, described: Mapping[str, Any]) -> Group:
+    return Group(group_id, str(described["group_state"] or _DEAD), tuple(_member(m) for m in described["members"]))
+
+
+def _member(member: Mapping[str, Any]) -> GroupMember:
+    """One that is between two assignments has none."""
+    assignment = member["member_assignment"] or {}
+    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
+    return GroupMember(
+        member["member_id"],
+        member["client_id"],
+        member["client_host"],
+        frozenset((each["topic"], number) for each in assigned for number in each["partitions"]),
+    )
