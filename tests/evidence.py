@@ -15,9 +15,11 @@ from typing import Any
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "evidence.md"
 SUMMARY = PAGE.with_suffix(".json")
 
+_LATER = ("converged_s", "returned_s")
 _MOMENTS = ("before", "during", "after")
 _PHASES = ("init", "first produce", "send offsets", "commit")
 _MATRIX = "matrix"
+_CLUSTER = "cluster"
 
 _HEAD = """\
 # Evidence
@@ -47,6 +49,28 @@ records of the offsets topic. *After send offsets* and *before commit* withhold 
 
 `python -m pytest tests/chaos/test_matrix.py`; a cell says how many faults hit there, and the state the broker
 described.
+"""
+
+_CLUSTER_TEXT = """\
+## Faults of a cluster
+
+Three workers of one group (their slots are plain processes, without Spark) run four connectors with 9 to 12 tasks, with
+all three kinds of transaction boundary; the number of tasks of one of them changes all the time. Every worker reaches
+the broker through a proxy and is reached by its peers through a gate, so that each way can be cut. *During a write* the
+leader's transaction is held at the named request, the broker confirms its state, and then the leader is lost; what was
+withheld is delivered after others have taken over, or lost. The session time-out is 3 s.
+
+*New record* is the time from the fault until every task of every connector has committed a record that was made after
+the fault; *converged* until, besides, the workers that are left say that everything runs, evenly spread; *after the
+return* is the same for all workers, from the moment on at which the victim is up, goes on or is connected again. For
+the broker and for peers that are cut off nobody is replaced: the times count from the broker's being up, and from the
+cut. Beyond the verdict on the records, the config topic is read for writes of a leader of which a part is missing, and
+the status topic for a FAILED.
+
+`python -m pytest tests/chaos/test_cluster_chaos.py`
+
+| what | phase | faults | new record, median | longest | converged, longest | after the return, longest |
+|---|---|---|---|---|---|---|
 """
 
 _OTHER_TEXT = """\
@@ -85,6 +109,7 @@ def _cells(faults: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             "states": dict(Counter(f["state"] for f in found if f["state"])),
             "withheld": dict(Counter(f["withheld"] for f in found if f.get("withheld"))),
             "recovery_s": [round(t, 1) for t in (statistics.median(times), max(times))] if times else None,
+            **{key: round(max(f[key] for f in found), 1) for key in _LATER if all(key in f for f in found)},
         }
 
 
@@ -92,10 +117,13 @@ def page(summary: Mapping[str, Any]) -> str:
     """Return the page that says what a summary holds."""
     cells = summary["cells"]
     matrix = [cell for cell in cells if cell["test"] == _MATRIX]
-    others = [cell for cell in cells if cell["test"] != _MATRIX]
+    cluster = [cell for cell in cells if cell["test"] == _CLUSTER]
+    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER)]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
         parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix)))
+    if cluster:
+        parts.append(_CLUSTER_TEXT + "\n".join(map(_cluster_row, cluster)) + "\n")
     if others:
         parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
     return "\n".join(parts)
@@ -147,6 +175,11 @@ def _cell(cell: Mapping[str, Any]) -> str:
 def _times(cells: Sequence[Mapping[str, Any]], kind: str) -> str:
     times = [cell["recovery_s"] for cell in cells if cell["what"] == kind and cell["recovery_s"]]
     return f"{statistics.median(t[0] for t in times):.1f} s, {max(t[1] for t in times):.1f} s" if times else ""
+
+
+def _cluster_row(cell: Mapping[str, Any]) -> str:
+    times = (*cell["recovery_s"], *(cell[key] for key in _LATER))
+    return f"| {cell['what']} | {cell['phase']} | {cell['faults']} | {' | '.join(f'{t:.1f} s' for t in times)} |"
 
 
 def _other(cell: Mapping[str, Any]) -> str:

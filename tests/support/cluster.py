@@ -148,12 +148,12 @@ def _has_ended(worker: Worker) -> bool:
 
 
 def url(worker: Worker) -> str:
-    return f"http://127.0.0.1:{worker.port}/"
+    return f"http://{identity(worker)}/"
 
 
 def identity(worker: Worker) -> str:
     """Return how statuses name a worker."""
-    return f"127.0.0.1:{worker.port}"
+    return f"127.0.0.1:{worker.advertised_port}"
 
 
 def pause(worker: Worker) -> None:

@@ -34,6 +34,7 @@ class Worker:
     ) -> None:
         self.directory = directory
         self.port = free_port()
+        self.advertised_port = self.port
         self.file = directory / f"worker-{self.port}.properties"
         self.log = directory / f"worker-{self.port}.log"
         self.properties = {

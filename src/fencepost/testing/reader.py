@@ -39,6 +39,10 @@ class CommittedReader:
         """Everything that has become visible so far, in the order of each topic partition."""
         return [observation for watch in self._watches for observation in watch.so_far()]
 
+    def seen_of(self, topic: str, start: int = 0) -> list[Observation]:
+        """What has become visible of one topic, without the first `start` records: for who looks again and again."""
+        return next(watch for watch in self._watches if watch.topic == topic).so_far(start)
+
     def catch_up(self, within_s: float = 30.0) -> list[Observation]:
         """`seen`, when all that is in the log at the call has been passed: open transactions are waited for."""
         for watch in self._watches:
@@ -63,10 +67,10 @@ class _Watch:
         self._is_reading = False
         self._error: Exception | None = None
 
-    def so_far(self) -> list[Observation]:
+    def so_far(self, start: int = 0) -> list[Observation]:
         if self._error is not None:
             raise self._error
-        return list(self._seen)
+        return self._seen[start:]
 
     def catch_up(self, within_s: float) -> None:
         eventually(lambda: self._is_reading or self._error, within_s=within_s)

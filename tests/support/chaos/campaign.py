@@ -69,7 +69,7 @@ class Campaign:
         self._finish(within_s)
         verdicts = {name: verdict for load in self.loads for name, verdict in self._verdicts(load)}
         self.evidence.records = sum(verdict.expected for verdict in verdicts.values()) // 2
-        print(f"  times that a zombie was refused: {len(_REFUSED.findall(self.worker.log_text()))}")
+        print(f"  times that a zombie was refused: {len(_REFUSED.findall(self._log_text()))}")
         print("\n".join(f"  {name}: {verdict}" for name, verdict in verdicts.items()), flush=True)
         if not all(verdict.is_clean for verdict in verdicts.values()):
             self.evidence.verdict = "anomaly"
@@ -79,6 +79,9 @@ class Campaign:
             assert self.worker.status(load.name)["connector"]["state"] == "RUNNING"
         eventually(lambda: self.open_transactions() == [])
         self.evidence.verdict = "clean"
+
+    def _log_text(self) -> str:
+        return self.worker.log_text()
 
     def _finish(self, within_s: float) -> None:
         self._feeder.finish()

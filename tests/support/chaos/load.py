@@ -153,6 +153,24 @@ class NumberedLoad(Load):
         return (payload["topic"], payload["key"], key) == (observation.topic, key, (observation.key or b"").decode())
 
 
+class CountedLoad(NumberedLoad):
+    """Lines of numbers that tasks share, in transactions that the runtime makes: `tasks` may be changed."""
+
+    def __init__(self, name: str, directory: Path, topic: str, lines: int, tasks: int, **settings: str) -> None:
+        super().__init__(name, directory, topic, lines, **settings)
+        self.tasks = tasks
+
+    def config(self) -> dict[str, str]:
+        own = super().config()
+        return {**own, "lines": str(len(self._counts)), "tasks.max": str(self.tasks)}
+
+    def finish(self) -> None:
+        """Nothing is held back."""
+
+    def expected(self) -> Mapping[Hashable, Sequence[Hashable]]:
+        return {line: list(range(count)) for line, count in enumerate(self._counts)}
+
+
 class SpoolLoad(Load):
     """CSV files that appear in a spool directory; each is deleted when it is committed.
 

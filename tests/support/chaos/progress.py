@@ -31,11 +31,11 @@ class Mark:
         self._set_at, self.took_s = time.monotonic(), {}
 
     def is_passed(self) -> bool:
-        seen = self._reader.seen()
-        for observation in seen[self._looked_at :]:
+        new = self._reader.seen_of(self._load.topic, self._looked_at)
+        for observation in new:
             line, place = self._load.place(observation)
             self._reached[line] = max(place, self._reached.get(line, -1))
-        self._looked_at = len(seen)
+        self._looked_at += len(new)
         for line, place in self._goal.items():
             if self._reached.get(line, -1) >= place:
                 self.took_s.setdefault(line, time.monotonic() - self._set_at)

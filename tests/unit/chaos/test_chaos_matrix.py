@@ -58,6 +58,19 @@ def test_the_page_of_evidence_gives_the_bound_of_faults_without_an_anomaly(tmp_p
     assert "150.00%" in text
 
 
+def test_the_page_of_evidence_shows_what_a_fault_of_a_cluster_took(tmp_path):
+    about = {"test": "cluster", "seed": 5, "run": "cluster-5-1"}
+    head = {**about, "date": "2026-01-01", "commit": "abc", "versions": {"Python": "3"}, "records": 10}
+    fault = {"what": "SIGKILL of the leader", "phase": "any moment", "state": None, "verdict": "clean"}
+    lines = [
+        {**head, "verdict": "clean"},
+        {**about, **fault, "recovery_s": 2.0, "converged_s": 2.5, "returned_s": 4.0},
+        {**about, **fault, "recovery_s": 3.0, "converged_s": 3.5, "returned_s": 1.0},
+    ]
+    (tmp_path / "run.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    assert "| SIGKILL of the leader | any moment | 2 | 2.5 s | 3.0 s | 3.5 s | 4.0 s |" in page(summarise(tmp_path))
+
+
 @pytest.mark.parametrize("verdict", ["anomaly", "unproven"])
 def test_the_page_of_evidence_gives_no_bound_when_a_run_is_not_clean(tmp_path, verdict):
     _records(tmp_path, verdict)

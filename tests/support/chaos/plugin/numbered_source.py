@@ -1,6 +1,7 @@
 """A source that defines its own transactions: numbered records, some transactions of which it gives up.
 
-As many records exist as its file of that task has bytes, so that a test makes more by making the file longer.
+A line of numbers is a source partition. As many records of it exist as its file has bytes, so that a test makes more by
+making the file longer. Tasks share the lines; one that defines its own transactions has one line.
 """
 
 import json
@@ -23,42 +24,48 @@ def is_given_up(number: int) -> bool:
     return number // TRANSACTION % 9 == 4
 
 
-def key_of(task: int, number: int) -> str:
-    return f"{task}-{number % 7}"
+def key_of(line: int, number: int) -> str:
+    return f"{line}-{number % 7}"
 
 
 class NumberedTask(SourceTask):
-    """Counts up to what its file allows."""
+    """Counts up to what the files of its lines allow, one line after the other."""
 
     config: "NumberedSource"
 
     def start(self) -> None:
-        self.partition = {"task": self.config.number}
-        self.number = int(self.context.offset(self.partition).get("next", 0))
-        self.file = f"{self.config.file}.{self.config.number}"
+        self.lines = [int(line) for line in self.config.lines]
+        self.next = {line: int(self.context.offset({"task": line}).get("next", 0)) for line in self.lines}
+        self.polls = 0
 
     def poll(self) -> list[SourceRecord] | None:
-        stop = min(self._available(), self.number + MOST_POLLED)
-        if stop <= self.number:
-            self.context.wait(0.02)
-            return None
-        records = [self._record(number) for number in range(self.number, stop)]
-        for number, record in zip(range(self.number, stop), records, strict=True):
+        for _ in self.lines:
+            self.polls += 1
+            records = self._poll_line(self.lines[self.polls % len(self.lines)])
+            if records:
+                return records
+        self.context.wait(0.02)
+        return None
+
+    def _poll_line(self, line: int) -> list[SourceRecord]:
+        start = self.next[line]
+        self.next[line] = stop = max(start, min(self._available(line), start + MOST_POLLED))
+        records = [self._record(line, number) for number in range(start, stop)]
+        for number, record in zip(range(start, stop), records, strict=True):
             self._maybe_end_transaction(number, record)
-        self.number = stop
         return records
 
-    def _available(self) -> int:
+    def _available(self, line: int) -> int:
         try:
-            return os.stat(self.file).st_size
+            return os.stat(f"{self.config.file}.{line}").st_size
         except FileNotFoundError:
             return 0
 
-    def _record(self, number: int) -> SourceRecord:
-        key = key_of(self.config.number, number)
-        payload = {"task": self.config.number, "number": number, "topic": self.config.topic, "key": key}
+    def _record(self, line: int, number: int) -> SourceRecord:
+        key = key_of(line, number)
+        payload = {"task": line, "number": number, "topic": self.config.topic, "key": key}
         offset = {"next": number + 1}
-        return SourceRecord(self.partition, offset, self.config.topic, json.dumps(payload), STRING, key, STRING)
+        return SourceRecord({"task": line}, offset, self.config.topic, json.dumps(payload), STRING, key, STRING)
 
     def _maybe_end_transaction(self, number: int, record: SourceRecord) -> None:
         transaction = self.context.transaction
@@ -76,12 +83,14 @@ class NumberedSource(SourceConnector):
     task = NumberedTask
 
     topic: str = setting("topic", doc="Where records go.")
-    file: str = setting("file", doc="The files whose sizes say how many records there are, without `.<task>`.")
-    number: int = setting("task.number", default=0, doc="Set by the connector.")
+    file: str = setting("file", doc="The files whose sizes say how many records there are, without `.<line>`.")
+    count: int = setting("lines", default=0, doc="How many lines there are; 0: one for each task.")
+    lines: list[str] = setting("task.lines", default=[], doc="Set by the connector.")
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         own = super().task_configs(1)[0]
-        return [{**own, "task.number": str(n)} for n in range(max_tasks)]
+        lines = [str(line) for line in range(self.count or max_tasks)]
+        return [{**own, "task.lines": ",".join(lines[n::max_tasks])} for n in range(min(max_tasks, len(lines)))]
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED

@@ -1,0 +1,103 @@
+"""A campaign on a cluster: how long it takes until everything runs and every connector has committed something new."""
+
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fencepost.testing import eventually
+from support.chaos.campaign import Campaign
+from support.chaos.evidence import Evidence
+from support.chaos.gated_cluster import GatedCluster, ensure_whole
+from support.chaos.load import Load
+from support.worker import Worker
+
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Seconds from the marks on: to a new record of every task of each connector, and to all that `recover` asks."""
+
+    next_record_s: float
+    converged_s: float
+
+
+class ClusterCampaign(Campaign):
+    """Keeps loads moving on the workers of a cluster. `worker` is one that nobody hurts just then.
+
+    Marks are watched in a thread, so that times are right whatever the caller does meanwhile.
+    """
+
+    def __init__(
+        self, gated: GatedCluster, loads: Sequence[Load], bootstrap: str, records_per_s: int, evidence: Evidence
+    ) -> None:
+        super().__init__(gated.workers[0], loads, bootstrap, records_per_s, evidence)
+        self.gated = gated
+        self._began = 0.0
+        self._marking = threading.Lock()
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._watch_marks, name="marks", daemon=True)
+
+    def __enter__(self) -> "ClusterCampaign":
+        super().__enter__()
+        self._watch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._watch.join()
+        super().__exit__(*error)
+
+    def set_marks(self) -> None:
+        with self._marking:
+            self._began = time.monotonic()
+            super().set_marks()
+
+    def recover(
+        self, among: Sequence[Worker], within_s: float, *, is_even: bool = True, but: Collection[str] = ()
+    ) -> Recovery:
+        """Wait until every connector, `but` these, is past its marks, and runs on these workers, as all of them say.
+
+        `within_s` counts from the marks. Raises AssertionError.
+        """
+        loads = [load for load in self.loads if load.name not in but]
+        tasks = {load.name: int(load.config()["tasks.max"]) for load in loads}
+
+        def is_over() -> bool:
+            waiting = {load.name: str(self.marks[load.name]) for load in loads if not self._is_past(load)}
+            assert not waiting, f"no new records of {waiting}"
+            for worker in among:
+                ensure_whole(worker, tasks, list(among), is_even=is_even)
+            return True
+
+        eventually(is_over, within_s=max(0.1, self._began + within_s - time.monotonic()), every_s=0.1)
+        converged_s = time.monotonic() - self._began
+        times = [took_s for load in loads for took_s in self.marks[load.name].took_s.values()]
+        return Recovery(max(times), converged_s)
+
+    def prove(self, within_s: float = 60.0) -> None:
+        """Also: nothing has ever failed, and the config topic holds whole writes only."""
+        super().prove(within_s)
+        self.evidence.verdict = "anomaly"
+        failures, torn = self.gated.failures(), self.gated.torn_writes()
+        print(f"  FAILED was said {len(failures)} times; torn writes: {len(torn)}", flush=True)
+        assert not failures, "\n".join(failures)
+        assert not torn, "\n".join(torn)
+        assert not self.gated.snapshot().inconsistent
+        self.evidence.verdict = "clean"
+
+    def _log_text(self) -> str:
+        return self.gated.log_text()
+
+    def _is_past(self, load: Load) -> bool:
+        mark = self.marks[load.name]
+        return len(mark.took_s) == len(load.front)
+
+    def _is_past_marks(self) -> bool:
+        with self._marking:
+            return super()._is_past_marks()
+
+    def _watch_marks(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            self._is_past_marks()

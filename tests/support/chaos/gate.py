@@ -1,0 +1,110 @@
+"""A way over TCP to one local port, which can be closed: what is cut off when a worker's peers cannot reach it."""
+
+import contextlib
+import socket
+import struct
+import threading
+from enum import Enum, auto
+
+_CHUNK = 1 << 16
+_CONNECT_S = 5.0
+
+
+class Closed(Enum):
+    """What a closed gate does to connections."""
+
+    REFUSING = auto()  # resets them, those that are open and those that come
+    SILENT = auto()  # lets them be, and nothing through until it opens: a network that loses every packet
+
+
+class Gate:
+    """Listens on a port of its own on the loopback interface, from `start` to `stop`; a context manager."""
+
+    def __init__(self, port: int) -> None:
+        """`port` is where it leads to; nobody needs to listen there yet."""
+        self._target = ("127.0.0.1", port)
+        self._lock = threading.Lock()
+        self._ends: set[socket.socket] = set()
+        self._flows = threading.Event()
+        self._flows.set()
+        self._is_refusing = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._accept, name="gate", daemon=True)
+
+    def __enter__(self) -> "Gate":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    def close(self, how: Closed) -> None:
+        if how is Closed.SILENT:
+            self._flows.clear()
+        else:
+            self._is_refusing = True
+            self._reset_all()
+
+    def open(self) -> None:
+        """What waited at a silent gate goes on its way."""
+        self._is_refusing = False
+        self._flows.set()
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._reset_all()
+        self._flows.set()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        self._flows.wait()
+        try:
+            if self._is_refusing:
+                raise ConnectionRefusedError
+            worker = socket.create_connection(self._target, _CONNECT_S)
+        except OSError:
+            _reset(client)
+            return
+        worker.settimeout(None)
+        with self._lock:
+            self._ends |= {client, worker}
+        threading.Thread(target=self._pump, args=(worker, client), daemon=True).start()
+        self._pump(client, worker)
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(_CHUNK):
+                self._flows.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        with self._lock:
+            self._ends -= {source, sink}
+
+    def _reset_all(self) -> None:
+        with self._lock:
+            ends, self._ends = self._ends, set()
+        for end in ends:
+            _reset(end)
+
+
+def _reset(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.shutdown(socket.SHUT_RD)  # wakes up whoever reads it
+    connection.close()
