@@ -6,6 +6,7 @@ it is refused by the coordinator once the assignment has changed hands (KIP-447,
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _POLL_S = 0.2
 _ANEW_S = 1.0
+_ANNOUNCED_S = 3.0
+_LOOK_S = 0.1
 _REPLACED = "group.instance.id"  # what the client's text names where another process took a static member's place
 _REFUSED = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -55,7 +58,9 @@ class GroupMembership:
     `on_denied(error)` is called, once, in that thread as well, where the principal may not join the group at all, or
     not with this session time-out. A member that has been one goes on trying and logs the refusal.
     `on_replaced(error)` is called where another process took this member's place; nothing follows it. After any other
-    fatal error of the client a new one joins.
+    fatal error of the client a new one joins. A static member that was cut off from the broker may take its own place:
+    what it asked for then arrives behind what it asked for later. `is_taken()` tells the two apart: whether another
+    process under this name has made itself known, for which it is given some seconds.
     """
 
     def __init__(
@@ -65,12 +70,14 @@ class GroupMembership:
         on_term: Callable[[Term], None],
         on_denied: Callable[[FatalError], None] = lambda error: None,
         on_replaced: Callable[[ReplacedError], None] = lambda error: None,
+        is_taken: Callable[[], bool] = lambda: True,
     ) -> None:
         self._fork = ForkGuard()
         self._topic = topic
         self._on_term = on_term
         self._on_denied = on_denied
         self._on_replaced = on_replaced
+        self._is_taken = is_taken
         self._conf = {**conf, "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False}
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._doing = f"joining group {conf.get('group.id')}"
@@ -124,7 +131,7 @@ class GroupMembership:
 
     def _end(self, problem: Any) -> None:
         """The client is of no more use: another one joins, unless it would only take the place of who took ours."""
-        if _REPLACED in problem.str():
+        if _REPLACED in problem.str() and self._is_taken_soon():
             self._stop.set()
             name = self._conf.get("group.instance.id")
             self._on_replaced(
@@ -143,6 +150,13 @@ class GroupMembership:
         self._stop.wait(_ANEW_S)
         self._consumer = Consumer(self._conf, logger=library_log(__name__))
         self._join()
+
+    def _is_taken_soon(self) -> bool:
+        deadline = time.monotonic() + _ANNOUNCED_S
+        while not (is_taken := self._is_taken()) and time.monotonic() < deadline:
+            if self._stop.wait(_LOOK_S):
+                break
+        return is_taken
 
     def _deny(self, problem: Any) -> None:
         """Tell of a refusal once, until the group is joined again: the client repeats it with every try."""

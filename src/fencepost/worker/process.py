@@ -208,7 +208,12 @@ class WorkerProcess:
             fence_lost=self._fence_lost,
         )
         self._membership = GroupMembership(
-            settings.member_conf(), config.config_storage_topic, self._leader.on_term, self._fail, self._fail
+            settings.member_conf(),
+            config.config_storage_topic,
+            self._leader.on_term,
+            self._fail,
+            self._fail,
+            self._is_place_taken,
         )
         looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
         self._peers = Peers(
@@ -364,6 +369,11 @@ class WorkerProcess:
             log.error("the worker %s: %s", "has to end" if self.stages.is_started else "cannot start", error)
             self._error = self._error or error
             self._is_ready.set()
+
+    def _is_place_taken(self) -> bool:
+        """Whether the newest process that has announced itself at this worker's address is another one."""
+        newest = self._config_topic.snapshot.incarnations.get(self.settings.url)
+        return newest is not None and newest != self.settings.incarnation
 
     def _patiently(self, stage: str, act: Callable[[], object]) -> None:
         """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""

@@ -9,6 +9,8 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.member import GroupMembership, ReplacedError, Term
 from fencepost.testing import eventually
 
+PLACE_LOST = KafkaError(KafkaError._FATAL, "Static consumer fenced by other consumer with same group.instance.id")
+
 
 class Message:
     def __init__(self, error: KafkaError) -> None:
@@ -53,12 +55,13 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[Client]:
     monkeypatch.setattr(Client, "made", [])
     monkeypatch.setattr("fencepost.kafka.member.Consumer", Client)
     monkeypatch.setattr("fencepost.kafka.member._ANEW_S", 0.01)
+    monkeypatch.setattr("fencepost.kafka.member._ANNOUNCED_S", 0.05)
     return Client
 
 
-def _joined(terms: list[Term], replaced: list[ReplacedError]) -> GroupMembership:
+def _joined(terms: list[Term], replaced: list[ReplacedError], *, is_taken: bool = True) -> GroupMembership:
     conf = {"group.id": "g", "group.instance.id": "host:1"}
-    member = GroupMembership(conf, "t", terms.append, on_replaced=replaced.append)
+    member = GroupMembership(conf, "t", terms.append, on_replaced=replaced.append, is_taken=lambda: is_taken)
     member.start()
     return member
 
@@ -76,8 +79,7 @@ def test_a_member_whose_client_has_met_a_fatal_error_joins_anew(client: type[Cli
 def test_a_member_whose_place_was_taken_says_so_and_does_not_join_again(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fault = KafkaError(KafkaError._FATAL, "Static consumer fenced by other consumer with same group.instance.id")
-    monkeypatch.setattr(client, "fault", fault)
+    monkeypatch.setattr(client, "fault", PLACE_LOST)
     terms: list[Term] = []
     replaced: list[ReplacedError] = []
     member = _joined(terms, replaced)
@@ -87,3 +89,17 @@ def test_a_member_whose_place_was_taken_says_so_and_does_not_join_again(
     assert "listeners" in str(replaced[0])
     assert [term.is_owner for term in terms] == [True, False]
     assert [each.is_closed for each in client.made] == [True]
+
+
+def test_a_member_whose_own_late_request_took_its_place_joins_anew(
+    client: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a time in which it was cut off from the broker: nobody else has announced itself."""
+    monkeypatch.setattr(client, "fault", PLACE_LOST)
+    terms: list[Term] = []
+    replaced: list[ReplacedError] = []
+    member = _joined(terms, replaced, is_taken=False)
+    eventually(lambda: len(terms) == 3, within_s=10)
+    member.stop()
+    assert [term.metadata for term in terms] == ["of client 1", None, "of client 2"]
+    assert replaced == []
