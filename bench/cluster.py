@@ -49,7 +49,7 @@ ROWS: Mapping[str, tuple[str, str, Sequence[str], str]] = {
     "post": ("POST a connector, one after another", "ms", ("median", "p99"), "50 or less"),
     "all running": ("all of them RUNNING after the last POST", "s", ("median",), "10 or less"),
     "get": ("GET a status while 3 workers run and one is killed", "ms", ("p50", "p99", "max"), "p99 50 or less"),
-    "failed gets": ("answers but 200 meanwhile, or none", "", ("max",), "0"),
+    "failed gets": ("other answers than 200 or a stated 409 meanwhile, or none", "", ("max",), "0"),
 }
 
 

@@ -14,8 +14,8 @@ from support.chaos.kills import Kills
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
 from support.worker import Worker
 
-TIMES = 8 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
-QUOTAS = {Kind.KILL_SLOT: 4 * TIMES, Kind.STOP_SLOT: 2 * TIMES, Kind.KILL_WORKER: TIMES, Kind.KILL_SPLIT: 2 * TIMES}
+TIMES = 12 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
+QUOTAS = {Kind.KILL_SLOT: 2 * TIMES, Kind.STOP_SLOT: TIMES, Kind.KILL_WORKER: TIMES, Kind.KILL_SPLIT: TIMES}
 RECORDS_PER_S = 400  # for each of four loads
 SETTINGS = {
     "plugin.path": PLUGIN_PATH,
