@@ -28,7 +28,7 @@ TOPICS = 2
 
 _examples = itertools.count()
 
-names = st.integers(0, len(NAMES) - 1)
+names = st.integers(0, 2 * len(NAMES) - 1)  # the upper half stands for those that exist
 workers = st.integers(0, 1)
 tasks = st.integers(0, PARTS - 1)
 numbers_of_tasks = st.integers(1, PARTS + 1)
@@ -61,6 +61,10 @@ class LifeCycle(RuleBasedStateMachine):
         self.model = Model()
         self.names = [f"{name}{number}" for name in NAMES]
         self.restarted: dict[Subject, int] = {}
+
+    def _name(self, n: int) -> str:
+        existing = sorted(self.model.connectors)
+        return existing[n % len(existing)] if n >= len(NAMES) and existing else self.names[n % len(NAMES)]
 
     # one request
 
@@ -104,7 +108,7 @@ class LifeCycle(RuleBasedStateMachine):
     def create(
         self, n: int, via: int, config: dict[str, Any], state: str | None, initial_offsets: dict[int, int] | None
     ) -> None:
-        self._create(self.names[n], via, config, state, initial_offsets or None)
+        self._create(self.names[n % len(NAMES)], via, config, state, initial_offsets or None)
 
     def _create(
         self, name: str, via: int, drawn: dict[str, Any], state: str | None, moved: dict[int, int] | None
@@ -123,7 +127,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers, config=configs)
     def put(self, n: int, via: int, config: dict[str, Any]) -> None:
-        name, wanted = self.names[n], self._config(self.names[n], config)
+        name, wanted = self._name(n), self._config(self._name(n), config)
         is_there = name in self.model.connectors
         before = self._count(name) if is_there and self.model.is_settled else None
         info = self._ask(via, "PUT", f"{path_of(name)}/config", {200 if is_there else 201}, json=wanted)
@@ -134,7 +138,7 @@ class LifeCycle(RuleBasedStateMachine):
     @rule(n=names, via=workers)
     def put_the_same_again(self, n: int, via: int) -> None:
         """The connector is started again, its tasks are left alone."""
-        name = self.names[n]
+        name = self._name(n)
         connector = self.model.connectors.get(name)
         if connector is None:
             return
@@ -151,11 +155,11 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers, count=numbers_of_tasks)
     def rescale(self, n: int, via: int, count: int) -> None:
-        self._patch(self.names[n], via, {"tasks.max": str(count)})
+        self._patch(self._name(n), via, {"tasks.max": str(count)})
 
     @rule(n=names, via=workers, goal=st.integers(2, 6), is_logged=st.sampled_from(["true", None]))
     def patch(self, n: int, via: int, goal: int, is_logged: str | None) -> None:
-        self._patch(self.names[n], via, {"goal": str(goal), "errors.log.enable": is_logged})
+        self._patch(self._name(n), via, {"goal": str(goal), "errors.log.enable": is_logged})
 
     def _patch(self, name: str, via: int, change: dict[str, str | None]) -> None:
         info = self._ask(via, "PATCH", f"{path_of(name)}/config", self.model.known(name, 200), json=change)
@@ -167,7 +171,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers, fault=st.sampled_from(sorted(INVALID)), how=st.sampled_from(["POST", "PUT", "PATCH"]))
     def ask_for_what_is_invalid(self, n: int, via: int, fault: str, how: str) -> None:
-        name = self.names[n]
+        name = self._name(n)
         if how == "PATCH":
             codes = self.model.known(name, 400)
             self._ask(via, "PATCH", f"{path_of(name)}/config", codes, json=INVALID[fault])
@@ -182,11 +186,11 @@ class LifeCycle(RuleBasedStateMachine):
     @rule(n=names, via=workers)
     def name_it_otherwise(self, n: int, via: int) -> None:
         config = self.scene.config("another", parts=1, goal=2, topic=self.scene.topics[0])
-        self._ask(via, "PUT", f"{path_of(self.names[n])}/config", {400}, json=config)
+        self._ask(via, "PUT", f"{path_of(self._name(n))}/config", {400}, json=config)
 
     @rule(n=names, via=workers)
     def delete(self, n: int, via: int) -> None:
-        name = self.names[n]
+        name = self._name(n)
         if self._ask(via, "DELETE", path_of(name), self.model.known(name, 204)):
             self.model.delete(name)
 
@@ -195,13 +199,13 @@ class LifeCycle(RuleBasedStateMachine):
     @rule(n=names, via=workers, verb=st.sampled_from(sorted(TARGETS)))
     def aim(self, n: int, via: int, verb: str) -> None:
         target, good = TARGETS[verb]
-        name = self.names[n]
+        name = self._name(n)
         if self._ask(via, "PUT", f"{path_of(name)}/{verb}", self.model.known(name, good)):
             self.model.aim(name, target)
 
     @rule(n=names, via=workers, tasks_too=st.booleans(), only_failed=st.booleans())
     def restart(self, n: int, via: int, tasks_too: bool, only_failed: bool) -> None:
-        self._restart(self.names[n], via, tasks_too, only_failed)
+        self._restart(self._name(n), via, tasks_too, only_failed)
 
     def _restart(self, name: str, via: int, tasks_too: bool, only_failed: bool) -> None:
         chosen = self._chosen(name, tasks_too, only_failed) if self.model.is_settled else {}
@@ -241,7 +245,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers, task=tasks)
     def restart_task(self, n: int, via: int, task: int) -> None:
-        self._restart_task(self.names[n], via, task)
+        self._restart_task(self._name(n), via, task)
 
     def _restart_task(self, name: str, via: int, task: int) -> None:
         subject = (name, task)
@@ -258,14 +262,14 @@ class LifeCycle(RuleBasedStateMachine):
     @rule(n=names, task=tasks)
     def break_a_task(self, n: int, task: int) -> None:
         self._settle()
-        self.scene.board.set_broken(self.names[n], task, is_broken=True)
-        self.model.broken.add((self.names[n], task))
+        self.scene.board.set_broken(self._name(n), task, is_broken=True)
+        self.model.broken.add((self._name(n), task))
         self.model.is_settled = False
         self._settle()
 
     @rule(n=names, via=workers)
     def break_a_connector(self, n: int, via: int) -> None:
-        name = self.names[n]
+        name = self._name(n)
         self._settle()
         self.scene.board.set_broken(name, None, is_broken=True)
         self.model.broken.add((name, None))
@@ -300,7 +304,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers, moved=offsets)
     def alter_offsets(self, n: int, via: int, moved: dict[int, int]) -> None:
-        name = self.names[n]
+        name = self._name(n)
         codes = self.model.offsets_codes(name) if moved else {400}
         if not moved and name not in self.model.connectors:
             codes = {400, 404}
@@ -313,7 +317,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers)
     def reset_offsets(self, n: int, via: int) -> None:
-        name = self.names[n]
+        name = self._name(n)
         answer = self._ask(via, "DELETE", f"{path_of(name)}/offsets", self.model.offsets_codes(name))
         if answer:
             assert answer["message"] == "The offsets for this connector have been reset successfully"
@@ -327,14 +331,14 @@ class LifeCycle(RuleBasedStateMachine):
 
     @rule(n=names, via=workers)
     def reset_topics(self, n: int, via: int) -> None:
-        self._ask(via, "PUT", f"{path_of(self.names[n])}/topics/reset", {202})
-        self.model.forget_topics(self.names[n])
+        self._ask(via, "PUT", f"{path_of(self._name(n))}/topics/reset", {202})
+        self.model.forget_topics(self._name(n))
         self.model.is_settled = False
         self._settle()
 
     @rule(n=names, via=workers, what=st.sampled_from(["", "/config", "/tasks", "/offsets"]))
     def look(self, n: int, via: int, what: str) -> None:
-        name = self.names[n]
+        name = self._name(n)
         self._ask(via, "GET", path_of(name) + what, self.model.known(name, 200))
 
     @rule(via=workers, config=configs, fault=st.sampled_from([None, *sorted(INVALID)]))
