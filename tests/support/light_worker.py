@@ -1,10 +1,13 @@
 """A worker without Spark: everything of it is real, but its slots are plain child processes instead of Spark's.
 
 For tests of what workers do among themselves: it is up in a second or two and costs a tenth. Run it as
-`python -m support.light_worker FILE`; a slot as `python -m support.light_worker --slot SPEC ATTEMPT`.
+`python -m support.light_worker FILE`; a slot as `python -m support.light_worker --slot SPEC ATTEMPT`. On SIGUSR1 both
+print what their threads do.
 """
 
+import faulthandler
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -70,6 +73,7 @@ def _work(file: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    faulthandler.register(signal.SIGUSR1)
     if arguments[0] == "--slot":
         from fencepost.task.slot import run_slot
 

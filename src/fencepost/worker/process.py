@@ -354,8 +354,8 @@ class WorkerProcess:
             self._leader.wake()
             self._supervisor.start()
             self._connectors.start()
-            self._housekeeping.start()
             self._lifeline.start()
+            self._housekeeping.start()
             self.stages.is_started = True
             self._take_work(self._config_topic.snapshot)  # 6
             self._is_ready.set()
@@ -575,6 +575,7 @@ class WorkerProcess:
 
     def _keep_house(self) -> None:
         """Every second: leases of slots, room for tasks, statuses of what is no more."""
+        self._lifeline.judge()  # first: whose tasks are they, if this process was paused and its slots with it
         self._slots.check_leases()
         if self._spark is not None and self._spark.is_alive:
             self._ledger.set_total(self._spark.cores)

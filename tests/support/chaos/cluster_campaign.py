@@ -71,7 +71,11 @@ class ClusterCampaign(Campaign):
                 ensure_whole(worker, tasks, list(among), is_even=is_even)
             return True
 
-        eventually(is_over, within_s=max(0.1, self._began + within_s - time.monotonic()), every_s=0.1)
+        try:
+            eventually(is_over, within_s=max(0.1, self._began + within_s - time.monotonic()), every_s=0.1)
+        except AssertionError as error:
+            self.gated.print_stacks()
+            raise AssertionError(f"{error}\nopen transactions: {self.open_transactions()}") from None
         converged_s = time.monotonic() - self._began
         times = [took_s for load in loads for took_s in self.marks[load.name].took_s.values()]
         return Recovery(max(times), converged_s)

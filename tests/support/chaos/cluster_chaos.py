@@ -187,9 +187,7 @@ class ClusterChaos:
         finally:
             if fault.cut is Cut.WRITE_STOP:
                 resume(leader)
-        for worker in lost:
-            if worker.process is None:
-                ready(worker)
+        self._gated.cluster.start()  # those that were killed, at once
         returned_s = self._settle(CONVERGED_S + self._session_s)
         return self._note(fault, recovery, returned_s, described.state, answer)
 

@@ -1,7 +1,9 @@
 """A cluster in which every worker can be cut off: from the broker by a proxy, from its peers' requests by a gate."""
 
+import os
+import signal
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,14 @@ class GatedCluster:
 
     def log_text(self) -> str:
         return "".join(worker.log_text() for worker in self.workers)
+
+    def print_stacks(self) -> None:
+        """Have every process print what its threads do, into its worker's log: to see why it stands still."""
+        for worker in self.workers:
+            if worker.process is not None:
+                for pid in (worker.process.pid, *worker.slots().values()):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGUSR1)
 
     def torn_writes(self) -> list[str]:
         """Return what is not whole in the config topic, over all its history."""
