@@ -59,7 +59,7 @@ def _work(file: str) -> int:
             self._ledger.set_total(4)
             self._slots.attach(jobs)
             self._slots.prepare()
-            self._slots.wait_for_one(30.0)
+            self._slots.wait_until_there(30.0)
             self._attendance.be_ready()
             self._stopping.wait()
 

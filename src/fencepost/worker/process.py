@@ -82,7 +82,7 @@ _READ_S = 60.0
 _FENCE_S = 60.0
 _BROKERS_S = 30.0
 _RESTART_SPARK_S = 2.0
-_FIRST_SLOT_S = 60.0
+_SLOTS_S = 60.0
 _SESSION_AFTER_S = 5.0
 _TICK_S = 1.0
 _LEAVE_S = 5.0
@@ -473,21 +473,26 @@ class WorkerProcess:
         self._spark = runtime
         self._ledger.set_total(runtime.cores)
         self._slots.attach(SlotJobs(runtime, run_slot, self._slots.job_ended))
-        self._slots.prepare()
+        self._slots.prepare(is_full=self._takes_over())
         self._frames.attach(runtime)
+
+    def _takes_over(self) -> bool:
+        """Say whether tasks may come that run elsewhere now; such a task pauses while it waits for a slot here."""
+        assignment = self._config_topic.snapshot.assignment
+        return any(w.tasks and w.url != self.settings.url for w in (assignment.workers if assignment else ()))
 
     def _stay_with_spark(self, runtime: SparkRuntime, gone: threading.Event) -> None:
         """Return when Spark has gone, or the worker goes. In between, say that there is room, and make a session.
 
-        Tasks that move here wait for nothing more than their own start: the first slot is there before they are
-        asked for, and the session, seconds of processor time, is made when they run (a DataFrame does not wait for it).
+        Tasks that move here wait for nothing more than their own start: slots are there before they are asked for,
+        and the session, seconds of processor time, is made when they run (a DataFrame does not wait for it).
         """
         began_s, ready_s = time.monotonic(), None
         is_session_due = True
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:
-                if self._slots.wait_for_one(_TICK_S) or now_s > began_s + _FIRST_SLOT_S:
+                if self._slots.wait_until_there(_TICK_S) or now_s > began_s + _SLOTS_S:
                     ready_s = now_s
                     self._attendance.be_ready()
             elif is_session_due and now_s > ready_s + _SESSION_AFTER_S:

@@ -92,19 +92,21 @@ class SlotPool:
             self._jobs = jobs
         self._events.room_changed()
 
-    def prepare(self, count: int = 1) -> None:
-        """Have a slot or more ready before the first task comes."""
+    def prepare(self, *, is_full: bool = False) -> None:
+        """Have a slot ready before the first task comes, or as many as there may be."""
         with self._changed:
-            for _ in range(count - len(self._slots)):
+            for _ in range((self._max_slots if is_full else 1) - len(self._slots)):
                 try:
                     self._launch_new(None)
                 except NoRoomError as error:
                     log.debug("no slot in advance: %s", error)
 
-    def wait_for_one(self, timeout_s: float) -> bool:
-        """Wait until a slot has registered. Returns whether one has."""
+    def wait_until_there(self, timeout_s: float) -> bool:
+        """Wait until there is a slot, and all that were launched have registered. Returns whether they have."""
         with self._changed:
-            return self._changed.wait_for(lambda: any(s.attempt for s in self._slots.values()), timeout_s)
+            return self._changed.wait_for(
+                lambda: bool(self._slots) and all(s.attempt for s in self._slots.values()), timeout_s
+            )
 
     # TaskHost
 

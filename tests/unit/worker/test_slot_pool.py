@@ -242,3 +242,19 @@ def test_a_task_that_ended_leaves_its_slot(pool: Pool) -> None:
 def test_an_unknown_slot_is_refused(pool: Pool) -> None:
     with pytest.raises(RefusedError, match="not wanted"):
         pool.register("nobody")
+
+
+@pytest.mark.parametrize(("is_full", "cores", "expected"), [(False, 8, 1), (True, 8, 4), (True, 2, 2)])
+def test_slots_in_advance_are_waited_for_until_all_are_there(
+    monkeypatch: pytest.MonkeyPatch, is_full: bool, cores: int, expected: int
+) -> None:
+    pool = Pool(monkeypatch, cores=cores)
+    assert not pool.slots.wait_until_there(0)
+    pool.slots.prepare(is_full=is_full)
+    assert len(pool.jobs.launched) == expected
+    for slot in list(pool.jobs.launched):
+        assert not pool.slots.wait_until_there(0)
+        pool.register(slot)
+    assert pool.slots.wait_until_there(0)
+    pool.slots.prepare(is_full=is_full)
+    assert len(pool.jobs.launched) == expected
