@@ -93,13 +93,14 @@ class SlotPool:
         self._events.room_changed()
 
     def prepare(self, *, is_full: bool = False) -> None:
-        """Have a slot ready before the first task comes, or as many as there may be."""
+        """Have a slot ready before the first task comes, or as many as there may be and cores are free for."""
         with self._changed:
             for _ in range((self._max_slots if is_full else 1) - len(self._slots)):
                 try:
-                    self._launch_new(None)
-                except NoRoomError as error:
+                    self._launch(None)
+                except (NoRoomError, NoCoreError) as error:
                     log.debug("no slot in advance: %s", error)
+                    return
 
     def wait_until_there(self, timeout_s: float) -> bool:
         """Wait until there is a slot, and all that were launched have registered. Returns whether they have."""
@@ -249,13 +250,16 @@ class SlotPool:
             return best
 
     def _launch_new(self, owner: str | None) -> _Slot:
-        if self._jobs is None:
-            raise NoRoomError("Spark is still starting")
         try:
-            self._ledger.take(1, CoreUse.SLOT)
+            return self._launch(owner)
         except NoCoreError as error:
             self._let_an_idle_slot_go()
             raise NoRoomError(str(error)) from None
+
+    def _launch(self, owner: str | None) -> _Slot:
+        if self._jobs is None:
+            raise NoRoomError("Spark is still starting")
+        self._ledger.take(1, CoreUse.SLOT)
         slot = _Slot(uuid.uuid4().hex[:8], owner=owner)
         self._slots[slot.id] = slot
         spec = SlotSpec(slot.id, self._channel_url(), self._lease_s, self._log_level)
