@@ -140,9 +140,9 @@ class Model:
         self.traces[name].offsets.update({part: (n, n) for part, n in offsets.items()})
 
     def forget_topics(self, name: str) -> None:
+        """They may be noted again: slots report what was written a heartbeat later."""
         traces = self.traces.setdefault(name, Traces())
-        if not self.is_settled:
-            traces.may_be_topics |= traces.topics
+        traces.may_be_topics |= traces.topics
         traces.topics = set()
 
     # what goes on by itself

@@ -329,10 +329,25 @@ class LifeCycle(RuleBasedStateMachine):
         at = {one["partition"]["part"]: one["offset"]["n"] for one in found}
         assert {part: at.get(part, 0) for part in wanted} == wanted
 
-    @rule(n=names, via=workers)
-    def reset_topics(self, n: int, via: int) -> None:
-        self._ask(via, "PUT", f"{path_of(self._name(n))}/topics/reset", {202})
-        self.model.forget_topics(self._name(n))
+    @rule(n=names, via=workers, moved=st.one_of(st.none(), offsets.filter(bool)), resumes=st.booleans())
+    def stop_and_move_offsets(self, n: int, via: int, moved: dict[int, int] | None, resumes: bool) -> None:
+        self._settle()
+        self.aim(n, via, "stop")
+        if moved is None:
+            self.reset_offsets(n, via + 1)
+        else:
+            self.alter_offsets(n, via + 1, moved)
+        if resumes:
+            self.aim(n, via, "resume")
+
+    @rule(n=names, via=workers, starts_again=st.booleans())
+    def reset_topics(self, n: int, via: int, starts_again: bool) -> None:
+        name = self._name(n)
+        self._settle()
+        self._ask(via, "PUT", f"{path_of(name)}/topics/reset", {202})
+        self.model.forget_topics(name)
+        if starts_again:
+            self._restart(name, via, True, False)
         self.model.is_settled = False
         self._settle()
 
