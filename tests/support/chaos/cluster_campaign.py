@@ -75,7 +75,8 @@ class ClusterCampaign(Campaign):
             eventually(is_over, within_s=max(0.1, self._began + within_s - time.monotonic()), every_s=0.1)
         except AssertionError as error:
             self.gated.print_stacks()
-            raise AssertionError(f"{error}\nopen transactions: {self.open_transactions()}") from None
+            held = self.gated.held_back()
+            raise AssertionError(f"{error}\nopen: {self.open_transactions()}, held back: {held}") from None
         converged_s = time.monotonic() - self._began
         times = [took_s for load in loads for took_s in self.marks[load.name].took_s.values()]
         return Recovery(max(times), converged_s)

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader, LogRecord
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -85,6 +86,14 @@ class GatedCluster:
                 for pid in (worker.process.pid, *worker.slots().values()):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGUSR1)
+
+    def held_back(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return where the internal topics end for who reads committed, and for others, as far as that differs."""
+        admin = Admin(self._conf)
+        names = [f"{self.group}-{name}" for name in ("configs", "offsets")]
+        parts = [(name, n) for name in names for n in range(admin.partitions(name) or 0)]
+        ends = [admin.end_offsets(parts, read_committed=is_committed) for is_committed in (True, False)]
+        return {part: (ends[0][part], ends[1][part]) for part in parts if ends[0][part] != ends[1][part]}
 
     def torn_writes(self) -> list[str]:
         """Return what is not whole in the config topic, over all its history."""
