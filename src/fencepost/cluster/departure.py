@@ -8,7 +8,7 @@ same topic, so that every one has the same list, also one that becomes the leade
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from fencepost.storage.ids import TargetState, TaskId
@@ -52,6 +52,7 @@ class Departures:
         self._now = now
         self._changed = threading.Condition()
         self._pending: dict[tuple[Start, str], Departure] = {}
+        self._unsaid: set[tuple[Start, str]] = set()
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Note what `new` calls off. Workers that are in its assignment no more are not waited for: they are dead,
@@ -66,8 +67,10 @@ class Departures:
             for start, incarnation in before.items():
                 if after.get(start) != incarnation:
                     self._pending[start, incarnation] = Departure(start, incarnation, new.offset, deadline)
+                    self._unsaid.add((start, incarnation))
             for start, incarnation in after.items():
                 self._pending.pop((start, incarnation), None)  # it may go on
+                self._unsaid.discard((start, incarnation))
             self._pending = {key: d for key, d in self._pending.items() if d.incarnation in alive}
             self._changed.notify_all()
 
@@ -76,7 +79,20 @@ class Departures:
         with self._changed:
             for start in starts:
                 self._pending.pop((start, incarnation), None)
+                self._unsaid.discard((start, incarnation))
             self._changed.notify_all()
+
+    def left_behind(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+        """Return, once, the tasks that workers which are no more were to end, and that no other start follows.
+
+        They died before they said that these had ended: something may be open. Where another start follows, that
+        one fences it; where none does, every reader of the offsets topic would wait for its transaction's time-out.
+        """
+        with self._changed:
+            gone = {(start, incarnation) for start, incarnation in self._unsaid if incarnation not in alive}
+            self._unsaid -= gone
+        followed = {start[0] for start in running(snapshot)}
+        return {start[0] for start, _ in gone} - followed
 
     def of(self, incarnation: str, offset: int) -> list[Start]:
         """Return what that worker has to end, as far as it can know that has read the topic up to `offset`."""

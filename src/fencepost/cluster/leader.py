@@ -86,9 +86,10 @@ class Leader:
         key_ttl_ms: int = 3_600_000,
         lost_delay_ms: int = 0,
         fence_lost: Callable[[ClusterSnapshot, Collection[TaskId]], None] = lambda snapshot, tasks: None,
+        left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]] = lambda snapshot, alive: set(),
     ) -> None:
         """`fence_lost` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
-        later unless it is back."""
+        later unless it is back. `left_behind` says what it was to end and may not have, of tasks that nobody gets."""
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
@@ -97,6 +98,7 @@ class Leader:
         self._key = (key_algorithm, key_ttl_ms)
         self._lost_delay_ms = lost_delay_ms
         self._fence_lost = fence_lost
+        self._left_behind = left_behind
         self._term = Term(0)
         self._has_joined = False
         self._roster: frozenset[str] = frozenset()
@@ -207,10 +209,12 @@ class Leader:
             lost = lost_tasks(snapshot, members)
             if lost:
                 what = f"wait {self._lost_delay_ms / 1000:g} s for it" if self._lost_delay_ms else "move"
-                log.warning(
-                    "leader: tasks of a lost worker are fenced and %s: %s", what, ", ".join(map(str, sorted(lost)))
-                )
+                log.warning("leader: tasks of a lost worker are fenced and %s: %s", what, _names(lost))
                 self._fence_lost(snapshot, lost)
+            behind = self._left_behind(snapshot, {m.incarnation for m in members}) if members else set()
+            if behind:
+                log.warning("leader: what workers that are gone were to end is fenced: %s", _names(behind))
+                self._fence_lost(snapshot, behind)
             self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)])
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
@@ -303,6 +307,10 @@ class Leader:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+
+def _names(tasks: Collection[TaskId]) -> str:
+    return ", ".join(map(str, sorted(tasks)))
 
 
 def _decision(command: Command, snapshot: ClusterSnapshot) -> Sequence[Encoded] | OperationError:

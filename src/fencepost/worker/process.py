@@ -206,6 +206,7 @@ class WorkerProcess:
             key_ttl_ms=config.key_ttl_ms,
             lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
             fence_lost=self._fence_lost,
+            left_behind=lambda snapshot, alive: self._departures.left_behind(snapshot, alive),
         )
         self._membership = GroupMembership(
             settings.member_conf(),
@@ -430,7 +431,6 @@ class WorkerProcess:
         confs = {
             id_: self._fencing_conf(snapshot, task.connector)
             for task in tasks
-            if task.connector in snapshot.connectors
             for id_ in task_transactional_ids(self.settings.group_id, *task)
         }
         try:

@@ -134,3 +134,31 @@ def test_a_round_of_fencing_waits_for_the_stops_of_older_generations() -> None:
     topic.departures.ended("b", [(SECOND, older)])
     assert waited.wait(5)
     thread.join(5)
+
+
+@pytest.mark.parametrize("how", ["stopped", "deleted", "fewer tasks"])
+def test_what_a_worker_died_before_it_ended_is_left_behind(topic: Topic, how: str) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    topic.departures.ended("a", [(SECOND, topic.generation)])
+    if how == "stopped":
+        topic.write(records.tasks_commit("c", 0), records.target_state("c", TargetState.STOPPED))
+    elif how == "deleted":
+        topic.write(records.connector_removed("c"), records.target_state_removed("c"))
+    else:
+        topic.tasks(1)
+    topic.assign(a=[FIRST], b=[])
+    topic.departures.ended("a", [(FIRST, topic.generation)])
+    assert topic.departures.left_behind(topic.snapshot, {"a", "b"}) == set(), "it lives, and will say so"
+    topic.now += 10 * GRACE_S
+    assert topic.departures.left_behind(topic.snapshot, {"a"}) == {SECOND}
+    assert topic.departures.left_behind(topic.snapshot, {"a"}) == set(), "once"
+
+
+def test_nothing_is_left_behind_that_was_ended_or_that_runs_elsewhere(topic: Topic) -> None:
+    topic.assign(a=[FIRST], b=[SECOND])
+    assert topic.departures.left_behind(topic.snapshot, {"b"}) == set(), "another start follows"
+    older = topic.generation
+    topic.write(records.tasks_commit("c", 0), records.target_state("c", TargetState.STOPPED))
+    topic.departures.ended("b", [(SECOND, older)])
+    topic.departures.ended("a", [(FIRST, older)])
+    assert topic.departures.left_behind(topic.snapshot, set()) == set()
