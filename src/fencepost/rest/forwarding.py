@@ -77,8 +77,15 @@ class Forwarding:
         return answer
 
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
+        """Unless nobody waits for it: who asked has long asked another worker, and this would undo what followed.
+
+        So does a leader that stood still find requests when it goes on, whose answers others have given.
+        """
         import httpx
 
+        if await _is_left(request):
+            log.info("%s %s is not passed on: who asked has gone", request.method, request.url.path)
+            raise ConflictError(error.message)
         try:
             return await self._send(request, error.url, "false")
         except httpx.TransportError as failure:
@@ -145,6 +152,11 @@ class Forwarding:
             timeout = httpx.Timeout(REQUEST_S + 5.0, connect=_CONNECT_S, pool=REQUEST_S)
             self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
         return self._client
+
+
+async def _is_left(request: Request) -> bool:
+    """Whether the connection it came on is closed. A body that nobody has read is told of before that."""
+    return await request.is_disconnected() or await request.is_disconnected()
 
 
 def _target(request: Request, url: str, forward: str) -> str:

@@ -33,6 +33,8 @@ class Node(FakeWorker):
     def __init__(self) -> None:
         super().__init__()
         self.leader_url: str | None = None
+        self.wait_for = threading.Event()
+        self.wait_for.set()
         self.seen: list[tuple[str, Mapping[str, str]]] = []
         self.server = RestServer(self._watched(create_app(self)), "127.0.0.1", 0)
         self.server.start()
@@ -56,6 +58,7 @@ class Node(FakeWorker):
 
     def _wait(self) -> None:
         super()._wait()
+        self.wait_for.wait(10)
         if self.leader_url is not None:
             raise ElsewhereError(LEADER, self.leader_url)
 
@@ -125,6 +128,19 @@ def test_a_request_takes_two_hops_at_most(nodes: list[Node]) -> None:
     text = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
     assert (third.status_code, third.json()["message"]) == (409, text)
     assert "c" in leader.connectors
+
+
+def test_a_request_that_nobody_waits_for_is_not_passed_on(nodes: list[Node]) -> None:
+    """A leader that stood still has been left for another one, to which the request was made again."""
+    leader, paused, _ = nodes
+    leader.connectors["c"] = FakeWorkerConnector()
+    goes_on = threading.Event()
+    paused.wait_for = goes_on
+    with pytest.raises(httpx.ReadTimeout):
+        paused.rest.put("/connectors/c/stop", params={"forward": "true"}, timeout=0.3)
+    goes_on.set()
+    assert paused.rest.put("/connectors/c/resume", params={"forward": "true"}).status_code == 202
+    assert [target.partition("?")[0] for target, _ in leader.seen] == ["PUT /connectors/c/resume"]
 
 
 def test_workers_that_name_each_other_answer_409_once_the_time_is_up(
