@@ -46,6 +46,11 @@ class Lifeline:
     def stop(self) -> None:
         self._stopping.set()
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether this worker is lost, or will be told so at once: for what cannot wait for the next look."""
+        return self.is_lost or self._now() - self._seen_at > self._session_timeout_s
+
     def look(self) -> None:
         """Ask the group once."""
         began = self._now()

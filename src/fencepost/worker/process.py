@@ -521,7 +521,7 @@ class WorkerProcess:
         for change in changes:
             if isinstance(change, TasksStopped):
                 self._departures.ended(change.incarnation, change.tasks)
-        if self._leader.is_leading and any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
+        if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
             self._forget_vanished(new)  # before a connector of the same name says something
         if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
             before = old.assignment.waiting if old.assignment is not None else ()
@@ -584,11 +584,16 @@ class WorkerProcess:
         self._slots.check_leases()
         if self._spark is not None and self._spark.is_alive:
             self._ledger.set_total(self._spark.cores)
-        if self._leader.is_leading:
-            self._forget_vanished(self._config_topic.snapshot)
+        self._forget_vanished(self._config_topic.snapshot)
 
     def _forget_vanished(self, snapshot: ClusterSnapshot) -> None:
-        """The leader tombstones what is said of connectors and tasks that are gone (contract A.8)."""
+        """The leader tombstones what is said of connectors and tasks that are gone (contract A.8).
+
+        Not one that stood still: it knows nothing of tasks that another leader has made since, and what it took away
+        nobody would say again.
+        """
+        if not self._leader.is_leading or self._lifeline.is_overdue:
+            return
         for subject in self._status_topic.table.subjects():
             is_known = snapshot.has_task(subject) if isinstance(subject, TaskId) else subject in snapshot.connectors
             if not is_known:

@@ -50,6 +50,14 @@ def test_who_was_paused_finds_out_before_it_looks_again(line: Line) -> None:
     assert line.after(0) == ["lost", "back"]
 
 
+def test_what_cannot_wait_for_the_next_look_knows_at_once(line: Line) -> None:
+    assert not line.lifeline.is_overdue
+    line.now += 11
+    assert (line.lifeline.is_overdue, line.lifeline.is_lost) == (True, False)
+    line.after(0)
+    assert not line.lifeline.is_overdue
+
+
 def test_a_look_that_takes_long_counts_from_its_beginning(line: Line) -> None:
     began = line.now
 
