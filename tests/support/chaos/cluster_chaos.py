@@ -24,7 +24,7 @@ _SETTLED_S = 60.0
 
 
 class ClusterChaos:
-    """What is promised after each fault, and asserted:
+    """What is promised after each fault, and asserted (times but for one in ten):
 
     1. Within the session time-out and `CONVERGED_S` of the fault every task has committed a record that was made after
        it, and the workers that are left say that everything runs, on them. Where nobody has to be replaced (a broker or
