@@ -27,6 +27,7 @@ PLANTS = {
     ),  # an abort: what the late end commits can then not be what was wanted, whenever it comes
     "second_commit": f"{_CONFORMANCE}/test_strike.py::test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted",
     "lane_commits_early": f"{_LONE}::test_no_lane_commits_before_the_transaction_in_front_of_it",
+    "one_lane_fenced": f"{_LONE}::test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one",
     "lane_sends_early": f"{_LONE}::test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed",
 }
 
