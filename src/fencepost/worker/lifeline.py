@@ -49,7 +49,7 @@ class Lifeline:
     @property
     def is_overdue(self) -> bool:
         """Whether this worker is lost, or will be told so at once: for what cannot wait for the next look."""
-        return self.is_lost or self._now() - self._seen_at > self._session_timeout_s
+        return self.is_lost or self._is_unseen()
 
     def look(self) -> None:
         """Ask the group once."""
@@ -62,7 +62,7 @@ class Lifeline:
 
     def judge(self) -> None:
         """Say what has changed. Apart from `look`, which may hang for as long as its requests do."""
-        is_lost = self._now() - self._seen_at > self._session_timeout_s
+        is_lost = self._is_unseen()
         if is_lost == self.is_lost:
             return
         self.is_lost = is_lost
@@ -75,6 +75,9 @@ class Lifeline:
         else:
             log.info("this worker is in its group again")
             self._on_back()
+
+    def _is_unseen(self) -> bool:
+        return self._now() - self._seen_at > self._session_timeout_s
 
     def _repeat(self, act: Callable[[], None]) -> None:
         every_s = min(1.0, self._session_timeout_s / 6)

@@ -197,6 +197,7 @@ class WorkerProcess:
 
     def _build_cluster(self) -> None:
         settings, config = self.settings, self.settings.config
+        self._departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
         self._leader = Leader(
             settings.group_id,
             self._config_topic,
@@ -206,7 +207,7 @@ class WorkerProcess:
             key_ttl_ms=config.key_ttl_ms,
             lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
             fence_lost=self._fence_lost,
-            left_behind=lambda snapshot, alive: self._departures.left_behind(snapshot, alive),
+            left_behind=self._departures.left_behind,
         )
         self._membership = GroupMembership(
             settings.member_conf(),
@@ -230,7 +231,6 @@ class WorkerProcess:
             on_back=lambda: self._supervisor.cut_off(False),
         )
         self._attendance = Attendance(self._writer, settings.url, settings.incarnation, self._stopping)
-        self._departures = Departures(config.task_shutdown_graceful_timeout_ms / 1000)
         self._rounds = FencingRounds(
             settings.group_id,
             self._leader,
