@@ -9,7 +9,6 @@ from bench.background import Background
 from bench.group import await_spread
 from bench.growing import GrowingFile
 from bench.latency import config
-from bench.moves import again
 from bench.options import say
 from bench.scene import STEADY_S, Samples, Scene
 from bench.side import Side
@@ -62,7 +61,7 @@ def gets(scene: Scene) -> Samples:
             found["failed gets"].append(len(up.failures))
             scene.tell("get", sorted(up.taken_ms))
             say("\n".join(up.failures[:5]))
-            again(group[2])
+            group[2].start()
             await_spread(group[0], names, 1, group)
     return found
 

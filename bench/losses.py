@@ -37,7 +37,6 @@ def _kills_of_owner(scene: Scene, settings: Mapping[str, str]) -> list[float]:
             owner.kill()
             taken.append(tail.next_after(at_s + _DEAD_S, PATIENCE_S).at_s - at_s)
             scene.tell("owner", taken)
-            owner.reconnect()
             owner.start()
             time.sleep(STEADY_S[1])
     return taken
@@ -75,7 +74,6 @@ def restart(scene: Scene) -> Samples:
             time.sleep(INTERVAL_MS / 1000 + moments.uniform(*STEADY_S))
             at_s = time.monotonic()
             side.kill()
-            side.reconnect()
             side.start(is_waiting=False)
             back_s = [tail.next_after(at_s + _DEAD_S, PATIENCE_S, name).at_s for name in names]
             taken.append(max(back_s) - at_s)

@@ -26,16 +26,10 @@ def handover(scene: Scene) -> Samples:
             await_spread(group[0], [name], _TASKS, group)
             for _ in range(scene.count):
                 _note_pauses(found, tail, group, group[2].stop, group[:2])
-                _note_pauses(found, tail, group, lambda: again(group[2]), group)
+                _note_pauses(found, tail, group, group[2].start, group)
                 for kind, values in found.items():
                     scene.tell(kind, values)
     return found
-
-
-def again(side: Side) -> None:
-    """Start a worker that is gone."""
-    side.reconnect()
-    side.start()
 
 
 def _note_pauses(

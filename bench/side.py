@@ -62,7 +62,7 @@ class Side(ABC):
             **(settings or {}),
         }
         self._file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        self.rest = httpx.Client(base_url=f"http://{self.address}", timeout=120)
+        self.rest = self._client()
         self._process: GuardedProcess | None = None
 
     def __enter__(self) -> Self:
@@ -94,6 +94,8 @@ class Side(ABC):
 
     def start(self, *, is_waiting: bool = True) -> float:
         """Start the process and wait until its API says that it is healthy; the seconds that took."""
+        self.rest.close()  # connections to a process that is gone
+        self.rest = self._client()
         began = time.monotonic()
         self._process = GuardedProcess(self._command(self._file), self.log)
         if is_waiting:
@@ -102,11 +104,8 @@ class Side(ABC):
                 raise SideError(f"{self.name} ended with code {self._process.exit_code}:\n{self.last_lines()}")
         return time.monotonic() - began
 
-    def reconnect(self) -> None:
-        """Forget connections to a process that is gone."""
-        url = self.rest.base_url
-        self.rest.close()
-        self.rest = httpx.Client(base_url=url, timeout=120)
+    def _client(self) -> httpx.Client:
+        return httpx.Client(base_url=f"http://{self.address}", timeout=120)
 
     def stop(self) -> None:
         """Gracefully at first; nothing of it is left."""

@@ -42,7 +42,6 @@ def run(options: Options) -> Result:
             with side:  # its topics, its connector, and the caches of the system
                 side.create(side.group, config(file, side.group))
                 eventually(partial(side.is_running, side.group, 1), within_s=_WITHIN_S)
-            side.reconnect()
         for turn in range(rounds):
             for name in options.sides(turn):
                 side, file = entries[name]
@@ -73,7 +72,6 @@ def _start(side: Side, file: GrowingFile, tail: Tail) -> dict[str, float]:
         found["record"] = tail.wait_for(file.count - 1, _WITHIN_S).at_s - began
     finally:
         side.stop()
-        side.reconnect()
     return found
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import psutil
@@ -43,7 +43,10 @@ class LightWorker(Worker):
 
 
 class Cluster:
-    """Workers that share a group. `workers` are in the order of their making, whether they run or not."""
+    """Workers that share a group. `workers` are in the order of their making, whether they run or not.
+
+    A context manager: none of them runs afterwards.
+    """
 
     def __init__(
         self,
@@ -68,6 +71,12 @@ class Cluster:
         return self._kind(bootstrap or self.bootstrap, self.directory, self.settings, group=self.group)
 
     # life
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Start all that do not run, at once, and wait until they are healthy and can run tasks."""

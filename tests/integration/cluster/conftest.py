@@ -26,13 +26,9 @@ def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
 def shared(kafka: EmbeddedKafka, proxy: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     group = f"cluster-{uuid.uuid4().hex[:6]}"
     directory = tmp_path_factory.mktemp("cluster")
-    cluster = Cluster(kafka.bootstrap_servers, directory, group, 2, kind=KIND, plugin_path=PLUGIN_PATH)
-    cluster.workers.append(cluster.made(proxy.bootstrap_servers))
-    try:
-        cluster.start()
+    with Cluster(kafka.bootstrap_servers, directory, group, 2, kind=KIND, plugin_path=PLUGIN_PATH) as cluster:
+        cluster.workers.append(cluster.made(proxy.bootstrap_servers))
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture

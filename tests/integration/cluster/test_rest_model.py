@@ -389,7 +389,7 @@ def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for topic in topics:
         admin.create_topic(topic, partitions=1, replication=1)
-    cluster = Cluster(
+    with Cluster(
         kafka.bootstrap_servers,
         tmp_path_factory.mktemp("model"),
         group,
@@ -397,12 +397,9 @@ def scene(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
         plugin_path=str(PLUGINS),
         slots_max="2",
         inter_worker_key_ttl_ms="1000",
-    )
-    try:
+    ) as cluster:
         cluster.start()
         yield Scene(cluster, tmp_path_factory.mktemp("board"), topics)
-    finally:
-        cluster.stop()
 
 
 @pytest.mark.timeout(3600 if IS_LONG else 300)

@@ -27,12 +27,9 @@ PER_S = 150
 def cluster(kafka: EmbeddedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three workers of a group of their own, in the mode that the test names first."""
     group = f"rolling-{uuid.uuid4().hex[:6]}"
-    made = Cluster(kafka.bootstrap_servers, tmp_path, group, 3, exactly_once_source_support=request.param)
-    try:
+    with Cluster(kafka.bootstrap_servers, tmp_path, group, 3, exactly_once_source_support=request.param) as made:
         made.start()
         yield made
-    finally:
-        made.stop()
 
 
 def roll(cluster: Cluster, mode: str) -> None:

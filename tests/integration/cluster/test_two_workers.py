@@ -21,18 +21,15 @@ KEY_TTL_MS = 300
 
 @pytest.fixture(scope="module")
 def shared_pair(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(
+    with Cluster(
         kafka.bootstrap_servers,
         tmp_path_factory.mktemp("pair"),
         f"pair-{uuid.uuid4().hex[:6]}",
         2,
         scheduled_rebalance_max_delay_ms=str(DELAY_S * 1000),
         inter_worker_key_ttl_ms=str(KEY_TTL_MS),
-    )
-    try:
+    ) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture
