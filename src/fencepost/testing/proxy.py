@@ -231,7 +231,7 @@ class KafkaProxy:
         try:
             broker = socket.create_connection(self._broker, _CONNECT_TIMEOUT_S)
         except OSError:
-            _reset(client)
+            reset(client)
             return False
         broker.settimeout(None)
         for end in (client, broker):
@@ -305,7 +305,7 @@ class _Link:
         return not any(thread.is_alive() for thread in self._threads)
 
     def reset(self) -> None:
-        _reset(self._client)
+        reset(self._client)
 
     def close(self) -> None:
         _shut(self._client)
@@ -441,7 +441,8 @@ def _shut(connection: socket.socket) -> None:
     connection.close()
 
 
-def _reset(connection: socket.socket) -> None:
+def reset(connection: socket.socket) -> None:
+    """Close it so that its peer sees it broken (RST), not ended."""
     try:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.shutdown(socket.SHUT_RD)  # wakes up whoever reads it, and tells the peer nothing yet

@@ -2,9 +2,10 @@
 
 import contextlib
 import socket
-import struct
 import threading
 from enum import Enum, auto
+
+from fencepost.testing.proxy import reset
 
 _CHUNK = 1 << 16
 _CONNECT_S = 5.0
@@ -76,7 +77,7 @@ class Gate:
                 raise ConnectionRefusedError
             worker = socket.create_connection(self._target, _CONNECT_S)
         except OSError:
-            _reset(client)
+            reset(client)
             return
         worker.settimeout(None)
         with self._lock:
@@ -100,11 +101,4 @@ class Gate:
         with self._lock:
             ends, self._ends = self._ends, set()
         for end in ends:
-            _reset(end)
-
-
-def _reset(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.shutdown(socket.SHUT_RD)  # wakes up whoever reads it
-    connection.close()
+            reset(end)

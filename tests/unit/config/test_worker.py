@@ -3,19 +3,11 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.listener import Listener
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-
-NEEDED = {
-    "group.id": "g",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-}
+from support.settings import SETTINGS
 
 
 def worker(**more: str) -> WorkerConfig:
-    return WorkerConfig({**NEEDED, **{k.replace("_", "."): v for k, v in more.items()}})
+    return WorkerConfig({**SETTINGS, **{k.replace("_", "."): v for k, v in more.items()}})
 
 
 def test_defaults_are_those_of_kafka_connect_but_for_the_delay():
@@ -59,18 +51,20 @@ def test_reports_five_errors_at_once(tmp_path):
     ],
 )
 def test_exactly_once_under_both_names(settings, expected):
-    assert WorkerConfig({**NEEDED, **settings}).exactly_once is expected
+    assert WorkerConfig({**SETTINGS, **settings}).exactly_once is expected
 
 
 @pytest.mark.parametrize(("enabled", "support"), [("true", "preparing"), ("true", "disabled"), ("false", "enabled")])
 def test_refuses_names_of_exactly_once_that_contradict_each_other(enabled, support):
     with pytest.raises(ConfigError, match=f"exactly.once.source.enabled: contradicts .*{support}"):
-        WorkerConfig({**NEEDED, "exactly.once.source.enabled": enabled, "exactly.once.source.support": support})
+        WorkerConfig({**SETTINGS, "exactly.once.source.enabled": enabled, "exactly.once.source.support": support})
 
 
 def test_refuses_settings_that_do_not_go_together():
     with pytest.raises(ConfigError) as caught:
-        WorkerConfig({**NEEDED, "heartbeat.interval.ms": "20000", "inter.worker.verification.algorithms": "HmacSHA512"})
+        WorkerConfig(
+            {**SETTINGS, "heartbeat.interval.ms": "20000", "inter.worker.verification.algorithms": "HmacSHA512"}
+        )
     assert len(caught.value.messages) == 2
 
 

@@ -16,15 +16,8 @@ from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.connector_host import ConnectorHost
 from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
 
-WORKER = {
-    "group.id": "g",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
 CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id:sequence"}
 
 
@@ -42,7 +35,7 @@ class Stage:
     def __init__(self) -> None:
         self.board = Board()
         self.published: list[tuple[str, Future[None]]] = []
-        settings = WorkerSettings(WorkerConfig(WORKER), "http://w:1", "me")
+        settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
         self.host = ConnectorHost(
             settings,
             lambda name: registry().find("connector", name),

@@ -22,16 +22,9 @@ from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervisor import TaskSupervisor
 from fencepost.worker.task_handle import HandleState, TaskHandle
 from fencepost.worker.task_metrics import TaskTotals
+from support.settings import SETTINGS
 
-WORKER = {
-    "group.id": "g",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "task.shutdown.graceful.timeout.ms": "5000",
-}
+WORKER = {**SETTINGS, "task.shutdown.graceful.timeout.ms": "5000"}
 FIRST, SECOND = TaskId("c", 0), TaskId("c", 1)
 
 
