@@ -84,6 +84,7 @@ _BROKERS_S = 30.0
 _RESTART_SPARK_S = 2.0
 _SLOTS_S = 60.0
 _SESSION_AFTER_S = 5.0
+_SESSION_BY_S = 60.0
 _TICK_S = 1.0
 _LEAVE_S = 5.0
 _LOOK_S = 2.0
@@ -485,7 +486,8 @@ class WorkerProcess:
         """Return when Spark has gone, or the worker goes. In between, say that there is room, and make a session.
 
         Tasks that move here wait for nothing more than their own start: slots are there before they are asked for,
-        and the session, seconds of processor time, is made when they run (a DataFrame does not wait for it).
+        and the session, seconds of processor time, is made when no more of them start (a DataFrame does not wait for
+        that).
         """
         began_s, ready_s = time.monotonic(), None
         is_session_due = True
@@ -495,7 +497,9 @@ class WorkerProcess:
                 if self._slots.wait_until_there(_TICK_S) or now_s > began_s + _SLOTS_S:
                     ready_s = now_s
                     self._attendance.be_ready()
-            elif is_session_due and now_s > ready_s + _SESSION_AFTER_S:
+            elif is_session_due and now_s > min(
+                max(ready_s, self._supervisor.began_last_s) + _SESSION_AFTER_S, ready_s + _SESSION_BY_S
+            ):
                 is_session_due = False
                 self._make_session(runtime)
             else:

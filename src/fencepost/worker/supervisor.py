@@ -66,6 +66,7 @@ class TaskSupervisor:
         self._say_stopped = say_stopped
         self._lock_out = lock_out
         self._is_cut_off = False
+        self.began_last_s = 0.0  # by the monotonic clock, whichever task it was
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
@@ -197,6 +198,7 @@ class TaskSupervisor:
         target = self._snapshot.target_state(task.connector).value
         handle = TaskHandle(task, generation, uuid.uuid4().hex, target)
         self._handles[task] = handle
+        self.began_last_s = time.monotonic()
         self._totals.started(task)
         self._pool.submit(self._prepare, handle)
 
