@@ -7,8 +7,10 @@ every re-initialisation: join, init, read to the end, decide.
 """
 
 import logging
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from fencepost.cluster.assignment import Member, lost_tasks
 from fencepost.cluster.command import (
     Command,
     ConnectorCommand,
+    PutTaskConfigs,
     Reassign,
     RotateSessionKey,
     beside,
@@ -44,6 +47,7 @@ from fencepost.transaction import (
 log = logging.getLogger(__name__)
 
 _TICK_S = 1.0
+_COMPANY_S = 0.02
 _READ_S = 30.0
 _MOST_TOGETHER = 100
 _FAILED_WRITE = (
@@ -56,13 +60,29 @@ class ConfigLog(Protocol):
 
     topic: str
 
+    @property
+    def snapshot(self) -> ClusterSnapshot: ...
+
     def read_to_end(self, timeout_s: float) -> ClusterSnapshot: ...
+
+    def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot: ...
 
 
 @dataclass
 class _Request:
     command: ConnectorCommand
     outcome: "Future[ClusterSnapshot]" = field(default_factory=Future)
+
+
+class _Newest:
+    """Where the last record of a transaction stands: the topic has one partition."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+
+    def __call__(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.offset = message.offset()
 
 
 _Outcome = ClusterSnapshot | Exception
@@ -93,7 +113,7 @@ class Leader:
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
         self._log = config_log
-        self._conf = producer_conf
+        self._conf = {**producer_conf, "delivery.report.only.error": False}  # a delivery tells where a record stands
         self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
         self._lost_delay_ms = lost_delay_ms
@@ -102,11 +122,14 @@ class Leader:
         self._term = Term(0)
         self._has_joined = False
         self._roster: frozenset[str] = frozenset()
+        self._looked_at_s = -math.inf  # at the group, by the monotonic clock
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
+        self._has_read = False  # to the end, since the writer was opened
         self._is_stopping = False
         self._kept = threading.Condition()
         self._looks = (0, 0)  # begun, ended
+        self._look_asked_for = 0
         self._requests: queue.Queue[_Request | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="leader", daemon=True)
 
@@ -144,7 +167,7 @@ class Leader:
     def reassign(self, timeout_s: float) -> None:
         """Wait until the assignment fits the group as it is now, for as long as this worker leads."""
         with self._kept:
-            wanted = self._looks[0] + 1
+            wanted = self._look_asked_for = self._looks[0] + 1
             self._requests.put(None)
             self._kept.wait_for(lambda: self._looks[1] >= wanted or not self._term.is_owner, timeout_s)
 
@@ -163,16 +186,23 @@ class Leader:
         self._drop_writer()
 
     def _take_requests(self) -> list[_Request]:
-        """Wait for the next request, a wake-up or a tick; return all the requests that there are by then."""
+        """Wait for the next request, a wake-up or a tick; return all the requests that there are by then.
+
+        Task configs, which no user waits for, wait a moment for company: whoever creates one connector creates more.
+        """
         taken: list[_Request] = []
-        try:
-            request = self._requests.get(timeout=_TICK_S)
-            while True:
-                if request is not None:
-                    taken.append(request)
-                request = self._requests.get_nowait()
-        except queue.Empty:
-            return taken
+        go_at_s = time.monotonic() + _TICK_S
+        while True:
+            try:
+                request = self._requests.get(timeout=max(0.0, go_at_s - time.monotonic()))
+            except queue.Empty:
+                return taken
+            if request is not None:
+                taken.append(request)
+            if not all(isinstance(each.command, PutTaskConfigs) for each in taken) or not taken:
+                go_at_s = 0.0
+            elif len(taken) == 1:
+                go_at_s = min(go_at_s, time.monotonic() + _COMPANY_S)
 
     def _answer(self, waiting: list[_Request]) -> None:
         """Carry out requests, or refuse them where this worker does not lead."""
@@ -195,17 +225,20 @@ class Leader:
                 each.outcome.set_result(outcome)
 
     def _look_after_the_group(self) -> None:
-        self._looks = (self._looks[0] + 1, self._looks[1])
-        self._keep_house()
+        with self._kept:
+            self._looks = (self._looks[0] + 1, self._looks[1])
+            is_asked_for = self._look_asked_for >= self._looks[0]
+        self._keep_house(is_asked_for)
         with self._kept:
             self._looks = (self._looks[0], self._looks[0])
             self._kept.notify_all()
 
-    def _keep_house(self) -> None:
+    def _keep_house(self, is_asked_for: bool) -> None:
+        """Every second, and after every change; where somebody asks for it, by nothing but the newest."""
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
-            snapshot = self._log.read_to_end(_READ_S)
-            members = self._members(snapshot)
+            snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()
+            members = self._members(snapshot, afresh=is_asked_for)
             lost = lost_tasks(snapshot, members)
             if lost:
                 what = f"wait {self._lost_delay_ms / 1000:g} s for it" if self._lost_delay_ms else "move"
@@ -215,15 +248,18 @@ class Leader:
             if behind:
                 log.warning("leader: what workers that are gone were to end is fenced: %s", _names(behind))
                 self._fence_lost(snapshot, behind)
-            self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)])
+            self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)], self._own_snapshot)
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
         except Exception as error:
             log.warning("leader: %s", error)
 
-    def _members(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
-        """The roster as the group describes it now."""
-        self._roster = frozenset(self._member_urls())
+    def _members(self, snapshot: ClusterSnapshot, *, afresh: bool) -> tuple[Member, ...]:
+        """The roster as the group describes it: now, or a moment ago where no term has begun since."""
+        now_s = time.monotonic()
+        if afresh or not self._roster or now_s > self._looked_at_s + _TICK_S:
+            self._roster = frozenset(self._member_urls())
+            self._looked_at_s = now_s
         return self._members_of(snapshot)
 
     def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
@@ -234,16 +270,22 @@ class Leader:
     def _reassignment(self, members: tuple[Member, ...]) -> Reassign:
         return Reassign(members, self._lost_delay_ms, now_ms())
 
-    def _carry_out(self, commands: Sequence[Command]) -> "list[_Outcome]":
-        """Decide and write what does not depend on each other. Raises OperationError where nothing is written."""
+    def _carry_out(
+        self, commands: Sequence[Command], read: Callable[[], ClusterSnapshot] | None = None
+    ) -> "list[_Outcome]":
+        """Decide and write what does not depend on each other. Raises OperationError where nothing is written.
+
+        `read` gives the snapshot to decide on; by default the newest, with all that anybody was told is written.
+        """
+        read = read or self._newest_snapshot
         try:
             try:
-                return self._decide_and_write(commands)
+                return self._decide_and_write(commands, read)
             except WriterFencedError as error:
                 # Certainly not committed. A deposed leader that woke up does this to the rightful one.
                 log.info("leader: fenced, decides again: %s", error)
                 self._drop_writer()
-                return self._decide_and_write(commands)
+                return self._decide_and_write(commands, read)
         except OperationError:
             raise
         except Exception as error:
@@ -258,22 +300,35 @@ class Leader:
                 log.info("leader: the topic is read anew to learn what happened")
             raise self._failed_write(error) from error
 
-    def _decide_and_write(self, commands: Sequence[Command]) -> "list[_Outcome]":
-        writer = self._ensure_writer()
+    def _newest_snapshot(self) -> ClusterSnapshot:
         snapshot = self._log.read_to_end(_READ_S)
+        self._has_read = True
+        return snapshot
+
+    def _own_snapshot(self) -> ClusterSnapshot:
+        """With all that the leaders have written, which nobody else does; what workers said last may still come.
+
+        Nobody is asked: housekeeping follows every change.
+        """
+        return self._log.snapshot if self._has_read else self._newest_snapshot()
+
+    def _decide_and_write(self, commands: Sequence[Command], read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
+        writer = self._ensure_writer()
+        snapshot = read()
         decisions = [_decision(command, snapshot) for command in commands]
         records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
         if records:
             then = after(snapshot, records)
             records += self._reassignment(self._members_of(then)).decide(then)
+            written = _Newest()
             for key, value in records:
-                writer.send(self._log.topic, value, key=key)
+                writer.send(self._log.topic, value, key=key, on_delivery=written)
             for topic, key, value in beside(commands, decisions):
                 writer.send(topic, value, key=key)
             writer.commit(
                 group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
             )  # E4
-            snapshot = self._log.read_to_end(_READ_S)
+            snapshot = self._log.read_past(written.offset, _READ_S)
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
 
     def _ensure_writer(self) -> TransactionalWriter:
@@ -304,7 +359,7 @@ class Leader:
         )
 
     def _drop_writer(self) -> None:
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._has_read = self._writer, None, False
         if writer is not None:
             writer.close()
 

@@ -10,6 +10,7 @@ from fencepost.kafka.log import Handler, LogReader, LogRecord
 LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
 _BACKOFF_S = 1.0
+_LINGER_S = 0.1  # whoever waits for the end of a log often waits for it again
 
 
 class LogFollower:
@@ -88,6 +89,15 @@ class LogFollower:
             finally:
                 self._waiting -= 1
 
+    def read_past(self, partition: int, offset: int, timeout_s: float) -> None:
+        """Returns when the record there has been handed over: for one that is known to be committed. Asks nobody.
+
+        ReadTimeoutError if that takes longer; whatever keeps the follower from reading.
+        """
+        with self._reached:
+            if not self._reached.wait_for(lambda: self._positions.get(partition, 0) > offset, timeout_s):
+                raise self._failure or self._reader.timed_out({partition: offset + 1}, timeout_s)
+
     def stop(self, timeout_s: float = 5.0) -> None:
         """Idempotent."""
         self._stopping.set()
@@ -118,8 +128,11 @@ class LogFollower:
                 self._reached.wait_for(lambda: self._is_awaited() or self._stopping.is_set())
             try:
                 reader.go_on_at(self._reached_so_far())
-                while self._is_awaited() and not self._stopping.is_set():
-                    self._poll(reader)
+                awaited_s = time.monotonic()
+                while time.monotonic() < awaited_s + _LINGER_S and not self._stopping.is_set():
+                    self._poll(reader, _LINGER_S)
+                    if self._is_awaited():
+                        awaited_s = time.monotonic()
                 reader.rest()
             except Exception as error:
                 self._fail(error)
@@ -134,9 +147,9 @@ class LogFollower:
     def _behind(self, ends: Mapping[int, int]) -> dict[int, int]:
         return {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
 
-    def _poll(self, reader: LogReader) -> None:
+    def _poll(self, reader: LogReader, timeout_s: float = _POLL_S) -> None:
         """Hand over what comes next."""
-        if reader.poll(self._take, _POLL_S):
+        if reader.poll(self._take, timeout_s):
             self._finish_batch()
         self._publish(reader.positions)
 

@@ -58,6 +58,14 @@ class ConfigTopic:
         self._follower.read_to_end(timeout_s)
         return self._snapshot
 
+    def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
+        """A snapshot with everything up to a committed record, which is read as soon as it comes.
+
+        ReadTimeoutError after `timeout_s`.
+        """
+        self._follower.read_past(0, offset, timeout_s)
+        return self._snapshot
+
     def stop(self) -> None:
         """Idempotent."""
         self._follower.stop()

@@ -53,7 +53,7 @@ class WorkerSettings:
     def leader_conf(self) -> dict[str, Any]:
         conf = _logged(transactional_conf(self.config.internal_client_properties, ""))
         del conf["transactional.id"]
-        return {**conf, "delivery.report.only.error": True}
+        return conf
 
     def member_conf(self) -> dict[str, Any]:
         conf = _logged(member_conf(self.config.internal_client_properties, self.group_id))

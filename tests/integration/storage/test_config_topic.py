@@ -106,6 +106,26 @@ def test_waits_for_the_open_transaction_of_a_leader(
     assert follower.changes == [ConnectorConfigUpdated("a"), TaskConfigsUpdated("a")]
 
 
+def test_what_a_leader_has_committed_is_read_by_where_it_stands(
+    follow: Callable[[], Follower], topic: str, transactional: Callable[[], Producer]
+):
+    follower = follow()
+    leader = transactional()
+    for number in range(10):
+        stands_at: list[int] = []
+        leader.begin_transaction()
+        for name in ("a", "b"):
+            key, value = records.connector_config(name, {"x": str(number)})
+            leader.produce(topic, key=key, value=value, on_delivery=lambda _, m, to=stands_at: to.append(m.offset()))
+        leader.flush(10)
+        with pytest.raises(ReadTimeoutError):
+            follower.topic.read_past(stands_at[-1], 0.05)
+        leader.commit_transaction(10)
+        snapshot = follower.topic.read_past(stands_at[-1], 10)
+        assert [snapshot.connectors[name] for name in "ab"] == [{"x": str(number)}] * 2
+        assert follower.changes[-1] == ConnectorConfigUpdated("b")
+
+
 def test_aborted_write_of_a_deposed_leader_is_never_seen(
     follow: Callable[[], Follower], topic: str, transactional: Callable[[], Producer]
 ):

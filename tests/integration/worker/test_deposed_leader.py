@@ -97,6 +97,6 @@ def test_nothing_is_written_once_leadership_is_lost_between_taking_a_command_on_
     before = old.topic.read_to_end(30).offset
     old.leader._term = Term(99)
     with pytest.raises(OperationError):
-        old.leader._decide_and_write(PutConnector("unproven", {"name": "unproven"}))
+        old.leader._carry_out([PutConnector("unproven", {"name": "unproven"})])
     assert "unproven" not in old.topic.read_to_end(30).connectors
     assert old.topic.snapshot.offset >= before

@@ -45,12 +45,19 @@ class Topic:
         with self._lock:
             return self.builder.freeze()
 
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return Topic.read_to_end(self, 0)
+
+    def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
+        return self.snapshot
+
     def open(self) -> None: ...
 
     def close(self) -> None:
         self._sent.clear()
 
-    def send(self, topic: str, value: bytes | None, *, key: bytes) -> None:
+    def send(self, topic: str, value: bytes | None, *, key: bytes, **_: Any) -> None:
         self._sent.append((key, value))
 
     def commit(self, **proof: Any) -> None:
