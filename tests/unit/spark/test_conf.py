@@ -19,7 +19,17 @@ def test_secrets_stay_off_the_command_line(key: str, value: str) -> None:
 
 
 def test_ordinary_properties_are_no_secrets() -> None:
-    assert not [k for k, v in spark_properties({}).items() if is_secret(k, v)]
+    secret = [k for k, v in spark_properties({}).items() if is_secret(k, v)]
+    assert [k for k in secret if not k.startswith("spark.executorEnv.")] == []
+
+
+def test_malloc_keeps_its_memory_unless_the_user_has_tuned_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "spark.executorEnv.GLIBC_TUNABLES"
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert "trim_threshold" in spark_properties({})[key]
+    assert spark_properties({key: "glibc.malloc.arena_max=2"})[key] == "glibc.malloc.arena_max=2"
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")  # what processes on this machine inherit
+    assert key not in spark_properties({})
 
 
 def test_the_users_properties_win() -> None:
