@@ -15,8 +15,8 @@ LOCAL_MASTER = f"local[{NOMINAL_CORES},1]"
 DAEMON_MODULE = "fencepost.spark.daemon"
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
-# The client's copy of each record is freed at the end of its transaction: by default glibc then gives the memory back to
-# the system, and has it back, page by page, for the next one (decision 0015).
+# The client's copy of each record is freed at the end of its transaction: by default glibc then gives the memory back
+# to the system, and has it back, page by page, for the next one (decision 0015).
 _TUNABLES = "GLIBC_TUNABLES"
 _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_threshold={8 << 20}"
 

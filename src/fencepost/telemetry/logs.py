@@ -2,11 +2,40 @@
 
 import logging
 import os
+import re
 import sys
+import time
+from collections.abc import Callable
 
 import structlog
 
 _QUIET = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
+_CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
+_PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long
+_REPEATED_S = 10.0
+_MOST_KNOWN = 1_000
+
+
+class Repeats(logging.Filter):
+    """Lets a line of the Kafka clients through once in ten seconds: while a broker is away each of them tells so many
+    times a second, for as long as it takes.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._told: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not _CLIENTS.match(record.name):
+            return True
+        line, now = (record.name, _PASSING.sub("", record.getMessage())), self._now()
+        if now < self._told.get(line, now - _REPEATED_S) + _REPEATED_S:
+            return False
+        if len(self._told) >= _MOST_KNOWN:
+            self._told.clear()
+        self._told[line] = now
+        return True
 
 
 def configure_logs(level: str | None = None) -> None:
@@ -21,6 +50,7 @@ def configure_logs(level: str | None = None) -> None:
         structlog.processors.format_exc_info,
     ]
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Repeats())
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
