@@ -123,7 +123,8 @@ def test_memory_descriptors_and_threads_stay_flat_when_producers_are_retired(kaf
     with capfd.disabled(), KafkaProxy(kafka.bootstrap_servers) as proxy:
         settings = {"producer.bootstrap.servers": proxy.bootstrap_servers}
         with Worker(kafka.bootstrap_servers, tmp_path, settings, group="retired") as worker:
-            assert worker.create("retired", rows("retired", 100.0, tasks)).status_code == 201
+            calm = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}  # one lane, always
+            assert worker.create("retired", rows("retired", 100.0, tasks, **calm)).status_code == 201
             worker.wait_for_tasks("retired", *["RUNNING"] * tasks)
             inits = Inits(proxy)
             growth = retire(worker, inits, proxy)

@@ -324,6 +324,7 @@ class ProducerClient:
         left, moved_s = len(self._producer), time.monotonic()
         while left * self._record_bytes >= self._kept_bytes:
             _look_again_in(_LOOK_EVERY_S)
+            self.serve(0)
             before, left, now = left, len(self._producer), time.monotonic()
             if left < before:
                 moved_s = now

@@ -55,6 +55,24 @@ def test_no_flush_is_asked_for_while_a_batch_is_under_way(
     assert committed(topic) == VALUES[:10] + VALUES
 
 
+def test_batches_are_seen_to_go_without_a_flush(
+    kafka: EmbeddedKafka, make_writer: MakeWriter, looks: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
+    topic = "large-transactions-go"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
+    monkeypatch.setattr("fencepost.kafka.producer._STALLED_S", 30.0)
+    writer = make_writer()
+    writer.open()
+    for _ in range(3):
+        writer.send_column(topic, VALUES)
+        began_s = time.monotonic()
+        writer.flush()
+        assert time.monotonic() - began_s < 15.0
+        writer.commit()
+    assert looks
+
+
 def test_records_spread_over_partitions_are_waited_for_once_only(
     kafka: EmbeddedKafka,
     topic: str,
