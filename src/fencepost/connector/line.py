@@ -31,7 +31,7 @@ class LinePositions(Sequence[int]):
     @overload
     def __getitem__(self, index: slice) -> list[int]: ...
     def __getitem__(self, index: int | slice) -> int | list[int]:
-        if index == -1 and self._lines:
+        if self._lines and index in (-1, len(self._lines) - 1):
             return self._end
         if self._behind is None:
             sizes = [len(line) + self._ending for line in self._lines]

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -226,21 +225,19 @@ class ProducerClient:
         self._fork.check("a producer")
         if not len(values):
             return
-        done = 0
         self._record_bytes = len(values[0] or b"")
+        left = iter(values)
         if self._is_first(topic):
-            self.produce(topic, values[0], on_delivery=self._delivered)
-            done = 1
+            self.produce(topic, next(left), on_delivery=self._delivered)
         produce = self._producer.produce
         while True:
             try:
-                for value in values if done == 0 else values[done:]:
+                for value in left:
                     produce(topic, value)
-                    done += 1
                 return
             except BufferError:
                 del produce  # see `_call`
-                self._make_room()
+                self.produce(topic, value)  # once there is room
                 produce = self._producer.produce
             except KafkaException as error:
                 del produce  # see `_call`
@@ -253,23 +250,23 @@ class ProducerClient:
         self._fork.check("a producer")
         if not len(values):
             return
-        done, last = 0, None
+        last = None
         self._record_bytes = len(values[0] or b"")
         watched = self._watched if self._is_transactional else None
+        left = zip(topics, values, keys, strict=True)
         produce = self._producer.produce
         while True:
             try:
-                for topic, value, key in islice(zip(topics, values, keys, strict=True), done, None):
+                for topic, value, key in left:
                     if topic is not last and watched is not None and (topic, None) not in watched:
                         self.produce(topic, value, key=key)
                     else:
                         produce(topic, value, key)
                     last = topic
-                    done += 1
                 return
             except BufferError:
                 del produce  # see `_call`
-                self._make_room()
+                self.produce(topic, value, key=key)  # once there is room
                 produce = self._producer.produce
             except ProducerError:
                 del produce
