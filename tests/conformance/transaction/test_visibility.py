@@ -53,16 +53,18 @@ def test_e1_a_hundred_transactions_arrive_once_and_in_order(make_writer, topic, 
 
 
 @pytest.mark.parametrize("has_keys", [False, True])
-def test_e1_a_column_arrives_in_order_when_the_queue_is_smaller_than_it(make_writer, topic, committed, has_keys):
+def test_e1_a_column_arrives_in_order_when_the_queue_is_smaller_than_it(
+    make_writer, kafka, topic_name, committed, has_keys
+):
     writer = make_writer(conf={"queue.buffering.max.messages": 1000})
     writer.open()
     values = [b"%06d" % n + b"x" * 100 for n in range(20_000)]
     if has_keys:
-        writer.send_columns([topic] * len(values), values, [b"key"] * len(values))
+        writer.send_columns([topic_name] * len(values), values, [b"key"] * len(values))
     else:
-        writer.send_column(topic, values)
+        writer.send_column(topic_name, values)
     writer.commit()
-    verdict = judge({"column": values}, (("column", value) for value in committed(topic)))
+    verdict = judge({"column": values}, (("column", value) for value in committed(topic_name)))
     assert verdict.is_clean, verdict
 
 
