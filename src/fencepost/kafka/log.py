@@ -105,22 +105,23 @@ class LogReader:
         """For each partition that was heard of: everything before this offset has been handled."""
         return dict(self._positions)
 
-    def ends(self, timeout_s: float) -> dict[int, int]:
-        """The read_uncommitted end of every partition now: step 1."""
+    def ends(self, timeout_s: float, *, read_committed: bool = False) -> dict[int, int]:
+        """The end of every partition now: step 1. Read committed, it is before the first open transaction."""
         self._guard.check(f"The reader of topic {self.topic}")
         found = self._admin.end_offsets(
-            ((self.topic, p) for p in self._partitions), read_committed=False, timeout_s=timeout_s
+            ((self.topic, p) for p in self._partitions), read_committed=read_committed, timeout_s=timeout_s
         )
         return {partition: end for (_, partition), end in found.items()}
 
-    def read_to_end(self, timeout_s: float, handler: Handler) -> None:
+    def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True) -> None:
         """Hands `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
 
-        What was handled before an error stays handled: the next read goes on from there.
+        Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
+        before an error stays handled: the next read goes on from there.
         """
         deadline = time.monotonic() + timeout_s
         self.start(timeout_s)
-        ends = self.ends(timeout_s)
+        ends = self.ends(timeout_s, read_committed=not waits)
         while behind := self.behind(ends):
             left_s = deadline - time.monotonic()
             if left_s <= 0:

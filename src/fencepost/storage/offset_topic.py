@@ -148,6 +148,10 @@ class OffsetReader:
         with self._table_lock:
             return self._table.known(connector)
 
+    def catch_up(self, timeout_s: float) -> None:
+        """Read what is committed by now, so that the next read has less to do. Waits for no transaction."""
+        self._read_to_end(timeout_s, waits=False)
+
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """The key bytes by which the topic, as it was last read, knows the partition, or ours."""
         # Not after a read: it may be waiting for the very transaction that this record goes into.
@@ -158,11 +162,11 @@ class OffsetReader:
         with self._reading:
             self._reader.close()
 
-    def _read_to_end(self, timeout_s: float) -> None:
+    def _read_to_end(self, timeout_s: float, *, waits: bool = True) -> None:
         with self._reading:
             self._maybe_begin_anew(timeout_s)
             try:
-                self._reader.read_to_end(timeout_s, self._take)
+                self._reader.read_to_end(timeout_s, self._take, waits=waits)
             finally:
                 self._reader.rest()
 

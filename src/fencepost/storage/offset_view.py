@@ -4,12 +4,13 @@ A connector writes to one offsets topic: the worker's, or its own (KIP-618: name
 its own does not say, the worker's does.
 """
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.errors import KafkaRequestError, MissingTopicError
 from fencepost.storage.offset_topic import (
     KnownOffset,
     OffsetReader,
@@ -21,6 +22,8 @@ from fencepost.storage.offset_topic import (
     merge,
     stored,
 )
+
+LOG = logging.getLogger(__name__)
 
 OffsetRecord = tuple[bytes, bytes | None]
 
@@ -98,6 +101,20 @@ class OffsetTopics:
             if not may_be_missing:
                 raise
             return OffsetView(connector, shared, ())
+
+    def catch_up(self, timeout_s: float) -> None:
+        """Read on in the worker's topic, and in each that was read before, as far as it is committed.
+
+        A topic that cannot be read now is left for the read that needs it, which says why.
+        """
+        self._reader(self._shared)
+        with self._lock:
+            readers = list(self._readers.values())
+        for reader in readers:
+            try:
+                reader.catch_up(timeout_s)
+            except KafkaRequestError as error:
+                LOG.debug("%s", error)
 
     def shared_key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """Return the key bytes by which the worker's topic, as it was last read, knows a partition, or ours."""

@@ -87,6 +87,7 @@ _SESSION_AFTER_S = 5.0
 _SESSION_BY_S = 60.0
 _TICK_S = 1.0
 _LEAVE_S = 5.0
+_KEEP_UP_S = 10.0
 _LOOK_S = 2.0
 _LOCK_OUT_S = 30.0
 
@@ -102,6 +103,7 @@ class WorkerProcess:
         self.stages = Stages()
         self._stopping = threading.Event()
         self._is_ready = threading.Event()
+        self._has_offsets = threading.Event()
         self._error: Exception | None = None
         self._cluster_id = ""
         self._brokers_by: float | None = None
@@ -348,6 +350,7 @@ class WorkerProcess:
     def _come_up(self) -> None:
         try:
             self._patiently("connecting to Kafka", self._connect)  # 2
+            threading.Thread(target=self._keep_up_with_offsets, name="offsets", daemon=True).start()
             with self.stages.doing("joining the group"):
                 self._membership.start()  # 4, beside 3: whoever leads decides only after that
             self._read_topics()  # 3
@@ -387,6 +390,17 @@ class WorkerProcess:
                 except KafkaUnavailableError as error:
                     log.warning("%s: %s; trying again", stage, error)
                     self._stopping.wait(_RETRY_S)
+
+    def _keep_up_with_offsets(self) -> None:
+        """So that a task that starts here, perhaps after its last worker was lost, waits for no old offsets."""
+        while True:
+            try:
+                self._admissions.topics.catch_up(_READ_S)
+            except Exception as error:  # whoever needs them tries again, and tells
+                log.debug("offsets: %s", error)
+            self._has_offsets.set()
+            if self._stopping.wait(_KEEP_UP_S):
+                return
 
     def _connect(self) -> None:
         self._cluster_id = self._admin.cluster_id()
@@ -494,7 +508,8 @@ class WorkerProcess:
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:
-                if self._slots.wait_until_there(_TICK_S) or now_s > began_s + _SLOTS_S:
+                is_there = self._slots.wait_until_there(_TICK_S) and self._has_offsets.wait(_TICK_S)
+                if is_there or now_s > began_s + _SLOTS_S:
                     ready_s = now_s
                     self._attendance.be_ready()
             elif is_session_due and now_s > min(

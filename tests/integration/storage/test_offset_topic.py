@@ -62,6 +62,20 @@ def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, tr
     assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 1})]
 
 
+def test_catching_up_reads_what_is_committed_and_waits_for_nothing(
+    reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]
+):
+    producer = transactional()
+    reader.catch_up(10)
+    write(producer, offsets, 1)
+    producer.commit_transaction(10)
+    write(producer, offsets, 2)
+    reader.catch_up(10)
+    assert stored(reader._table.known("c")) == [StoredOffset(PARTITION, {"position": 1})]
+    threading.Timer(0.3, producer.commit_transaction, [10]).start()
+    assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 2})]
+
+
 def test_waiting_read_does_not_keep_a_neighbour_from_committing(
     reader: OffsetReader, offsets: str, transactional: Callable[[], Producer]
 ):
