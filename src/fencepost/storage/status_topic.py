@@ -96,7 +96,7 @@ class StatusTable:
             return [connector for connector, topics in self._topics.items() if topics]
 
     def set(self, subject: Subject, status: Status | None) -> None:
-        """An UNASSIGNED that a former owner says late does not hide that a later one is RUNNING."""
+        """An UNASSIGNED or FAILED that a former owner says late does not hide what a later one says."""
         with self._lock:
             last = self._status(subject)
             if isinstance(subject, TaskId):
@@ -223,10 +223,8 @@ def _status(fields: Any) -> Status | None:
 
 
 def _is_late(status: Status, last: Status | None) -> bool:
-    return (
-        status.state is State.UNASSIGNED
-        and last is not None
-        and last.state is State.RUNNING
-        and last.worker_id != status.worker_id  # one worker's states are in order: it has stopped, or was stopped
-        and last.generation >= status.generation
-    )
+    if last is None or last.worker_id == status.worker_id:  # one worker's states are in order
+        return False
+    if status.state is State.UNASSIGNED and last.state is State.RUNNING:
+        return last.generation >= status.generation
+    return status.state in (State.UNASSIGNED, State.FAILED) and last.generation > status.generation

@@ -22,8 +22,9 @@ class StatusBoard:
         self._tracks_topics = tracks_topics
         self._version = version
 
-    def task(self, task: TaskId, state: State, trace: str | None = None) -> None:
-        self._put(task, state, trace)
+    def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
+        """Say it in a `generation` of the group that has passed, or in this one."""
+        self._put(task, state, trace, generation)
 
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self._put(name, state, trace)
@@ -44,8 +45,9 @@ class StatusBoard:
             for task in each.worker.tasks:
                 self._put(task, State.UNASSIGNED, trace)
 
-    def _put(self, subject: str | TaskId, state: State, trace: str | None) -> None:
-        status = Status(state, self._worker_id, self._generation(), trace, self._version)
+    def _put(self, subject: str | TaskId, state: State, trace: str | None, generation: int | None = None) -> None:
+        said_in = self._generation() if generation is None else generation
+        status = Status(state, self._worker_id, said_in, trace, self._version)
         if state in (State.UNASSIGNED, State.FAILED):
             self._topic.put_safe(subject, status)
         else:

@@ -195,8 +195,9 @@ class TaskSupervisor:
         }
 
     def _begin(self, task: TaskId, generation: int) -> None:
-        target = self._snapshot.target_state(task.connector).value
-        handle = TaskHandle(task, generation, uuid.uuid4().hex, target)
+        target, assignment = self._snapshot.target_state(task.connector).value, self._snapshot.assignment
+        assert assignment is not None  # for there is something to begin
+        handle = TaskHandle(task, generation, uuid.uuid4().hex, target, assigned_in=assignment.generation)
         self._handles[task] = handle
         self.began_last_s = time.monotonic()
         self._totals.started(task)
@@ -273,11 +274,14 @@ class TaskSupervisor:
         self._reconcile()
 
     def _say_unassigned(self, handle: TaskHandle) -> None:
-        """Unless the task is gone for good, which the leader says."""
+        """Unless the task is gone for good, which the leader says.
+
+        In the generation of its start: a later one may be that of another owner, whose RUNNING this must not hide.
+        """
         if self._is_cut_off:
             return  # it would be read only after what the task's next owner has said by then
         if handle.id not in self._handles and self._snapshot.has_task(handle.id):
-            self._board.task(handle.id, State.UNASSIGNED)
+            self._board.task(handle.id, State.UNASSIGNED, generation=handle.assigned_in)
 
     def _abandon(self, handle: TaskHandle) -> None:
         log.warning(

@@ -33,13 +33,17 @@ LEGAL_MOVES: dict[HandleState, frozenset[HandleState]] = {
 
 @dataclass
 class TaskHandle:
-    """Owned by the supervisor's thread; other threads only read single fields."""
+    """Owned by the supervisor's thread; other threads only read single fields.
+
+    `generation` is the task generation, `assigned_in` the group generation in which this worker was to begin.
+    """
 
     id: TaskId
     generation: int
     incarnation: str
     target: str
     state: HandleState = HandleState.PREPARING
+    assigned_in: int = 0
     spec: TaskSpec | None = None
     host: TaskHost | None = None
     stop_deadline: float | None = None

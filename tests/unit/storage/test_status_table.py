@@ -22,6 +22,22 @@ def test_late_unassigned_does_not_hide_a_running_task(late: int):
     assert table.status(TASK) == running(4)
 
 
+@pytest.mark.parametrize("state", [State.UNASSIGNED, State.FAILED])
+@pytest.mark.parametrize("newest", [State.RUNNING, State.PAUSED, State.RESTARTING])
+def test_what_a_worker_says_in_a_generation_that_has_passed_hides_nothing(newest: State, state: State):
+    table = StatusTable()
+    table.set(TASK, Status(newest, "new:1", 4))
+    table.set(TASK, Status(state, "old:1", 3))
+    assert table.status(TASK) == Status(newest, "new:1", 4)
+
+
+def test_a_failure_counts_in_the_generation_of_another_worker():
+    table = StatusTable()
+    table.set(TASK, running(4))
+    table.set(TASK, Status(State.FAILED, "old:1", 4))
+    assert table.status(TASK) == Status(State.FAILED, "old:1", 4)
+
+
 def test_later_unassigned_counts():
     table = StatusTable()
     table.set(TASK, running(4))

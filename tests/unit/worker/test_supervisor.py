@@ -62,10 +62,12 @@ class Door:
 class Board:
     def __init__(self) -> None:
         self.said: list[tuple[TaskId, State, str | None]] = []
+        self.said_in: list[int | None] = []
         self.topics: list[str] = []
 
-    def task(self, task: TaskId, state: State, trace: str | None = None) -> None:
+    def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
         self.said.append((task, state, trace))
+        self.said_in.append(generation)
 
     def topic(self, connector: str, topic: str, task: int) -> None:
         self.topics.append(topic)
@@ -147,10 +149,10 @@ class Stage:
     def assign(self, ids: list[TaskId]) -> None:
         self.write(records.assignment(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), tuple(ids)),))))
 
-    def share(self, tasks: dict[str, list[TaskId]]) -> None:
+    def share(self, tasks: dict[str, list[TaskId]], generation: int = 1) -> None:
         """Assign over several workers."""
         workers = tuple(WorkerAssignment(who, f"http://{who}:1", (), tuple(ids)) for who, ids in tasks.items())
-        self.write(records.assignment(Assignment(1, workers)))
+        self.write(records.assignment(Assignment(generation, workers)))
 
     def target(self, state: TargetState) -> None:
         self.write(records.target_state("c", state))
@@ -456,6 +458,19 @@ def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_ba
     running.supervisor.cut_off(False)
     running.tick()
     assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+
+
+def test_a_late_end_does_not_hide_what_the_next_owner_has_said(running: Stage) -> None:
+    """This worker was away, another got the task, and this one is a member again before its start has ended."""
+    older = running.handle()
+    running.supervisor.cut_off(True)
+    running.share({"other": [FIRST], "me": []}, generation=2)
+    running.supervisor.cut_off(False)
+    running.share({"other": [FIRST], "me": []}, generation=3)
+    running.tick()
+    running.report(older, "STOPPED")
+    assert running.board.states()[-1] is State.UNASSIGNED
+    assert running.board.said_in[-1] == 1
 
 
 def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_it(stage: Stage) -> None:
