@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fencepost.kafka.errors import KafkaRequestError, MissingTopicError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, MissingTopicError
 from fencepost.storage.offset_topic import (
     KnownOffset,
     OffsetReader,
@@ -113,7 +113,7 @@ class OffsetTopics:
         for reader in readers:
             try:
                 reader.catch_up(timeout_s)
-            except KafkaRequestError as error:
+            except (KafkaRequestError, KafkaAuthorizationError) as error:
                 LOG.debug("%s", error)
 
     def shared_key(self, connector: str, partition: SourcePartition | None) -> bytes:
