@@ -7,7 +7,6 @@ every re-initialisation: join, init, read to the end, decide.
 """
 
 import logging
-import math
 import queue
 import threading
 import time
@@ -122,7 +121,7 @@ class Leader:
         self._term = Term(0)
         self._has_joined = False
         self._roster: frozenset[str] = frozenset()
-        self._looked_at_s = -math.inf  # at the group, by the monotonic clock
+        self._looked = (self._term, 0.0)  # at the group: in which term, and when by the monotonic clock
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
         self._has_read = False  # to the end, since the writer was opened
@@ -199,10 +198,10 @@ class Leader:
                 return taken
             if request is not None:
                 taken.append(request)
-            if not all(isinstance(each.command, PutTaskConfigs) for each in taken) or not taken:
+                is_patient = isinstance(request.command, PutTaskConfigs)
+                go_at_s = min(go_at_s, time.monotonic() + _COMPANY_S if is_patient else 0.0)
+            elif not taken:
                 go_at_s = 0.0
-            elif len(taken) == 1:
-                go_at_s = min(go_at_s, time.monotonic() + _COMPANY_S)
 
     def _answer(self, waiting: list[_Request]) -> None:
         """Carry out requests, or refuse them where this worker does not lead."""
@@ -256,10 +255,11 @@ class Leader:
 
     def _members(self, snapshot: ClusterSnapshot, *, afresh: bool) -> tuple[Member, ...]:
         """The roster as the group describes it: now, or a moment ago where no term has begun since."""
-        now_s = time.monotonic()
-        if afresh or not self._roster or now_s > self._looked_at_s + _TICK_S:
+        term, now_s = self._term, time.monotonic()
+        looked_in, looked_at_s = self._looked
+        if afresh or not self._roster or looked_in is not term or now_s > looked_at_s + _TICK_S:
             self._roster = frozenset(self._member_urls())
-            self._looked_at_s = now_s
+            self._looked = term, now_s  # as they were before: a term that begins meanwhile is looked at again
         return self._members_of(snapshot)
 
     def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:

@@ -1,6 +1,7 @@
 """Log lines: one per event, with time, level and logger; the libraries' own lines go the same way."""
 
 import logging
+import math
 import os
 import re
 import sys
@@ -30,7 +31,7 @@ class Repeats(logging.Filter):
         if not _CLIENTS.match(record.name):
             return True
         line, now = (record.name, _PASSING.sub("", record.getMessage())), self._now()
-        if now < self._told.get(line, now - _REPEATED_S) + _REPEATED_S:
+        if now - self._told.get(line, -math.inf) < _REPEATED_S:
             return False
         if len(self._told) >= _MOST_KNOWN:
             self._told.clear()
