@@ -4,6 +4,8 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 
+import httpx
+
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -14,6 +16,7 @@ from support.chaos.progress import Feeder, Mark
 from support.worker import Worker
 
 RECOVERY_S = 240.0  # a limit for the busiest of machines; what it took is in the summary
+_LAST_WORDS = 3000
 _REFUSED = re.compile(r"has been fenced by a newer instance|is not admitted: a newer start")
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -114,5 +117,11 @@ class Campaign:
     def _described(self) -> str:
         lines = [f"open transactions: {self.open_transactions()}"]
         for load in self.loads:
-            lines.append(f"{load.name}: {self.marks[load.name]}, {self.worker.status(load.name)}")
-        return "\n".join(lines)
+            lines.append(f"{load.name}: {self.marks[load.name]}, {self._status(load)}")
+        return "\n".join([*lines, "the worker's last words:", self._log_text()[-_LAST_WORDS:]])
+
+    def _status(self, load: Load) -> object:
+        try:
+            return self.worker.status(load.name)
+        except httpx.TransportError as error:
+            return repr(error)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fencepost.testing import eventually
@@ -59,30 +59,37 @@ class ClusterCampaign(Campaign):
             super().set_marks()
 
     def recover(
-        self, among: Sequence[Worker], within_s: float, *, is_even: bool = True, but: Collection[str] = ()
+        self,
+        among: Sequence[Worker],
+        within_s: float,
+        *,
+        is_even: bool = True,
+        but: Callable[[], Collection[str]] = frozenset,
     ) -> Recovery:
         """Wait until every connector, `but` these, is past its marks, and runs on these workers, as all of them say.
 
         `within_s` counts from the marks. On a machine that others use, too, one in a while may take longer: it is noted
         in `late`, and `prove` counts them. Raises AssertionError for one that does not recover at all.
         """
-        loads = [load for load in self.loads if load.name not in but]
-        tasks = {load.name: int(load.config()["tasks.max"]) for load in loads}
 
-        def is_over() -> bool:
+        def recovered() -> list[Load]:
+            but_these = but()
+            loads = [load for load in self.loads if load.name not in but_these]
             waiting = {load.name: str(self.marks[load.name]) for load in loads if not self._is_past(load)}
             assert not waiting, f"no new records of {waiting}"
+            tasks = {load.name: int(load.config()["tasks.max"]) for load in loads}
             for worker in among:
                 ensure_whole(worker, tasks, list(among), is_even=is_even)
-            return True
+            return loads
 
         try:
             deadline = self._began + within_s + _PATIENCE_S
-            eventually(is_over, within_s=max(0.1, deadline - time.monotonic()), every_s=0.1)
+            loads = eventually(recovered, within_s=max(0.1, deadline - time.monotonic()), every_s=0.1)
         except AssertionError as error:
             self.gated.print_stacks()
-            held = self.gated.held_back()
-            raise AssertionError(f"{error}\nopen: {self.open_transactions()}, held back: {held}") from None
+            said = "\n".join(self.gated.said_of_what_is_not_running())
+            held = f"open: {self.open_transactions()}, held back: {self.gated.held_back()}"
+            raise AssertionError(f"{error}\n{held}\n{said}") from None
         converged_s = time.monotonic() - self._began
         self._recoveries += 1
         if converged_s > within_s:

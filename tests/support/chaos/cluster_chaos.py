@@ -9,6 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.storage.change import Assignment
+from fencepost.storage.ids import TaskId
 from support.chaos.cluster_campaign import ClusterCampaign, Recovery
 from support.chaos.cluster_fault import IN_WRITE, ClusterFault, Cut, Write
 from support.chaos.gate import Closed
@@ -135,8 +137,8 @@ class ClusterChaos:
         gate.close(Closed.SILENT if fault.is_silent else Closed.REFUSING)
         try:
             asked = self._maybe_rescale(fault, self._leader())
-            elastic = () if asked is None else (self._writes.elastic.name,)
-            recovery = self._campaign.recover(self._gated.workers, CONVERGED_S, is_even=False, but=elastic)
+            but = frozenset if asked is None else partial(self._touched_since, before)
+            recovery = self._campaign.recover(self._gated.workers, CONVERGED_S, is_even=False, but=but)
             threading.Event().wait(fault.choice * _LONGEST_CUT_S)
             assert asked is not None or self._gated.snapshot().assignment == before, "tasks were moved"
         finally:
@@ -195,8 +197,8 @@ class ClusterChaos:
         self, fault: ClusterFault, others: list[Worker], asked: Asked, answer: Future[list[str]] | None, via: Worker
     ) -> Recovery:
         limit_s = self._session_s + CONVERGED_S
-        touched = () if asked.touched is None else (asked.touched.name,)
-        recovery = self._campaign.recover(others, limit_s, but=touched)
+        touched = frozenset[str]() if asked.touched is None else frozenset({asked.touched.name})
+        recovery = self._campaign.recover(others, limit_s, but=lambda: touched)
         if answer is not None:
             answer.result(CONVERGED_S)
         await_there(self._gated, asked, CONVERGED_S)
@@ -226,6 +228,15 @@ class ClusterChaos:
             return None
         limit_s = 2 * self._session_s + CONVERGED_S
         return self._pool.submit(insisted, self._writes.rescale(fault.choice), via, limit_s)
+
+    def _touched_since(self, before: Assignment | None) -> set[str]:
+        """Return the connectors that a rescale concerns: its own, and those of which a task has to make place.
+
+        Starting such a task takes a request to the leader.
+        """
+        then, now = _owners(before), _owners(self._gated.snapshot().assignment)
+        moved = {task.connector for task in then.keys() & now.keys() if then[task] != now[task]}
+        return {self._writes.elastic.name, *moved}
 
     def _recovered(self, among: list[Worker], within_s: float) -> Recovery:
         return self._campaign.recover(among, within_s)
@@ -261,3 +272,7 @@ class ClusterChaos:
             f"{returned_s:.1f} s after the return{f', {state}' if state else ''}"
             f"{f', refused: {refusals}' if refusals else ''}"
         )
+
+
+def _owners(assignment: Assignment | None) -> dict[TaskId, str]:
+    return {task: worker.url for worker in (assignment.workers if assignment else ()) for task in worker.tasks}

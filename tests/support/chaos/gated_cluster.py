@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +103,15 @@ class GatedCluster:
         """Return every FAILED that was ever said, with its trace: the status topic forgets nothing so soon."""
         said = [(record.key, orjson.loads(record.value)) for record in self._read("status") if record.value]
         return [f"{key!r}: {each.get('trace', '')[-600:]}" for key, each in said if each.get("state") == "FAILED"]
+
+    def said_of_what_is_not_running(self) -> list[str]:
+        """Return all that was said, in order, of tasks of which something else than RUNNING was said last."""
+        said: dict[bytes, list[str]] = defaultdict(list)
+        for record in self._read("status"):
+            if record.key.startswith(b"status-task-") and record.value:
+                each = orjson.loads(record.value)
+                said[record.key].append("{state} in {generation} by {worker_id}".format_map(each))
+        return [f"{key!r}: {lines[-6:]}" for key, lines in said.items() if not lines[-1].startswith("RUNNING")]
 
     def _read(self, topic: str) -> list[LogRecord]:
         found: list[LogRecord] = []
