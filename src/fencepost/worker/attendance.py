@@ -27,16 +27,29 @@ class Attendance:
         self._incarnation = incarnation
         self._stopping = stopping
         self._lock = threading.Lock()
+        self._predecessor: str | None = None
         self._is_announced = False
         self._is_ready = False
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
 
-    def announce(self) -> None:
-        """From here on this incarnation may be assigned work. Raises KafkaUnavailableError."""
+    def announce(self, newest: str | None) -> None:
+        """From here on this incarnation may be assigned work. `newest` was until now the newest at this address.
+
+        Raises KafkaUnavailableError; announcing again is safe.
+        """
         with self._lock:
-            self._is_announced = True
+            if not self._is_announced:
+                self._predecessor, self._is_announced = newest, True
             is_ready = self._is_ready
         self._writer.write([self._announcement(is_ready)], _WRITE_S)
+
+    def is_followed_by(self, newest: str | None) -> bool:
+        """Whether the process that is the newest at this address has announced itself since this one did.
+
+        One that has not announced itself yet is not followed: it finds the process before it there.
+        """
+        with self._lock:
+            return self._is_announced and newest not in (None, self._incarnation, self._predecessor)
 
     def be_ready(self) -> None:
         """Say, soon, that there is somewhere to run tasks."""

@@ -218,7 +218,7 @@ class WorkerProcess:
             self._leader.on_term,
             self._fail,
             self._fail,
-            self._is_place_taken,
+            lambda: self._attendance.is_followed_by(self._newest_here()),
         )
         looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
         self._peers = Peers(
@@ -355,7 +355,7 @@ class WorkerProcess:
                 self._membership.start()  # 4, beside 3: whoever leads decides only after that
             self._read_topics()  # 3
             self._patiently("fencing what this worker's predecessor held", self._fence_predecessor)  # 5
-            self._patiently("announcing this worker", self._attendance.announce)
+            self._patiently("announcing this worker", lambda: self._attendance.announce(self._newest_here()))
             self._leader.wake()
             self._supervisor.start()
             self._connectors.start()
@@ -375,10 +375,9 @@ class WorkerProcess:
             self._error = self._error or error
             self._is_ready.set()
 
-    def _is_place_taken(self) -> bool:
-        """Whether the newest process that has announced itself at this worker's address is another one."""
-        newest = self._config_topic.snapshot.incarnations.get(self.settings.url)
-        return newest is not None and newest != self.settings.incarnation
+    def _newest_here(self) -> str | None:
+        """Return the newest incarnation that has announced itself at this worker's address."""
+        return self._config_topic.snapshot.incarnations.get(self.settings.url)
 
     def _patiently(self, stage: str, act: Callable[[], object]) -> None:
         """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
