@@ -253,6 +253,102 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     leader.stop()
 
 
+def test_task_configs_wait_for_company_and_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch, leader: Leader, topic: Topic
+) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader._TICK_S", 60.0)
+    monkeypatch.setattr("fencepost.cluster.leader._COMPANY_S", 60.0)
+    leader.submit(put("a")).result(10)
+    leader.submit(put("b")).result(10)
+    eventually(leader._requests.empty)
+    before = len(topic.transactions)
+    configured = []
+    for name in "ab":
+        configured.append(leader.submit(PutTaskConfigs(name, [{"n": "0"}], is_exactly_once=True)))
+        eventually(leader._requests.empty)
+    created = leader.submit(put("c"))
+    assert all(each.result(10).is_ready(name) for each, name in zip(configured, "ab", strict=True))
+    assert "c" in created.result(10).connectors
+    assert len(topic.transactions) == before + 1
+
+
+class Lagging(Topic):
+    """Its snapshot is what was read last, as a follower's is; it tells how often the end was asked for."""
+
+    def __init__(self) -> None:
+        self.has_read = self.reads = 0
+        self.known = ClusterSnapshot()
+        super().__init__()
+
+    def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
+        self.reads += 1
+        return self.read_past(0, timeout_s)
+
+    def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
+        self.known = super().read_to_end(timeout_s)
+        return self.known
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.known
+
+
+def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leader's own snapshot does for its housekeeping; a leave is said right before the leader is asked."""
+    topic = Lagging()
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    other = "http://b:8083"
+    topic.put(records.worker_incarnation(other, "j"))
+    leader = Leader("g", topic, {}, lambda: [URL, other])
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    leader.submit(put("c")).result(10)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    assert _tasks(topic, "j")
+    reads = topic.reads
+    leader.wake()
+    topic.put(records.worker_left(other))
+    leader.reassign(10)
+    assert len(_tasks(topic, "i")) == 2
+    assert topic.reads > reads
+    leader.stop()
+
+
+def test_what_the_group_answered_before_a_term_began_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, topic: Topic
+) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    monkeypatch.setattr("fencepost.cluster.leader._TICK_S", 60.0)  # for so long an answer is good
+    other = "http://b:8083"
+    topic.put(records.worker_incarnation(other, "j"))
+    asked = threading.Semaphore(0)
+    answers = threading.Semaphore(0)
+    roster = [URL]
+
+    def members() -> list[str]:
+        found = list(roster)
+        asked.release()
+        assert answers.acquire(timeout=10)
+        return found
+
+    leader = Leader("g", topic, {}, members)
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    assert asked.acquire(timeout=10)
+    roster.append(other)  # it joins while the group's answer is on its way
+    leader.on_term(Term(2, "proof"))
+    answers.release(100)
+    eventually(lambda: _is_assigned(topic, "j"), within_s=10, every_s=0.005)
+    leader.stop()
+
+
+def _is_assigned(topic: Topic, incarnation: str) -> bool:
+    assignment = topic.snapshot.assignment
+    return assignment is not None and assignment.of(incarnation) is not None
+
+
 def _tasks(topic: Topic, incarnation: str) -> tuple[TaskId, ...]:
     assignment = topic.read_to_end(1).assignment
     held = assignment.of(incarnation) if assignment is not None else None
