@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fencepost.kafka.transactions import Transaction, TransactionAdmin
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
 from support.chaos import wire
 from support.chaos.load import Load
 from support.chaos.point import Door, Moment, Phase, Point
@@ -51,12 +51,21 @@ class Hold:
     `release` or `discard` what is withheld.
     """
 
-    def __init__(self, proxy: KafkaProxy, coordinator: Coordinator, target: Target, point: Point) -> None:
+    def __init__(
+        self,
+        proxy: KafkaProxy,
+        coordinator: Coordinator,
+        target: Target,
+        point: Point,
+        is_bystander: Matches = lambda request: False,
+    ) -> None:
+        """`is_bystander`: whose requests are let through although they are made under the target's ids."""
         self.target = target
         self.point = point
         self.described: Transaction | None = None
         self._proxy = proxy
         self._coordinator = coordinator
+        self._is_bystander = is_bystander
         self._before: dict[str, Transaction] = {}
         self._rules: list[Rule] = []
 
@@ -73,8 +82,7 @@ class Hold:
         ids, topic = self.target.transactional_ids, self.target.load.topic
         action = self._action()
         if self.point.phase is Phase.INIT:
-            producers = ids if self.target.door is Door.SLOT else ids[:1]  # a split's second id has no producer
-            return self._on(ApiKey.INIT_PRODUCER_ID, action, 1, lambda r: wire.inits_producer(r, producers))
+            return self._on(ApiKey.INIT_PRODUCER_ID, action, 1, wire.of(ids))
         if self.point.phase is Phase.COMMIT:
             return self._on(ApiKey.END_TXN, action, 1, lambda request: wire.is_commit(request, ids))
         if self.point.phase is Phase.OFFSETS:
@@ -98,8 +106,8 @@ class Hold:
     def _comes_behind(self, request: Request) -> bool:
         return self._chosen.met > 0 and wire.owner(request, self.target.transactional_ids) is not None
 
-    def _on(self, *what: object) -> Rule:
-        rule = self._proxy.on(*what)  # type: ignore[arg-type]
+    def _on(self, api_key: int | None, action: Action, count: int, matches: Matches) -> Rule:
+        rule = self._proxy.on(api_key, action, count, lambda r: matches(r) and not self._is_bystander(r))
         self._rules.append(rule)
         return rule
 

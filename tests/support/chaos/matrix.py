@@ -13,12 +13,12 @@ import psutil
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from support.chaos.campaign import RECOVERY_S, Campaign
 from support.chaos.fault import Kind
 from support.chaos.hold import Coordinator, Hold, Target
 from support.chaos.point import Blow, Door, Moment, Phase, Round
-from support.chaos.processes import is_alive, owner_of
+from support.chaos.processes import is_alive, local_ports, owner_of
 
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
@@ -67,7 +67,7 @@ class Matrix:
 
     def _carry_out(self, number: int, each: Round) -> None:
         """Hold ▸ confirm ▸ hit ▸ recover ▸ what was withheld comes late, or never."""
-        holds = [Hold(self._network.producers, self._coordinator, self._targets[b.target], b.point) for b in each.blows]
+        holds = [self._hold(blow) for blow in each.blows]
         markers = self._hold_all(holds)
         for hold in holds:
             hold.confirm()
@@ -85,6 +85,18 @@ class Matrix:
             self._note(number, each.kind, blow, hold, took_s, error)
         slow = [took_s for took_s in recoveries if took_s > _TIME_OUT_S]
         assert not slow, f"round {number}: {slow} s to a new record, as if a dead task's transaction had to time out"
+
+    def _hold(self, blow: Blow) -> Hold:
+        target = self._targets[blow.target]
+        return Hold(self._network.producers, self._coordinator, target, blow.point, self._is_of_worker)
+
+    def _is_of_worker(self, request: Request) -> bool:
+        """Whether the worker's own process asks: it locks a task's ids out, and forgets the offsets of splits.
+
+        It is no victim: nobody would start it again.
+        """
+        process = self._campaign.worker.process
+        return process is not None and request.client_port in local_ports(process.pid)
 
     def _hold_all(self, holds: Sequence[Hold]) -> Rule | None:
         """Bring every target to its point; commits stay prepared last, for without markers nobody gets on.

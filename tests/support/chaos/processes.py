@@ -31,6 +31,13 @@ def peer_ports(pid: int) -> set[int]:
     return set()
 
 
+def local_ports(pid: int) -> set[int]:
+    """Return the ports from which a process is connected to something."""
+    with contextlib.suppress(psutil.Error):
+        return {c.laddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
+    return set()
+
+
 def owner_of(port: int, peer_port: int) -> psutil.Process:
     """Return the process that has the connection from this local port to that of a peer. Raises LookupError."""
     wanted = (port, peer_port)
