@@ -11,7 +11,7 @@ from pathlib import Path
 from fencepost.embedded.error import EmbeddedKafkaError
 from fencepost.embedded.home import KafkaHome, locked
 from fencepost.embedded.java import Java
-from fencepost.embedded.layout import NodeDirectory
+from fencepost.embedded.layout import NodeDirectory, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
 
@@ -45,7 +45,8 @@ def _make(java: Java, home: KafkaHome, archive: Path) -> None:
         fresh = Path(temporary, "classes.jsa")
         node_directory = NodeDirectory(Path(temporary, "node"))
         options = [f"-XX:ArchiveClassesAtExit={fresh}"]
-        node = Node(java, home, node_directory, choose_ports(), {}, jvm_options=options)
+        settings = server_settings(node_directory.data, choose_ports(), {})
+        node = Node(java, home, node_directory, settings, jvm_options=options)
         node.process.terminate(_DUMP_TIMEOUT_S)
         fresh.touch()
         fresh.rename(archive)

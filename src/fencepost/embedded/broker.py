@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,12 +12,13 @@ from fencepost.embedded.archive import archive_options
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.home import ensure_home
 from fencepost.embedded.java import find_java
-from fencepost.embedded.layout import LOOPBACK, NodeDirectory, Ports
+from fencepost.embedded.layout import LOOPBACK, NodeDirectory, Ports, controller_settings, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
 
 _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3
+_FENCED_S = 3.0
 
 
 class EmbeddedKafka:
@@ -137,22 +139,23 @@ class EmbeddedKafka:
     def _start_node(self) -> Node:
         java = find_java()
         home = ensure_home(java)
-        options = archive_options(java, home)
         directory = NodeDirectory(self.directory)
+        start = partial(
+            Node,
+            java,
+            home,
+            directory,
+            jvm_options=archive_options(java, home),
+            start_timeout_s=self._start_timeout_s,
+            is_temporary=self._temporary is not None,
+        )
         for attempts_left in reversed(range(_PORT_ATTEMPTS)):
             # A restart keeps its ports; a first start that lost one to somebody else tries others.
             ports = self._ports or choose_ports(self._wanted_port)
             try:
-                node = Node(
-                    java,
-                    home,
-                    directory,
-                    ports,
-                    self._properties,
-                    jvm_options=options,
-                    start_timeout_s=self._start_timeout_s,
-                    is_temporary=self._temporary is not None,
-                )
+                if directory.was_killed:
+                    _fence_broker(start(controller_settings(directory.data, ports)))
+                node = start(server_settings(directory.data, ports, self._properties))
             except PortInUseError:
                 if not attempts_left or self._ports is not None:
                     raise
@@ -180,3 +183,16 @@ class EmbeddedKafka:
         if self._node is None:
             raise EmbeddedKafkaError("Kafka is not running: call start(), or use it in a with statement")
         return self._node
+
+
+def _fence_broker(controller: Node) -> None:
+    """Have the controller, alone, end the session of a broker that was killed, and so its leadership.
+
+    Otherwise the broker would start as the leader that it was, take up the transactions that were being completed,
+    lose its leadership meanwhile, take partitions without a leader for deleted ones, and complete those transactions
+    without their markers: readers would wait for ever (docs/decisions/0016).
+    """
+    try:
+        controller.await_logged("Fencing broker", _FENCED_S)  # not if it was killed before it was let in
+    finally:
+        controller.process.terminate(_STOP_TIMEOUT_S)

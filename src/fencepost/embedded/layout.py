@@ -63,6 +63,11 @@ class NodeDirectory:
         """Errors and the line that says it is ready, of the latest start only."""
         return self.path / "console.log"
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether a broker ran here last that did not end by itself."""
+        return (self.data / "__cluster_metadata-0").exists() and not (self.data / ".kafka_cleanshutdown").exists()
+
     def prepare(self, snapshot: Path, settings: Mapping[str, str]) -> None:
         """Write the settings, and format the data directory unless it is."""
         self.data.mkdir(parents=True, exist_ok=True)
@@ -95,6 +100,13 @@ def server_settings(data: Path, ports: Ports, overrides: Mapping[str, str]) -> d
         **_SMALL,
     }
     return settings | dict(overrides)
+
+
+def controller_settings(data: Path, ports: Ports) -> dict[str, str]:
+    """Settings of the same node without its broker, which it gives up at once."""
+    settings = server_settings(data, ports, {"process.roles": "controller", "broker.session.timeout.ms": "100"})
+    del settings["advertised.listeners"], settings["inter.broker.listener.name"]
+    return {**settings, "listeners": f"CONTROLLER://{LOOPBACK}:{ports.controller}"}
 
 
 _SMALL = {

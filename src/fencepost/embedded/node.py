@@ -9,7 +9,7 @@ from typing import IO
 from fencepost.embedded.error import BrokerStartError, PortInUseError
 from fencepost.embedded.home import KafkaHome
 from fencepost.embedded.java import Java
-from fencepost.embedded.layout import NodeDirectory, Ports, server_settings
+from fencepost.embedded.layout import NodeDirectory
 from fencepost.embedded.process import GuardedProcess
 
 # Logged when every listener accepts requests and the controller has let the broker in.
@@ -20,15 +20,14 @@ _JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"
 
 
 class Node:
-    """A broker that is running and ready when the constructor returns."""
+    """A node that is running and ready when the constructor returns."""
 
     def __init__(
         self,
         java: Java,
         home: KafkaHome,
         directory: NodeDirectory,
-        ports: Ports,
-        properties: Mapping[str, str],
+        settings: Mapping[str, str],
         *,
         jvm_options: Sequence[str] = (),
         start_timeout_s: float = 60.0,
@@ -41,11 +40,12 @@ class Node:
             BrokerStartError: it ended, or was not ready in time (and is gone); carries what it printed.
         """
         lock = _lock(directory)
-        directory.prepare(home.bootstrap_snapshot, server_settings(directory.data, ports, properties))
+        directory.prepare(home.bootstrap_snapshot, settings)
         logging = (f"-Dlog4j2.configurationFile={directory.logging}", f"-Dfencepost.log={directory.log}")
         options = (*_JVM, *jvm_options, *logging)
         command = [str(java.path), *options, "-cp", home.classpath, "kafka.Kafka", str(directory.settings)]
         self._directory = directory
+        self._log_began = len(_read(directory.log))
         self._where = "" if is_temporary else f"; see {directory.log}"
         remove_with_us = directory.path if is_temporary else None
         with lock:  # ours is closed; the broker's stays as long as it does
@@ -59,6 +59,18 @@ class Node:
     def last_lines(self) -> str:
         """The end of what the broker printed: errors, and why a JVM did not start."""
         return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
+
+    def await_logged(self, text: str, timeout_s: float) -> bool:
+        """Wait until the node has logged something since it was made; whether it has."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self._logged():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def _logged(self) -> str:
+        return _read(self._directory.log)[self._log_began :]
 
     def _await_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

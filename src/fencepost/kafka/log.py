@@ -157,7 +157,10 @@ class LogReader:
         if self._trouble is not None:
             why = f"the broker cannot be reached ({self._trouble.str()})"
         else:
-            why = "a transaction that wrote to it may still be open"
+            why = (
+                "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
+                f"--topic {self.topic}` names is ended by nobody (docs/how-to/operate.md)"
+            )
         return ReadTimeoutError(
             f"Topic {self.topic} was not read to its end within {timeout_s:g} s: "
             f"partition {partition} stands at {at} of {end}; {why}."

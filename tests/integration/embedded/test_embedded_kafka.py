@@ -9,6 +9,8 @@ from confluent_kafka import Consumer, Producer
 
 from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
 from fencepost.embedded.error import PortInUseError
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.worker import free_port
 
 _LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
@@ -102,3 +104,26 @@ def test_a_directory_in_use_is_refused(kafka: EmbeddedKafka) -> None:
     with pytest.raises(EmbeddedKafkaError, match="another Kafka runs in"):
         EmbeddedKafka(dir=kafka.directory).start()
     assert kafka.is_running
+
+
+def test_a_transaction_whose_commit_was_decided_is_visible_after_a_kill(topic_name: str) -> None:
+    """The broker dies between the decision and the markers, which it withholds from itself here."""
+    port = free_port()
+    with KafkaProxy("127.0.0.1:0") as internal:
+        advertised = {"advertised.listeners": f"CLIENT://127.0.0.1:{port},INTERNAL://{internal.bootstrap_servers}"}
+        with EmbeddedKafka(port=port, properties=advertised) as kafka:
+            internal.lead_to(kafka.internal_servers)
+            producer = Producer(
+                {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic_name, "log_level": 0}
+            )
+            producer.init_transactions(20)
+            markers = internal.on(ApiKey.WRITE_TXN_MARKERS, Action.HOLD)
+            producer.begin_transaction()
+            producer.produce(topic_name, b"decided")
+            producer.commit_transaction(20)
+            markers.await_met()
+            kafka.kill()
+            markers.discard()
+            kafka.start()
+            assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"decided"]
+            assert "Duplicate" not in kafka.log.read_text()  # it began as one that leads nothing
