@@ -1,5 +1,6 @@
 """`EmbeddedKafka`: a real Kafka, started and stopped from Python."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from fencepost.embedded.port import choose_ports
 
 _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3
-_FENCED_S = 3.0
+_FENCED = re.compile("Fencing broker .*Processed maybeFenceStaleBroker", re.DOTALL)  # so it is in the log for good
+_FENCED_S = 5.0
 
 
 class EmbeddedKafka:
@@ -139,13 +141,13 @@ class EmbeddedKafka:
     def _start_node(self) -> Node:
         java = find_java()
         home = ensure_home(java)
+        options = archive_options(java, home)
         directory = NodeDirectory(self.directory)
         start = partial(
             Node,
             java,
             home,
             directory,
-            jvm_options=archive_options(java, home),
             start_timeout_s=self._start_timeout_s,
             is_temporary=self._temporary is not None,
         )
@@ -154,8 +156,9 @@ class EmbeddedKafka:
             ports = self._ports or choose_ports(self._wanted_port)
             try:
                 if directory.was_killed:
-                    _fence_broker(start(controller_settings(directory.data, ports)))
-                node = start(server_settings(directory.data, ports, self._properties))
+                    alone = controller_settings(directory.data, ports)
+                    _fence_broker(start(alone, jvm_options=[*options, "-Dfencepost.controller.level=DEBUG"]))
+                node = start(server_settings(directory.data, ports, self._properties), jvm_options=options)
             except PortInUseError:
                 if not attempts_left or self._ports is not None:
                     raise
@@ -193,6 +196,6 @@ def _fence_broker(controller: Node) -> None:
     without their markers: readers would wait for ever (docs/decisions/0016).
     """
     try:
-        controller.await_logged("Fencing broker", _FENCED_S)  # not if it was killed before it was let in
+        controller.await_logged(_FENCED, _FENCED_S)  # not if it was killed before it was let in
     finally:
-        controller.process.terminate(_STOP_TIMEOUT_S)
+        controller.process.kill()

@@ -1,6 +1,7 @@
 """One run of a Kafka node: from written settings to a ready broker, and its end."""
 
 import fcntl
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ class Node:
         options = (*_JVM, *jvm_options, *logging)
         command = [str(java.path), *options, "-cp", home.classpath, "kafka.Kafka", str(directory.settings)]
         self._directory = directory
-        self._log_began = len(_read(directory.log))
+        self._log_began = directory.log.stat().st_size if directory.log.exists() else 0
         self._where = "" if is_temporary else f"; see {directory.log}"
         remove_with_us = directory.path if is_temporary else None
         with lock:  # ours is closed; the broker's stays as long as it does
@@ -60,17 +61,17 @@ class Node:
         """The end of what the broker printed: errors, and why a JVM did not start."""
         return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
 
-    def await_logged(self, text: str, timeout_s: float) -> bool:
+    def await_logged(self, pattern: re.Pattern[str], timeout_s: float) -> bool:
         """Wait until the node has logged something since it was made; whether it has."""
         deadline = time.monotonic() + timeout_s
-        while text not in self._logged():
+        while not pattern.search(self._logged()):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
 
     def _logged(self) -> str:
-        return _read(self._directory.log)[self._log_began :]
+        return _read(self._directory.log, self._log_began)
 
     def _await_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -99,8 +100,10 @@ def _lock(directory: NodeDirectory) -> IO[str]:
     return file
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, start: int = 0) -> str:
     try:
-        return path.read_text(errors="replace")
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read().decode(errors="replace")
     except OSError:
         return ""
