@@ -33,7 +33,9 @@ of a run two `read_committed` readers, one that watched and one that comes after
 generators' own lists: a record that is missing (the tail included), doubled, out of order in its source partition, or
 in a topic or with a key that its payload denies is an anomaly, and so are a task that had to be restarted and a
 transaction left open. Recovery times are those of a small machine that had other work as well; those that count stand
-among the benchmarks.
+among the benchmarks. A run that broke off before its verdict is not counted: the harness had hurt somebody whom it did
+not mean, or something did not come back, as after the broker's restarts of [decision
+0016](../decisions/0016-a-killed-broker-is-fenced-first.md).
 """
 
 _MATRIX_TEXT = """\
