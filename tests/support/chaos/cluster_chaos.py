@@ -23,6 +23,7 @@ from support.worker import Worker
 CONVERGED_S = 10.0
 _LONGEST_CUT_S = 2.0
 _SETTLED_S = 60.0
+_INSISTED_S = 60.0  # `recover` limits the time: that a user gave up is another matter
 
 
 class ClusterChaos:
@@ -226,8 +227,7 @@ class ClusterChaos:
     def _maybe_rescale(self, fault: ClusterFault, via: Worker) -> Future[list[str]] | None:
         if not fault.is_rescaled:
             return None
-        limit_s = 2 * self._session_s + CONVERGED_S
-        return self._pool.submit(insisted, self._writes.rescale(fault.choice), via, limit_s)
+        return self._pool.submit(insisted, self._writes.rescale(fault.choice), via, _INSISTED_S)
 
     def _touched_since(self, before: Assignment | None) -> set[str]:
         """Return the connectors that a rescale concerns: its own, and those of which a task has to make place.
