@@ -6,8 +6,10 @@ log: a line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5)
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from enum import Enum, auto
 from typing import Any
 
@@ -133,6 +135,8 @@ DeliveryCallback = Callable[[Any, Any], None]
 _look_again_in = time.sleep
 _LOOK_EVERY_S = 0.0005
 _STALLED_S = 0.2
+_LOOK_FOR_STRIKES_S = 0.1
+_STRUCK_S = 3.0
 
 
 class ProducerClient:
@@ -378,6 +382,10 @@ class ProducerClient:
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any, timeout_s: float) -> None:
         """Add consumer-group offsets (topic, partition, offset) to the transaction (KIP-447).
 
+        A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
+        whatever the time-out (librdkafka 2.16): it is given up `timeout_s` after the beginning, or `_STRUCK_S` after a
+        strike. Its request may still be sent, under an epoch that is fenced by then.
+
         Raises ProducerError; ValueError without an offset of 0 or more: librdkafka would then say that all is well
         without asking the coordinator whether the member is current (E4).
         """
@@ -385,7 +393,24 @@ class ProducerClient:
         if not any(offset >= 0 for _, _, offset in offsets):
             raise ValueError("group metadata is checked only together with an offset of 0 or more")
         positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
-        self._call("send_offsets_to_transaction", positions, group_metadata, timeout_s)
+        done: Future[None] = Future()
+
+        def call() -> None:
+            try:
+                self._call("send_offsets_to_transaction", positions, group_metadata, timeout_s)
+                done.set_result(None)
+            except Exception as error:
+                done.set_exception(error)
+
+        threading.Thread(target=call, name="group offsets", daemon=True).start()
+        give_up_at = time.monotonic() + timeout_s
+        while not wait([done], _LOOK_FOR_STRIKES_S).done:
+            if self.strikes:
+                give_up_at = min(give_up_at, time.monotonic() + _STRUCK_S)
+            if time.monotonic() > give_up_at:
+                why = self.last_strike or f"no answer within {timeout_s:g} s"
+                raise ProducerError(Failure.PASSING, f"the group's offsets are not accepted: {why}")
+        done.result()
 
     def commit(self, timeout_s: float) -> None:
         self._fork.check("a producer")

@@ -1,0 +1,48 @@
+"""A broker that was away while a transaction was open: whoever writes must get on when it is back."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.member import GroupMembership, Term
+from fencepost.testing import eventually
+
+TOPIC = "t"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedKafka]:
+    """One of its own: it is killed."""
+    with EmbeddedKafka() as running:
+        Admin({"bootstrap.servers": running.bootstrap_servers}).create_topic(TOPIC, partitions=1, replication=1)
+        yield running
+
+
+def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_the_other(broker, make_writer):
+    """librdkafka may wait for a coordinator that it has asked before for ever, and for longer than it was told to."""
+    servers = broker.bootstrap_servers
+    terms: list[Term] = []
+    member = GroupMembership({"bootstrap.servers": servers, "group.id": "g"}, TOPIC, terms.append)
+    member.start()
+    metadata = eventually(lambda: terms and terms[-1].metadata)
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            writer = make_writer("w", bootstrap=servers)
+            writer.open()
+            writer.commit(group_offsets=[(TOPIC, 0, 1)], group_metadata=metadata)
+            writer.send(TOPIC, b"open")
+            writer.flush()
+            broker.kill()
+            commit = pool.submit(writer.commit, group_offsets=[(TOPIC, 0, 2)], group_metadata=metadata)
+            broker.start()
+            commit.exception(20)
+            writer.close()
+            metadata = eventually(lambda: terms[-1].metadata)
+    successor = make_writer("w", bootstrap=servers)
+    successor.open()
+    successor.send(TOPIC, b"next")
+    successor.commit()
+    member.stop()
