@@ -19,7 +19,8 @@ from fencepost.embedded.port import choose_ports
 
 _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3
-_FENCED = re.compile("Fencing broker .*Processed maybeFenceStaleBroker", re.DOTALL)  # so it is in the log for good
+# The operation that fenced it is done, so it is in the log for good; others of its kind only look.
+_FENCED = re.compile(r"Fencing broker .*Read-write operation (maybeFenceStaleBroker\(\d+\)).*Processed \1 ", re.DOTALL)
 _FENCED_S = 5.0
 
 
