@@ -138,10 +138,14 @@ class Hold:
         return found
 
     @property
-    def client_port(self) -> int:
-        """The port of the process to hit: that of the request that is withheld, or whose answer is."""
+    def client_ports(self) -> list[int]:
+        """Ports of the process to hit, the one whose request, or answer, is withheld first.
+
+        Its connection may be gone: a producer that was replaced a moment ago may have asked for something at its end.
+        """
         is_behind = self.point.moment is Moment.AFTER and not self._is_last_request
-        return (self._behind if is_behind else self._chosen).requests[0].client_port
+        requests = [*(self._behind.requests if is_behind else ()), *self._chosen.requests]
+        return [request.client_port for request in requests]
 
     def confirm(self) -> Transaction:
         """Wait until the broker describes the transaction as the point implies. Raises AssertionError."""

@@ -1,6 +1,7 @@
 """Faults at chosen points of transactions: tasks are held there, the broker confirms it, then the fault comes."""
 
 import itertools
+import logging
 import os
 import signal
 import statistics
@@ -20,6 +21,7 @@ from support.chaos.hold import Coordinator, Hold, Target
 from support.chaos.point import Blow, Door, Moment, Phase, Round
 from support.chaos.processes import is_alive, local_ports, owner_of
 
+log = logging.getLogger(__name__)
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
 _TIME_OUT_S = 55.0  # a little less than the time-out of a transaction: nobody may have waited for one
@@ -122,10 +124,13 @@ class Matrix:
 
     def _victim(self, hold: Hold) -> psutil.Process:
         """Return the process that the withheld request came from."""
-        try:
-            return owner_of(hold.client_port, self._network.producers.port)
-        except LookupError as error:
-            raise LookupError(f"{hold.target}, {hold.point}: {error}") from None
+        ports = hold.client_ports
+        for port in ports:
+            try:
+                return owner_of(port, self._network.producers.port)
+            except LookupError as error:
+                log.info("%s, %s: %s", hold.target, hold.point, error)
+        raise LookupError(f"{hold.target}, {hold.point}: nobody holds one of the connections from {ports}")
 
     # kinds
 
