@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.embedded.broker import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
-from fencepost.embedded.layout import NodeDirectory, Ports, render, server_settings
+from fencepost.embedded.layout import NodeDirectory, Ports, controller_settings, render, server_settings
 from fencepost.embedded.port import choose_ports
 
 
@@ -68,3 +68,20 @@ def test_a_broker_that_was_not_started_says_so() -> None:
     with pytest.raises(EmbeddedKafkaError, match=r"call start\(\)"):
         _ = kafka.pid
     kafka.stop()
+
+
+def test_a_controller_alone_talks_to_no_client() -> None:
+    settings = controller_settings(Path("data"), Ports(1, 2, 3))
+    assert settings["process.roles"] == "controller"
+    assert settings["listeners"] == "CONTROLLER://127.0.0.1:3"
+    assert not {"advertised.listeners", "inter.broker.listener.name"} & settings.keys()
+    assert settings["node.id"] == server_settings(Path("data"), Ports(1, 2, 3), {})["node.id"]
+
+
+def test_a_broker_was_killed_that_has_metadata_and_did_not_say_that_it_ended(tmp_path: Path) -> None:
+    directory = NodeDirectory(tmp_path)
+    assert not directory.was_killed
+    (directory.data / "__cluster_metadata-0").mkdir(parents=True)
+    assert directory.was_killed
+    (directory.data / ".kafka_cleanshutdown").touch()
+    assert not directory.was_killed
