@@ -82,7 +82,8 @@ class Hold:
         ids, topic = self.target.transactional_ids, self.target.load.topic
         action = self._action()
         if self.point.phase is Phase.INIT:
-            return self._on(ApiKey.INIT_PRODUCER_ID, action, 1, wire.of(ids))
+            producers = ids if self.target.door is Door.SLOT else ids[:1]  # a split's second id has no producer
+            return self._on(ApiKey.INIT_PRODUCER_ID, action, 1, lambda r: wire.inits_producer(r, producers))
         if self.point.phase is Phase.COMMIT:
             return self._on(ApiKey.END_TXN, action, 1, lambda request: wire.is_commit(request, ids))
         if self.point.phase is Phase.OFFSETS:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from fencepost.testing.proxy import ApiKey, Matches, Request
 
 _EPOCH_AND_ID = 10  # bytes between a transactional id and what EndTxn says of the outcome
+_CLIENT_ID_AT = 12  # behind size, key, version and number
+_LOCKOUT = b"\x00\x09fencepost"  # how `fencepost.kafka.lockout` calls itself
 _FIRST_FLEXIBLE: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 2, ApiKey.END_TXN: 3}
 
 
@@ -28,6 +30,11 @@ def of(transactional_ids: Sequence[str], topic: str | None = None) -> Matches:
         return owner(request, transactional_ids) is not None and (topic is None or names(request, topic))
 
     return matches
+
+
+def inits_producer(request: Request, transactional_ids: Sequence[str]) -> bool:
+    """Say whether a producer asks for one of the ids. Who locks one out, as its holder does with the other, has none."""
+    return owner(request, transactional_ids) is not None and not request.frame.startswith(_LOCKOUT, _CLIENT_ID_AT)
 
 
 def is_commit(request: Request, transactional_ids: Sequence[str]) -> bool:

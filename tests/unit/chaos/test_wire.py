@@ -15,6 +15,10 @@ def init(client_id: str, transactional_id: str) -> Request:
     return Request(struct.pack(">i", len(frame)) + frame, 40_000)
 
 
-@pytest.mark.parametrize(("transactional_id", "expected"), [("group-c-0#1", True), ("group-d-0", False)])
-def test_a_request_is_of_the_ids_that_it_names_as_a_whole(transactional_id: str, expected: bool) -> None:
-    assert wire.of(("group-c-0", "group-c-0#1"))(init("rdkafka", transactional_id)) is expected
+@pytest.mark.parametrize(
+    ("client_id", "transactional_id", "expected"),
+    [("rdkafka", "group-c-0", True), ("fencepost", "group-c-0", False), ("rdkafka", "group-d-0", False)],
+)
+def test_a_lockout_is_not_taken_for_a_producer(client_id: str, transactional_id: str, expected: bool) -> None:
+    request = init(client_id, transactional_id)
+    assert wire.inits_producer(request, ("group-c-0", "group-c-0#1")) is expected
