@@ -33,7 +33,7 @@ def of(transactional_ids: Sequence[str], topic: str | None = None) -> Matches:
 
 
 def inits_producer(request: Request, transactional_ids: Sequence[str]) -> bool:
-    """Say whether a producer asks for one of the ids. Who locks one out, as its holder does with the other, has none."""
+    """Say whether a producer asks for one of the ids. Who locks one out, as a task does with its other, has none."""
     return owner(request, transactional_ids) is not None and not request.frame.startswith(_LOCKOUT, _CLIENT_ID_AT)
 
 
