@@ -82,6 +82,8 @@ class Gate:
         worker.settimeout(None)
         with self._lock:
             self._ends |= {client, worker}
+        if self._is_refusing:  # closed since it was asked above
+            self._reset_all()
         threading.Thread(target=self._pump, args=(worker, client), daemon=True).start()
         self._pump(client, worker)
 
