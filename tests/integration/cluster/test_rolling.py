@@ -53,7 +53,7 @@ def doubles(verdict: Verdict) -> list[int]:
 
 @pytest.mark.parametrize("cluster", ["disabled"], indirect=True)
 def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
-    count, via = 6000, cluster.workers[0]
+    count, via = 12_000, cluster.workers[0]
     ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
     roll(cluster, "preparing")
