@@ -125,6 +125,9 @@ class Hold:
             self._chosen.await_answered(within_s=_HELD_S)
         if self.point.moment is Moment.AFTER and not self._is_last_request:
             self._behind.await_met(within_s=_HELD_S)
+        if self.target.door is Door.SPLIT and self.point.moment is Moment.BEFORE:
+            # Until now the worker may have taken the id itself, to forget finished files; it is let through.
+            self._before = self._coordinator.describe(self.target.transactional_ids)
 
     def prepare(self) -> None:
         """Deliver the commit; markers must be withheld by now."""
