@@ -64,14 +64,11 @@ class Node:
     def await_logged(self, pattern: re.Pattern[str], timeout_s: float) -> bool:
         """Wait until the node has logged something since it was made; whether it has."""
         deadline = time.monotonic() + timeout_s
-        while not pattern.search(self._logged()):
+        while not pattern.search(_read(self._directory.log, self._log_began)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
-
-    def _logged(self) -> str:
-        return _read(self._directory.log, self._log_began)
 
     def _await_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

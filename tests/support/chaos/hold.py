@@ -57,7 +57,7 @@ class Hold:
         coordinator: Coordinator,
         target: Target,
         point: Point,
-        is_bystander: Matches = lambda request: False,
+        is_bystander: Matches,
     ) -> None:
         """`is_bystander`: whose requests are let through although they are made under the target's ids."""
         self.target = target

@@ -26,16 +26,12 @@ def is_alive(process: psutil.Process) -> bool:
 
 def peer_ports(pid: int) -> set[int]:
     """Return the ports that a process is connected to."""
-    with contextlib.suppress(psutil.Error):
-        return {c.raddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
-    return set()
+    return {c.raddr.port for c in _connections(pid)}
 
 
 def local_ports(pid: int) -> set[int]:
     """Return the ports from which a process is connected to something."""
-    with contextlib.suppress(psutil.Error):
-        return {c.laddr.port for c in psutil.Process(pid).net_connections("tcp") if c.raddr}
-    return set()
+    return {c.laddr.port for c in _connections(pid)}
 
 
 def owner_of(port: int, peer_port: int) -> psutil.Process:
@@ -50,3 +46,9 @@ def owner_of(port: int, peer_port: int) -> psutil.Process:
 
 def _port(address: Any) -> int | None:
     return address.port if address else None
+
+
+def _connections(pid: int) -> list[Any]:
+    with contextlib.suppress(psutil.Error):
+        return [c for c in psutil.Process(pid).net_connections("tcp") if c.raddr]
+    return []

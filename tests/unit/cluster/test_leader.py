@@ -276,7 +276,7 @@ class Lagging(Topic):
     """Its snapshot is what was read last, as a follower's is; it tells how often the end was asked for."""
 
     def __init__(self) -> None:
-        self.has_read = self.reads = 0
+        self.reads = 0
         self.known = ClusterSnapshot()
         super().__init__()
 
