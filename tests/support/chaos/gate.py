@@ -92,12 +92,13 @@ class Gate:
             while data := source.recv(_CHUNK):
                 self._flows.wait()
                 sink.sendall(data)
-        for end in (source, sink):
+        with self._lock:
+            mine = self._ends & {source, sink}
+            self._ends -= mine
+        for end in mine:  # what is not there is reset by somebody else at this moment: no orderly end before that
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
-        with self._lock:
-            self._ends -= {source, sink}
 
     def _reset_all(self) -> None:
         with self._lock:
