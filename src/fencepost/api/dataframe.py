@@ -16,12 +16,12 @@ DataFrame = Any
 
 @dataclass(frozen=True)
 class Split:
-    """A bounded piece of the source, committed in one transaction.
+    """A bounded piece of the source, committed in one transaction, which small ones may share.
 
     `partition` identifies it for ever, content included (a file: path, size and modification time): what has this
     identity and is committed as done is never read again. `order` sorts the splits of a run. `is_single_file` says that
     its rows come in the same order at every read, so that a position inside it means something. `size_bytes` is
-    what planning knows of its size, or None.
+    what planning knows of its size, or None: it is then written by itself.
     """
 
     partition: Mapping[str, Any]
@@ -35,7 +35,7 @@ class DataFrameConnector(SourceConnector):
     """Plans splits and says how Spark reads one. Runs on the driver; nothing of it runs on executors.
 
     The runtime calls `splits` over and over, skips those committed as done, reads each of the others with `read`,
-    writes its rows and `{"done": true}` in one transaction, and then calls `finished`.
+    writes its rows and `{"done": true}` in one transaction, small neighbours in the same one, and calls `finished`.
     """
 
     is_dataframe: ClassVar[bool] = True

@@ -27,11 +27,12 @@ _CHECKED_FORMATS = ("csv", "json")
 
 
 class SpoolDirectorySource(DataFrameConnector):
-    """Watches a directory and writes each file as one transaction: its records and the note that it is done.
+    """Watches a directory and commits each file whole, in one transaction: its records and the note that it is done.
 
-    A file is known by path, size and time of modification: one that changes is another file. Files should appear
-    complete (written elsewhere and renamed), or be left alone for `min.age.ms`. Names that start with `.` or `_` are
-    never read. A file that cannot be read is set aside in `error.path`, and the rest goes on.
+    Small files that wait together share a transaction. A file is known by path, size and time of modification: one that
+    changes is another file. Files should appear complete (written elsewhere and renamed), or be left alone for
+    `min.age.ms`. Names that start with `.` or `_` are never read. A file that cannot be read is set aside in
+    `error.path`, and the rest goes on.
     """
 
     path: str = setting("input.path", check=non_empty(), doc="The directory to watch.", importance=HIGH)

@@ -75,15 +75,17 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class SplitWriter(_Writer):
-    """The runtime's: one split, as the worker describes it."""
+    """The runtime's: a split, or several, as the worker describes it."""
 
     def write(self, iterator: Iterator[Any]) -> PartitionWritten:
         from fencepost.spark.partition import write_partition
-        from fencepost.spark.split_run import split_run
+        from fencepost.spark.split_run import SPLIT_COLUMN, split_run
 
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
-        columns = RecordColumns(self.names, run.topic)
-        written = write_partition(run, iterator, columns.outgoing, ensure_complete)
+        columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
+        written = write_partition(
+            run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
+        )
         run.report(written)
         return PartitionWritten(TaskContext.get().partitionId(), written.rows, written.skipped)
 

@@ -70,7 +70,7 @@ def is_deterministic(frame: Any) -> bool:
 def record_frame(
     frame: Any, value: ConverterChoice, key: ConverterChoice | None = None, key_field: str | None = None
 ) -> Any:
-    """Return a frame of `value`, and `key` where there is a key field, as one partition in the order of the rows.
+    """Return a frame of `value`, and `key` where there is a key field, in the order of the rows.
 
     A frame whose only column is named `value` stands for plain values; any other for structs of its columns.
     """
@@ -80,7 +80,7 @@ def record_frame(
     columns = [_value(frame, value).alias("value")]
     if key_field is not None and key is not None:
         columns.append(_converted(_column(frame, key_field), schema[key_field].dataType, key).alias("key"))
-    return frame.select(*columns).coalesce(1)
+    return frame.select(*columns)
 
 
 def _value(frame: Any, choice: ConverterChoice) -> Any:

@@ -1,13 +1,21 @@
-"""One run of one split, as the worker describes it over the channel: the `PartitionRun` of the runtime."""
+"""One run of a split, or of several, as the worker describes it over the channel: the `PartitionRun` of the runtime."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from fencepost.api import FatalError
 from fencepost.spark.partition import OffsetRecords, Position, Written
 from fencepost.task.copies import OffsetCopier
 from fencepost.task.splits import SplitClient, split_client
+
+SPLIT_COLUMN = "split"
+"""Says which of several splits a row is of: its place among them, as text."""
+
+
+class PartlyDoneError(FatalError):
+    """Some of the splits are done and others are not: they have to be planned again."""
 
 
 class ChannelRun:
@@ -16,6 +24,7 @@ class ChannelRun:
     def __init__(self, client: SplitClient) -> None:
         self._client = client
         self._spec = client.spec()
+        self._rows = [0] * len(self._spec.offset_keys)
         self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
 
     @property
@@ -44,19 +53,42 @@ class ChannelRun:
         return self._spec.rows_per_commit
 
     def admit(self) -> Position | None:
-        return self._client.admit().position
+        """Return the one position of the splits, which are all done or all untouched where there are several."""
+        positions = self._client.admit().positions
+        if len(positions) == 1:
+            return positions[0]
+        if not any(positions):
+            return None
+        if not all(position and position.get("done") for position in positions):
+            raise PartlyDoneError("of splits that were to be committed together some are done: they are planned again")
+        self._rows = [int(position.get("rows", 0)) for position in positions if position]
+        return {"done": True, "rows": sum(self._rows)}
+
+    def without_split(self, batch: Any) -> Any:
+        """Count the rows of each split, and return the batch without the column that names it."""
+        if SPLIT_COLUMN in batch.schema.names:
+            for count in batch.column(SPLIT_COLUMN).value_counts().to_pylist():
+                self._rows[int(count["values"])] += count["counts"]
+            return batch.drop_columns([SPLIT_COLUMN])
+        return batch
 
     def is_unchanged(self) -> bool:
         return self._client.is_unchanged()
 
     def offset_records(self, position: Position) -> OffsetRecords:
-        """The split's position; with the last one, tombstones for the offsets that are to be forgotten."""
-        own = (self._spec.offset_key, orjson.dumps({**self._spec.offset_extra, **position}))
+        """The position of each split; with the last one, tombstones for the offsets that are to be forgotten."""
+        rows = self._rows_of_each(position["rows"])
+        own = [
+            (key, orjson.dumps({**position, "rows": n})) for key, n in zip(self._spec.offset_keys, rows, strict=True)
+        ]
         forgotten = [(key, None) for key in self._spec.forget] if position.get("done") else []
-        return [own, *forgotten]
+        return [*own, *forgotten]
 
     def report(self, written: Written) -> None:
-        self._client.report(written.rows, skipped=written.skipped)
+        self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
+
+    def _rows_of_each(self, all_rows: int) -> list[int]:
+        return [all_rows] if len(self._rows) == 1 else self._rows
 
 
 def split_run(channel_url: str, run: str) -> ChannelRun:

@@ -1,8 +1,11 @@
-"""Splits of a DataFrame connector as Spark jobs: one job a split, each in the thread that calls."""
+"""Splits of a DataFrame connector as Spark jobs: a job for one or for several, each in the thread that calls."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Protocol
+
+from pyspark.sql import functions as F  # noqa: N812
 
 from fencepost.api import DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
@@ -10,6 +13,7 @@ from fencepost.config import ConfigError
 from fencepost.spark.datasource import CHANNEL_OPTION, RUN_OPTION, FencepostDataSource
 from fencepost.spark.frame import ConverterChoice, is_deterministic, record_frame, with_sql
 from fencepost.spark.slots import cancel_group, job_group, reason_of
+from fencepost.spark.split_run import SPLIT_COLUMN
 
 _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
 # What Spark, Hadoop and the file formats say of content that no second reading makes better.
@@ -52,8 +56,19 @@ class SplitReader:
         self._key = ConverterChoice.of(properties, "key.converter")
         self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
 
-    def frame(self, session: Session, split: Split) -> DataFrame:
-        """Return the rows of a split as records. Raises RecordError where it cannot be read, and ConfigError."""
+    def frame(self, session: Session, splits: Sequence[Split]) -> DataFrame:
+        """Return the rows of the splits as records, one split after the other, as one partition.
+
+        Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, and
+        ConfigError.
+        """
+        frames = [self._records(session, split) for split in splits]
+        if len(frames) > 1:
+            # As text: of a number Spark would make, and compile, another program for each split.
+            frames = [frame.withColumn(SPLIT_COLUMN, F.lit(str(n))) for n, frame in enumerate(frames)]
+        return reduce(lambda one, next_one: one.union(next_one), frames).coalesce(1)
+
+    def _records(self, session: Session, split: Split) -> DataFrame:
         return record_frame(self._rows(session, split), self._value, self._key, self._key_field)
 
     @property
@@ -71,13 +86,13 @@ class SplitReader:
         return rows if self._query is None or split.size_bytes == 0 else with_sql(session, rows, self._query)
 
 
-def run_split(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str) -> None:
-    """Write one split, as one Spark job, and return when it is committed or was found done.
+def run_splits(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str) -> None:
+    """Write splits, as one Spark job, and return when they are committed or were found done.
 
     Called in a thread of its own; `cancel_run` ends it from another. No secret is in the plan (E11).
 
     Raises:
-        SplitError: the job failed; run the split again, unless `is_unreadable` says that it is no use.
+        SplitError: the job failed; run them again, unless `is_unreadable` says that it is no use.
     """
     try:
         with job_group(runtime.session.sparkContext, _group(run_id), "split"):

@@ -11,25 +11,28 @@ from fencepost.task.channel import ChannelClient
 
 @dataclass(frozen=True)
 class SplitRun:
-    """One run of one split. `rows_per_commit` 0: all rows in one transaction. `forget`: offset keys to tombstone."""
+    """One run of one split, or of several together, as one transaction.
+
+    `offset_keys` has a key for each of them. `rows_per_commit` 0: all rows in one transaction, as always with several.
+    `forget`: offset keys to tombstone.
+    """
 
     run: str
     producer_conf: Mapping[str, Any] = field(repr=False)
     topic: str
     offsets_topic: str
-    offset_key: bytes
+    offset_keys: tuple[bytes, ...]
     transactional_id: str | None
     rows_per_commit: int = 0
     forget: tuple[bytes, ...] = ()
-    offset_extra: Mapping[str, Any] = field(default_factory=dict)
     copies_offsets: bool = False
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """`position` is the committed offset of the split, None when there is none."""
+    """`positions` are the committed offsets of the splits, None where there is none."""
 
-    position: dict[str, Any] | None
+    positions: tuple[dict[str, Any] | None, ...]
 
 
 class SplitClient(Protocol):
@@ -41,13 +44,13 @@ class SplitClient(Protocol):
         """Called after every `init_transactions` (DESIGN 2, steps 6 and 7). Raises FencedError."""
 
     def is_unchanged(self) -> bool:
-        """Say whether the split still is what was planned; asked before every commit."""
+        """Say whether the splits still are what was planned; asked before every commit."""
 
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
         """Have the worker copy offsets to its own topic; returns when they are acknowledged. Raises ChannelError."""
 
-    def report(self, rows: int, *, skipped: bool) -> None:
-        """Tell that the split is committed with `rows` rows, or was found done (`skipped`)."""
+    def report(self, rows: Sequence[int], *, skipped: bool) -> None:
+        """Tell that the splits are committed with so many rows each, or were found done (`skipped`)."""
 
 
 class _ChannelSplitClient:
@@ -60,7 +63,7 @@ class _ChannelSplitClient:
 
     def spec(self) -> SplitRun:
         data = self._call("spec")
-        data["offset_key"] = data["offset_key"].encode()
+        data["offset_keys"] = tuple(key.encode() for key in data["offset_keys"])
         data["forget"] = tuple(key.encode() for key in data.get("forget", ()))
         return SplitRun(**data)
 
@@ -68,7 +71,7 @@ class _ChannelSplitClient:
         answer = self._call("admit")
         if not answer["is_admitted"]:
             raise FencedError(f"split run {self._run} is not admitted: {answer['reason']}")
-        return Admitted(answer["position"])
+        return Admitted(tuple(answer["positions"]))
 
     def is_unchanged(self) -> bool:
         return bool(self._call("unchanged")["is_unchanged"])
@@ -76,8 +79,8 @@ class _ChannelSplitClient:
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
         self._call("copy", copies=[one.to_json() for one in copies])
 
-    def report(self, rows: int, *, skipped: bool) -> None:
-        self._call("report", rows=rows, skipped=skipped)
+    def report(self, rows: Sequence[int], *, skipped: bool) -> None:
+        self._call("report", rows=list(rows), skipped=skipped)
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:

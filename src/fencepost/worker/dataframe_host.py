@@ -1,7 +1,8 @@
 """The second door: tasks of DataFrame connectors, each a driver thread that runs one split after the other.
 
-A split is one Spark job of one partition, so a slow split holds up nobody (docs/decisions). Its executor does init,
-admission and reading of the position like any task, through this host's part of the channel.
+A split, or a few small ones together, is one Spark job of one partition, so a slow split holds up nobody
+(docs/decisions). Its executor does init, admission and reading of the position like any task, through this host's part
+of the channel.
 """
 
 import threading
@@ -128,9 +129,9 @@ class DataFrameHost:
             "producer_conf": dict(spec.producer_conf),
             "topic": run.task.topic,
             "offsets_topic": spec.offsets_topic,
-            "offset_key": encode_key(spec.connector, run.split.partition).decode(),
+            "offset_keys": [encode_key(spec.connector, split.partition).decode() for split in run.splits],
             "transactional_id": spec.transactional_id,
-            "rows_per_commit": run.task.rows_per_commit(run.split),
+            "rows_per_commit": run.task.rows_per_commit(run.splits),
             "forget": [key.decode() for key in run.forget],
             "copies_offsets": spec.copies_offsets,
         }
@@ -138,12 +139,12 @@ class DataFrameHost:
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
         admission = run.task.admit()
-        position = run.task.position(admission, run.split)
-        return {"is_admitted": admission.is_admitted, "reason": admission.reason, "position": position}
+        positions = run.task.positions(admission, run.splits)
+        return {"is_admitted": admission.is_admitted, "reason": admission.reason, "positions": positions}
 
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
-        return {"is_unchanged": run.task.is_unchanged(run.split)}
+        return {"is_unchanged": all(run.task.is_unchanged(split) for split in run.splits)}
 
     def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
         self.copy(self._run(body).task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
@@ -155,5 +156,5 @@ class DataFrameHost:
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
-        run.rows, run.is_skipped, run.is_reported = body["rows"], body["skipped"], True
+        run.rows, run.is_skipped = tuple(body["rows"]), body["skipped"]
         return {}

@@ -17,7 +17,7 @@ from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_split
+from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_splits
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
@@ -27,6 +27,7 @@ from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.admission import Admissions
+from fencepost.worker.bundles import bundles
 from fencepost.worker.forgetting import Forgetting
 from fencepost.worker.host import HostEvents
 
@@ -49,13 +50,12 @@ class Runtime(Protocol):
 
 @dataclass
 class Run:
-    """One run of one split."""
+    """One run of one split, or of several together. `rows` of each are known when it is committed."""
 
     task: "FrameTask"
-    split: Split
+    splits: tuple[Split, ...]
     forget: tuple[bytes, ...]
-    rows: int = 0
-    is_reported: bool = False
+    rows: tuple[int, ...] = ()
     is_skipped: bool = False
 
 
@@ -108,8 +108,11 @@ class FrameTask:
     def topic(self) -> str:
         return self._connector.topic
 
-    def rows_per_commit(self, split: Split) -> int:
+    def rows_per_commit(self, splits: Sequence[Split]) -> int:
         """Return after how many rows a split is committed in part; 0: not at all, or it would not be exact."""
+        if len(splits) > 1:
+            return 0
+        (split,) = splits
         wanted = self._reader.rows_max or self._parts.get(partition_key(split.partition), 0)
         return wanted if wanted and self._reader.is_exact(self._runtime.session, split) else 0
 
@@ -118,9 +121,9 @@ class FrameTask:
             TaskId(self.spec.connector, self.spec.task), self.spec.generation, self.spec.incarnation
         )
 
-    def position(self, admission: Admission, split: Split) -> dict[str, Any] | None:
-        own = partition_key(split.partition)
-        return next((dict(o) for p, o in admission.offsets if partition_key(p) == own), None)
+    def positions(self, admission: Admission, splits: Sequence[Split]) -> list[dict[str, Any] | None]:
+        found = {partition_key(p): dict(o) for p, o in admission.offsets}
+        return [found.get(partition_key(split.partition)) for split in splits]
 
     def is_unchanged(self, split: Split) -> bool:
         return self._connector.is_unchanged(self._runtime.session, split)
@@ -172,14 +175,19 @@ class FrameTask:
         over = self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
         todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
         todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
-        for split in sorted(todo, key=lambda s: s.order):
+        for bundle in bundles(sorted(todo, key=lambda s: s.order), lambda s: self._may_share(s, positions)):
             if self.control.should_yield:
                 return True
-            self._run_split(split, forget)
+            self._run_splits(bundle, forget)
             forget = ()
         if over and not todo and not self.control.should_yield:
             self._may_be_open |= not self._forgetting.try_run(over)
         return bool(todo)
+
+    def _may_share(self, split: Split, positions: dict[Any, Any]) -> bool:
+        """Say whether a split may be committed with others: not one that is, or will be, committed in parts."""
+        key = partition_key(split.partition)
+        return not self._reader.rows_max and key not in self._parts and key not in positions
 
     def _maybe_fence(self) -> None:
         """End what an attempt may have left open: admission, which reads the position, would wait for its time-out."""
@@ -222,26 +230,27 @@ class FrameTask:
     def _is_gone(self, split: Split) -> bool:
         return not self._connector.is_unchanged(self._runtime.session, split)
 
-    def _run_split(self, split: Split, forget: tuple[bytes, ...]) -> None:
-        run = Run(self, split, forget)
+    def _run_splits(self, splits: tuple[Split, ...], forget: tuple[bytes, ...]) -> None:
+        run = Run(self, splits, forget)
         name = self._host.add_run(run)
         self._current = name
         started = time.monotonic()
         try:
             self._topics.ensure([self.topic])
-            self._with_core(lambda: run_split(self._runtime, self._frame(split), self._host.channel_url(), name))
+            self._with_core(lambda: run_splits(self._runtime, self._frame(splits), self._host.channel_url(), name))
         except Exception as error:
-            self._split_failed(split, error, time.monotonic() - started)
+            self._run_failed(run, error, time.monotonic() - started)
             return
         finally:
             self._current = None
             self._host.remove_run(name)
         self._failures = 0
         self._count(run)
-        self._finish(split, run.rows)
+        for split, rows in zip(splits, run.rows, strict=True):
+            self._finish(split, rows)
 
-    def _frame(self, split: Split) -> DataFrame:
-        return self._reader.frame(self._runtime.session, split)
+    def _frame(self, splits: Sequence[Split]) -> DataFrame:
+        return self._reader.frame(self._runtime.session, splits)
 
     def _with_core(self, act: Callable[[], None]) -> None:
         """Hold a core for the Spark job, so that slots and splits never wait for each other for ever."""
@@ -261,26 +270,41 @@ class FrameTask:
         finally:
             self._host.ledger.release(1, CoreUse.SPLIT)
 
-    def _split_failed(self, split: Split, error: Exception, took_s: float) -> None:
+    def _run_failed(self, run: Run, error: Exception, took_s: float) -> None:
         self._may_be_open = True  # its process may have died with a transaction open
         if self.control.is_stopping or self._is_abandoned:
             return
         if isinstance(error, ConfigError | KafkaAuthorizationError):
             raise error
-        if isinstance(error, RecordError) or is_unreadable(error):
+        is_broken = isinstance(error, RecordError) or is_unreadable(error)
+        is_too_large = took_s * 1000 >= self._transaction_timeout_ms
+        if len(run.splits) > 1 and (is_broken or is_too_large):
+            log.info("task %s runs %d splits one by one, to find which it is: %s", self.spec.id, len(run.splits), error)
+            self._run_one_by_one(run)
+            return
+        split = run.splits[0]
+        if is_broken:
             log.error("task %s sets aside %s: %s", self.spec.id, dict(split.partition), error)
             self._connector.set_aside(self._runtime.session, split, error)
             self._set_aside.add(partition_key(split.partition))
             self._counters["error_errors"] = self._counters.get("error_errors", 0.0) + 1
             return
-        if took_s * 1000 >= self._transaction_timeout_ms:
+        if is_too_large:
             self._too_large(split, took_s)
             return
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
             raise error
-        log.warning("task %s runs %s again: %s", self.spec.id, dict(split.partition), error)
+        log.warning("task %s runs %s again: %s", self.spec.id, [dict(s.partition) for s in run.splits], error)
         self.control.wait(_BACK_OFF_S * self._failures)
+
+    def _run_one_by_one(self, run: Run) -> None:
+        forget = run.forget
+        for split in run.splits:
+            if self.control.should_yield:
+                return
+            self._run_splits((split,), forget)
+            forget = ()
 
     @property
     def _transaction_timeout_ms(self) -> int:
@@ -290,7 +314,7 @@ class FrameTask:
         """The transaction has expired under the split: commit it in parts, where a row number is a position."""
         key = partition_key(split.partition)
         is_exact = self._reader.is_exact(self._runtime.session, split)
-        if is_exact and self.spec.is_exactly_once and self.rows_per_commit(split) == 0:
+        if is_exact and self.spec.is_exactly_once and self.rows_per_commit([split]) == 0:
             log.warning("task %s commits %s in parts: it outlasts a transaction", self.spec.id, dict(split.partition))
             self._parts[key] = _ROWS_OF_A_PART
             return
@@ -308,8 +332,8 @@ class FrameTask:
 
     def _count(self, run: Run) -> None:
         if not run.is_skipped:
-            self._counters["records_polled"] += run.rows
-            self._counters["records_written"] += run.rows
+            self._counters["records_polled"] += sum(run.rows)
+            self._counters["records_written"] += sum(run.rows)
             self._counters["commits"] += 1
             self._counters["batches"] += 1
         self._say(self._state)

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from secret_values import CHANNEL_SECRET, SECRET
 
 from fencepost.spark.session import SparkRuntime
 from fencepost.task.signature import SECRET_VARIABLE
 
 sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files
-
-SECRET = "never-to-be-seen-4711"
-CHANNEL_SECRET = "of-the-channel-4712"
 
 
 @pytest.fixture(scope="module")

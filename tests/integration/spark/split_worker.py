@@ -1,7 +1,7 @@
 """The worker's part of a split's run: a real channel that admits everybody and knows the committed positions."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ import orjson
 from fencepost.api import DataFrameConnector, Split
 from fencepost.kafka.log import LogReader
 from fencepost.spark.session import SparkRuntime
-from fencepost.spark.splits import SplitReader, run_split
+from fencepost.spark.splits import SplitReader, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.worker.channel import ChannelServer
 
@@ -28,7 +28,7 @@ class SplitWorker:
         self.reports: list[dict[str, Any]] = []
         self.admissions = 0
         self.unchanged: Iterator[bool] = itertools.repeat(True)
-        self._split = Split({})
+        self._splits: Sequence[Split] = ()
         self.server: ChannelServer | None = None
 
     def handlers(self) -> dict[str, Any]:
@@ -39,13 +39,13 @@ class SplitWorker:
             "/split/report": lambda body: self.reports.append(body) or {},
         }
 
-    def run(self, connector: DataFrameConnector, split: Split, **properties: str) -> dict[str, Any]:
-        """Run one split to its end and return what its executor reported."""
+    def run(self, connector: DataFrameConnector, *splits: Split, **properties: str) -> dict[str, Any]:
+        """Run splits, together if there are several, to their end and return what their executor reported."""
         assert self.server is not None
-        self._split = split
+        self._splits = splits
         reader = SplitReader(connector, {"value.converter.schemas.enable": "false", **properties})
-        frame = reader.frame(self.runtime.session, split)
-        run_split(self.runtime, frame, self.server.url, f"run-{len(self.reports)}-{self.admissions}")
+        frame = reader.frame(self.runtime.session, splits)
+        run_splits(self.runtime, frame, self.server.url, f"run-{len(self.reports)}-{self.admissions}")
         return self.reports[-1]
 
     def offsets(self) -> dict[bytes, Any]:
@@ -62,15 +62,16 @@ class SplitWorker:
             "producer_conf": {"bootstrap.servers": self.bootstrap},
             "topic": self.topic,
             "offsets_topic": f"{self.topic}-offsets",
-            "offset_key": encode_key(CONNECTOR, self._split.partition).decode(),
+            "offset_keys": [encode_key(CONNECTOR, split.partition).decode() for split in self._splits],
             "transactional_id": f"{self.topic}-0",
             "rows_per_commit": self.rows_per_commit,
         }
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
         self.admissions += 1
-        position = self.offsets().get(encode_key(CONNECTOR, self._split.partition))
-        return {"is_admitted": True, "reason": "", "position": position}
+        offsets = self.offsets()
+        positions = [offsets.get(encode_key(CONNECTOR, split.partition)) for split in self._splits]
+        return {"is_admitted": True, "reason": "", "positions": positions}
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 import slot_entry
+from secret_values import SECRET
 
-from conftest import SECRET
 from fencepost.spark.error import SparkError
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 import pytest
+from secret_values import CHANNEL_SECRET
 from split_worker import SplitWorker, serving
 
-from conftest import CHANNEL_SECRET
 from fencepost.api import ConfigError, Split
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
@@ -63,10 +63,47 @@ def test_a_file_is_written_once_in_order_and_found_done_when_run_again(
     (inbox / "a[1].csv").write_text("id,name\n" + "".join(f"{n},x{n}\n" for n in range(20_000)))
     connector = source(inbox, input_schema="id INT, name STRING")
     split = only_split(connector, runtime)
-    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": 20_000, "skipped": False}
-    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": 20_000, "skipped": True}
+    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": [20_000], "skipped": False}
+    assert worker.run(connector, split) | {"run": ""} == {"run": "", "rows": [20_000], "skipped": True}
     assert [value for _, value in records(worker)] == [{"id": n, "name": f"x{n}"} for n in range(20_000)]
     assert list(worker.offsets().values()) == [{"done": True, "rows": 20_000}]
+
+
+def files(inbox: Path, connector: SpoolDirectorySource, runtime: SparkRuntime, **rows: range) -> list[Split]:
+    """Make a file of each range, and return their splits in that order."""
+    for name, numbers in rows.items():
+        (inbox / f"{name}.csv").write_text("id\n" + "".join(f"{n}\n" for n in numbers))
+    splits = {Path(s.partition["file"]).stem: s for s in connector.splits(runtime.session)}
+    return [splits[name] for name in rows]
+
+
+def test_files_that_share_a_transaction_come_one_after_the_other_and_each_has_its_offset(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    connector = source(inbox, input_schema="id INT")
+    splits = files(
+        inbox, connector, runtime, z=range(100), b=range(100, 12_000), f=range(-50, 0), a=range(12_000, 12_010)
+    )
+    only = {"transforms.sql": "SELECT id FROM split WHERE id >= 0"}
+    expected = {"run": "", "rows": [100, 11_900, 0, 10]}
+    assert worker.run(connector, *splits, **only) | {"run": ""} == expected | {"skipped": False}
+    assert worker.run(connector, *splits, **only) | {"run": ""} == expected | {"skipped": True}
+    assert [value["id"] for _, value in records(worker)] == list(range(12_010))
+    offsets = {Path(orjson.loads(key)[1]["file"]).stem: value for key, value in worker.offsets().items()}
+    assert offsets == {name: {"done": True, "rows": n} for name, n in zip("zbfa", expected["rows"], strict=True)}
+
+
+def test_files_are_committed_together_or_not_at_all(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    connector = source(inbox, input_schema="id INT")
+    done, other = files(inbox, connector, runtime, done=range(3), other=range(3, 6))
+    worker.unchanged = itertools.chain([False], itertools.repeat(True))
+    with pytest.raises(SplitError, match="the source changed"):
+        worker.run(connector, done, other)
+    assert (records(worker), worker.offsets()) == ([], {})
+    worker.run(connector, done)
+    with pytest.raises(SplitError, match="planned again"):
+        worker.run(connector, done, other)
+    assert [value["id"] for _, value in records(worker)] == [0, 1, 2]
 
 
 def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
@@ -80,7 +117,7 @@ def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
     with pytest.raises(SplitError, match="the source changed"):
         worker.run(connector, split)
     assert list(worker.offsets().values()) == [{"rows": 400}]
-    assert worker.run(connector, split)["rows"] == 500
+    assert worker.run(connector, split)["rows"] == [500]
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(500)]
 
 
@@ -135,7 +172,7 @@ def test_sql_that_does_more_is_refused(runtime: SparkRuntime, inbox: Path, query
     connector = source(inbox)
     reader = SplitReader(connector, NO_SCHEMA | {"transforms.sql": query})
     with pytest.raises(ConfigError, match=r"transforms\.sql"):
-        reader.frame(runtime.session, only_split(connector, runtime))
+        reader.frame(runtime.session, [only_split(connector, runtime)])
 
 
 def test_values_carry_their_schema_when_the_converter_says_so(
@@ -161,7 +198,7 @@ def test_lines_of_text_are_plain_values(worker: SplitWorker, runtime: SparkRunti
 def test_an_empty_file_is_done_without_records(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
     (inbox / "a.csv").touch()
     connector = source(inbox)
-    assert worker.run(connector, only_split(connector, runtime))["rows"] == 0
+    assert worker.run(connector, only_split(connector, runtime))["rows"] == [0]
     assert list(worker.offsets().values()) == [{"done": True, "rows": 0}]
 
 

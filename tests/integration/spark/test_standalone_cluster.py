@@ -9,10 +9,10 @@ import orjson
 import psutil
 import pytest
 import slot_entry
+from secret_values import CHANNEL_SECRET, SECRET
 from split_worker import SplitWorker, serving
 from standalone import StandaloneCluster, standalone
 
-from conftest import CHANNEL_SECRET, SECRET
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -77,7 +77,7 @@ def test_split_is_written_once_when_its_executor_is_killed_in_the_middle(
     connector = SpoolDirectorySource({"input.path": str(tmp_path), "input.schema": "id INT", "topic": topic_name})
     (split,) = connector.splits(on_cluster.session)
     with serving(KillingWorker(on_cluster, kafka.bootstrap_servers, topic_name, cluster), CHANNEL_SECRET) as worker:
-        assert worker.run(connector, split)["rows"] == ROWS
+        assert worker.run(connector, split)["rows"] == [ROWS]
         assert worker.admissions == 2
         assert worker.run(connector, split)["skipped"]
     ids: list[int] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.storage.offset_topic import OffsetReader, stored
@@ -97,6 +98,25 @@ def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     assert "a.csv" in worker.log_text()
     assert "sets aside" in worker.log_text()
     worker.wait_for_tasks(name, "RUNNING")
+
+
+def test_small_files_that_wait_together_share_transactions(
+    worker: Worker, kafka: EmbeddedKafka, name: str, directory: Path, values: Values
+):
+    for n in range(40):
+        _put(directory, f"{n:02}.csv", [f"{2 * n},x", f"{2 * n + 1},y"])
+    worker.create(name, _config(directory, name))
+    assert _ids(values(name, at_least=80, within_s=60)) == list(range(80))
+    markers = _log_end(kafka, name) - 80
+    assert 1 <= markers < 10, "a marker ends each transaction"
+
+
+def _log_end(kafka: EmbeddedKafka, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+    finally:
+        consumer.close()
 
 
 def test_broken_rows_are_dropped_when_errors_are_tolerated(worker: Worker, name: str, directory: Path, values: Values):
