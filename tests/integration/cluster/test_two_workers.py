@@ -117,7 +117,7 @@ def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -
 def test_what_a_worker_ran_that_stays_away_moves_when_the_delay_is_over(pair: Cluster, topic_name: str) -> None:
     stays = pair.await_leader()
     lost = pair.followers()[0]
-    ok(stays.create(topic_name, rows(topic_name, 2000, 4, per_second=60)), 201)
+    ok(stays.create(topic_name, rows(topic_name, 900, 4, per_second=60)), 201)
     before = pair.await_owners(topic_name, 4, pair.workers, stays)
     lost.kill()
     eventually(lambda: len(_waiting(stays, topic_name)) == 2, within_s=20)
@@ -125,7 +125,7 @@ def test_what_a_worker_ran_that_stays_away_moves_when_the_delay_is_over(pair: Cl
     after = pair.await_owners(topic_name, 4, [stays], stays)
     assert time.monotonic() - since_s > DELAY_S / 2
     assert set(after.values()) == {identity(stays)} != set(before.values())
-    verdict = judged(pair.bootstrap, topic_name, 2000, 4)
+    verdict = judged(pair.bootstrap, topic_name, 900, 4)
     assert verdict.is_clean, verdict
     gone(stays, topic_name)
 
