@@ -67,33 +67,32 @@ def is_deterministic(frame: Any) -> bool:
     return bool(frame._jdf.queryExecution().analyzed().deterministic())
 
 
-def record_frame(
-    frame: Any, value: ConverterChoice, key: ConverterChoice | None = None, key_field: str | None = None
-) -> Any:
-    """Return a frame of `value`, and `key` where there is a key field, in the order of the rows.
+def record_columns(
+    schema: T.StructType, value: ConverterChoice, key: ConverterChoice | None = None, key_field: str | None = None
+) -> list[Any]:
+    """Return the column `value`, and `key` where there is a key field, of any frame with this schema.
 
     A frame whose only column is named `value` stands for plain values; any other for structs of its columns.
     """
-    schema = frame.schema
     if key_field is not None and key_field not in schema.fieldNames():
         raise ConfigError(f"key.field={key_field}: there is no such column; there are {', '.join(schema.fieldNames())}")
-    columns = [_value(frame, value).alias("value")]
+    columns = [_value(schema, value).alias("value")]
     if key_field is not None and key is not None:
-        columns.append(_converted(_column(frame, key_field), schema[key_field].dataType, key).alias("key"))
-    return frame.select(*columns)
+        columns.append(_converted(_column(key_field), schema[key_field].dataType, key).alias("key"))
+    return columns
 
 
-def _value(frame: Any, choice: ConverterChoice) -> Any:
-    fields = frame.schema.fields
+def _value(schema: T.StructType, choice: ConverterChoice) -> Any:
+    fields = schema.fields
     if len(fields) == 1 and (fields[0].name == "value" or choice.kind != _JSON):
-        return _converted(_column(frame, fields[0].name), fields[0].dataType, choice)
+        return _converted(_column(fields[0].name), fields[0].dataType, choice)
     if choice.kind != _JSON:
         raise ConfigError(
             f"{choice.key}={choice.kind} writes one column, and there are {len(fields)}: choose one in {_SQL}, "
             f"or use {_JSON}"
         )
-    struct = F.struct(*[_column(frame, f.name) for f in fields])
-    return envelope(struct, frame.schema, is_optional=False) if choice.has_schemas else json_struct(struct)
+    struct = F.struct(*[_column(f.name) for f in fields])
+    return envelope(struct, schema, is_optional=False) if choice.has_schemas else json_struct(struct)
 
 
 def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
@@ -106,8 +105,8 @@ def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
     return envelope(column, kind, is_optional=True) if choice.has_schemas else json_value(column)
 
 
-def _column(frame: Any, name: str) -> Any:
-    return frame["`" + name.replace("`", "``") + "`"]
+def _column(name: str) -> Any:
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _foreign_node(node: Any, view: str) -> str | None:

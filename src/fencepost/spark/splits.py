@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -11,7 +10,7 @@ from fencepost.api import DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.spark.datasource import CHANNEL_OPTION, RUN_OPTION, FencepostDataSource
-from fencepost.spark.frame import ConverterChoice, is_deterministic, record_frame, with_sql
+from fencepost.spark.frame import ConverterChoice, is_deterministic, record_columns, with_sql
 from fencepost.spark.slots import cancel_group, job_group, reason_of
 from fencepost.spark.split_run import SPLIT_COLUMN
 
@@ -55,6 +54,7 @@ class SplitReader:
         self._value = ConverterChoice.of(properties, "value.converter")
         self._key = ConverterChoice.of(properties, "key.converter")
         self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
+        self._columns: dict[Any, list[Any]] = {}
 
     def frame(self, session: Session, splits: Sequence[Split]) -> DataFrame:
         """Return the rows of the splits as records, one split after the other, as one partition.
@@ -62,14 +62,19 @@ class SplitReader:
         Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, and
         ConfigError.
         """
-        frames = [self._records(session, split) for split in splits]
-        if len(frames) > 1:
-            # As text: of a number Spark would make, and compile, another program for each split.
-            frames = [frame.withColumn(SPLIT_COLUMN, F.lit(str(n))) for n, frame in enumerate(frames)]
-        return reduce(lambda one, next_one: one.union(next_one), frames).coalesce(1)
+        if len(splits) == 1:
+            return self._records(session, splits[0]).coalesce(1)
+        # As text: of a number Spark would make, and compile, another program for each split.
+        marks = [F.lit(str(n)).alias(SPLIT_COLUMN) for n in range(len(splits))]
+        frames = [self._records(session, split, mark) for split, mark in zip(splits, marks, strict=True)]
+        return _union(frames).coalesce(1)
 
-    def _records(self, session: Session, split: Split) -> DataFrame:
-        return record_frame(self._rows(session, split), self._value, self._key, self._key_field)
+    def _records(self, session: Session, split: Split, *more: Any) -> DataFrame:
+        rows = self._rows(session, split)
+        schema = rows.schema
+        if schema not in self._columns:  # a call into the JVM for every field, and files of one directory are alike
+            self._columns = {schema: record_columns(schema, self._value, self._key, self._key_field)}
+        return rows.select(*self._columns[schema], *more)
 
     @property
     def rows_max(self) -> int:
@@ -84,6 +89,12 @@ class SplitReader:
         rows = self._connector.read(session, split)
         # An empty file has no columns that a query could name.
         return rows if self._query is None or split.size_bytes == 0 else with_sql(session, rows, self._query)
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Put frames one after the other, half by half: each union is analysed whole."""
+    half = len(frames) // 2
+    return _union(frames[:half]).union(_union(frames[half:])) if half else frames[0]
 
 
 def run_splits(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fencepost.api import Split
 
-# As much as an ordinary file, so that a bundle takes no longer than one, and a plan that Spark makes in no time.
-_MOST_BYTES = 32 << 20
-_MOST_SPLITS = 32
+# As much as an ordinary file, so that a bundle takes no longer than one, and a plan that Spark makes in a second.
+_MOST_BYTES = 64 << 20
+_MOST_SPLITS = 64
 
 
 def bundles(splits: Iterable[Split], may_share: Callable[[Split], bool]) -> Iterator[tuple[Split, ...]]:

@@ -21,9 +21,9 @@ def split(number: int, size: int | None) -> Split:
         ([1, 1, 1], [[0, 1, 2]]),
         ([1, None, 1, 1], [[0], [1], [2, 3]]),
         ([1, 0, 1], [[0], [1], [2]]),
-        ([20 * MIB, 20 * MIB, 1], [[0], [1, 2]]),
+        ([40 * MIB, 40 * MIB, 1], [[0], [1, 2]]),
         ([1, 500 * MIB, 1], [[0], [1], [2]]),
-        ([1] * 70, [list(range(32)), list(range(32, 64)), list(range(64, 70))]),
+        ([1] * 70, [list(range(64)), list(range(64, 70))]),
     ],
 )
 def test_small_neighbours_share(sizes: list[int | None], expected: list[list[int]]) -> None:
@@ -36,10 +36,10 @@ def test_a_split_that_may_not_share_is_alone() -> None:
     assert [[s.partition["file"] for s in bundle] for bundle in found] == [[0], [1], [2, 3]]
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(0, 40 * MIB)), max_size=100), st.sets(st.integers(0, 99)))
+@given(st.lists(st.one_of(st.none(), st.integers(0, 80 * MIB)), max_size=100), st.sets(st.integers(0, 99)))
 def test_every_split_comes_once_and_in_order(sizes: list[int | None], alone: set[int]) -> None:
     splits = [split(n, size) for n, size in enumerate(sizes)]
     found = list(bundles(splits, lambda s: s.partition["file"] not in alone))
     assert [s for bundle in found for s in bundle] == splits
-    assert all(len(b) == 1 or sum(s.size_bytes or 0 for s in b) <= 32 * MIB for b in found)
+    assert all(len(b) == 1 or sum(s.size_bytes or 0 for s in b) <= 64 * MIB for b in found)
     assert all(len(b) == 1 for b in found if alone & {s.partition["file"] for s in b})
