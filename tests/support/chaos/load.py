@@ -174,7 +174,8 @@ class CountedLoad(NumberedLoad):
 class SpoolLoad(Load):
     """CSV files that appear in a spool directory, one, then two at once, and so on; deleted when they are committed.
 
-    Two that wait together are committed together. Only a few files wait at a time: each is a Spark job, and the recovery of a backlog is not what is measured.
+    Two that wait together are committed together. Only a few files wait at a time: each is a Spark job, and the
+    recovery of a backlog is not what is measured.
     """
 
     partitions = 2
