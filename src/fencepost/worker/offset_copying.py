@@ -1,6 +1,6 @@
-"""The worker's end of the copies that tasks make of their offsets: only of tasks that are its own, newest start."""
+"""The worker's end of the copies that tasks make of their offsets: only of starts that no other has replaced."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -18,11 +18,12 @@ class OffsetCopying:
     """Writes copies under the key bytes by which the worker's topic knows them. Called on threads of the channel."""
 
     def __init__(
-        self, topics: OffsetTopics, copies: OffsetCopies, handle_of: Callable[[TaskId], TaskHandle | None]
+        self, topics: OffsetTopics, copies: OffsetCopies, starts_of: Callable[[TaskId], Iterable[TaskHandle]]
     ) -> None:
+        """`starts_of` a task are those that may be at work here; while one is stopping, no other has begun."""
         self._topics = topics
         self._copies = copies
-        self._handle_of = handle_of
+        self._starts_of = starts_of
 
     def handle(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/copy`."""
@@ -32,8 +33,7 @@ class OffsetCopying:
 
     def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:
         """Return when all are acknowledged. RefusedError for a start that has been superseded (E7)."""
-        handle = self._handle_of(task)
-        if handle is None or handle.incarnation != incarnation or not handle.is_live:
+        if all(start.incarnation != incarnation for start in self._starts_of(task)):
             raise RefusedError(f"a newer start of task {task} has replaced this one")
         self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
 

@@ -259,7 +259,7 @@ class WorkerProcess:
             version=__version__,
         )
         self._admissions = Admissions(settings, self._read_config, lambda task: self._supervisor.handle(task))
-        self._copying = OffsetCopying(self._admissions.topics, self._copies, lambda task: self._supervisor.handle(task))
+        self._copying = OffsetCopying(self._admissions.topics, self._copies, lambda task: self._supervisor.starts(task))
         preparation = Preparation(settings, self._line.fence, self._read_config, self._stopping)
         self._supervisor = TaskSupervisor(
             settings,

@@ -112,6 +112,11 @@ class TaskSupervisor:
         """Return the newest start of a task."""
         return self._handles.get(task)
 
+    def starts(self, task: TaskId) -> list[TaskHandle]:
+        """Return the starts of a task that may be at work here: the newest, or one that is stopping before it."""
+        newest = self._handles.get(task)
+        return [h for h in (newest, *self._stopping) if h is not None and h.id == task and h.is_live]
+
     def count(self) -> int:
         return len(self._handles)
 

@@ -65,12 +65,18 @@ def lines(secured: Secured) -> list[str]:
     return secured.file.read_text().splitlines()
 
 
+def is_delivered(secured: Secured) -> bool:
+    """Whether as many records can be seen as lines were ever appended."""
+    reader = CommittedReader(secured.broker.kafka.internal_servers, [TOPIC])
+    return len(reader.read_all(30)) >= len(lines(secured))
+
+
 def deliver(secured: Secured, count: int) -> None:
     """Append lines; all that were ever appended are in the topic, once and in order."""
     append(secured, count)
+    eventually(lambda: is_delivered(secured), within_s=60)
     reader = CommittedReader(secured.broker.kafka.internal_servers, [TOPIC])
     expected = lines(secured)
-    eventually(lambda: len(reader.read_all(30)) >= len(expected), within_s=60)
     verdict = judge({"file": expected}, reader.read_all(30), sighting=lambda o: ("file", (o.value or b"").decode()))
     assert verdict.is_clean, verdict
 

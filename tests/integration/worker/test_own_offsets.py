@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.storage.offset_topic import OffsetReader, SourceOffset, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker
@@ -45,3 +46,13 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert eventually(lambda: len(_lines(bootstrap, name)) >= 3, within_s=60)
     assert _lines(bootstrap, name) == [b"a", b"b", b"c"]
     worker.wait_for_tasks(name, "RUNNING")
+    assert eventually(lambda: _copied(worker, kafka, name) == [{"position": 6}], within_s=30)
+
+
+def _copied(worker: Worker, kafka: EmbeddedKafka, name: str) -> list[SourceOffset | None]:
+    """Return what the worker's topic says, whichever start of the task has sent the last line."""
+    reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, worker.properties["offset.storage.topic"])
+    try:
+        return [offset for _, offset in stored(reader.read_known(name, 20))]
+    finally:
+        reader.close()

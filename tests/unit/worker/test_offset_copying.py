@@ -40,7 +40,7 @@ def handle() -> TaskHandle:
 @pytest.fixture
 def copying(topic: Topic, handle: TaskHandle) -> OffsetCopying:
     fakes: Any = topic
-    return OffsetCopying(fakes, fakes, {TASK: handle}.get)
+    return OffsetCopying(fakes, fakes, lambda task: [handle] if handle.is_live and task == TASK else [])
 
 
 def body(incarnation: str, *copies: OffsetCopy) -> dict[str, Any]:

@@ -246,9 +246,11 @@ def test_a_new_generation_starts_only_when_the_older_start_has_ended(running: St
     assert running.door.told[-1] == ("stop", older.incarnation)
     running.tick(after_s=1)
     assert running.door.verbs == ["start STARTED", "stop"]
+    assert running.supervisor.starts(FIRST) == [older]
     running.report(older, "STOPPED")
     assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
     assert running.handle().incarnation != older.incarnation
+    assert running.supervisor.starts(FIRST) == [running.handle()]
 
 
 def test_no_task_of_a_new_generation_starts_while_one_of_the_older_still_stops(stage: Stage) -> None:
