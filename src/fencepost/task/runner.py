@@ -95,20 +95,28 @@ class TaskRunner:
         """Run until stopped, not admitted, or failed; reports every change of state."""
         try:
             self._run_to_the_end()
-            self.say(RunState.STOPPED)
+            self._end(RunState.STOPPED)
         except NotAdmittedError as error:
             log.info("task %s: %s", self.spec.id, error)
-            self.say(RunState.ABANDONED, str(error))
+            self._end(RunState.ABANDONED, str(error))
         except Exception as error:
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
             log.exception("task %s failed", self.spec.id)
-            self.say(RunState.FAILED, "".join(traceback.format_exception(error)))
+            self._end(RunState.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._close_delivery()
-            if self._copier is not None:
-                self._copier.close()
+            self._close_copier()
+
+    def _end(self, state: RunState, trace: str | None = None) -> None:
+        """Report the last state: the worker takes copies only of starts that have not ended."""
+        self._close_copier()
+        self.say(state, trace)
+
+    def _close_copier(self) -> None:
+        if self._copier is not None:
+            self._copier.close()
 
     def say(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state."""

@@ -1,7 +1,10 @@
 """The executor's part of the start-up order (DESIGN 2, steps 5 to 8), on a real broker: each step left out, or moved,
 fails a test here. `Gate` is the worker: it admits, and looks at the broker at that moment."""
 
-from collections.abc import Callable, Iterator
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import transactional_conf
+from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -225,3 +229,20 @@ def test_a_struck_zombie_is_refused_and_produces_nothing_more(kafka: EmbeddedKaf
         scene.ends_as("ABANDONED")
         assert scene.committed() == frozen[0]
         assert "FAILED" not in scene.gate.states
+
+
+def test_e7_offsets_are_copied_before_a_start_says_that_it_has_ended(scene: Scene) -> None:
+    """The worker takes copies only of starts that have not ended; here each takes it a moment."""
+    copied: list[tuple[bytes | None, str]] = []
+
+    def copy(copies: Sequence[OffsetCopy]) -> None:
+        threading.Event().wait(0.3)
+        copied.extend((one.value, scene.gate.states[-1]) for one in copies)
+
+    spec = replace(scene.spec, copies_offsets=True)
+    scene.runner = TaskRunner(spec, scene.gate.admit, scene.gate.reports.append, copy)
+    scene.until_running()
+    scene.runner.control.stop()
+    scene.ends_as("STOPPED")
+    assert {state for _, state in copied} == {"RUNNING"}
+    assert json.loads(copied[-1][0] or b"") == {"next": scene.committed()[-1]}
