@@ -5,7 +5,7 @@ import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,7 +122,7 @@ class FrameTask:
         )
 
     def positions(self, admission: Admission, splits: Sequence[Split]) -> list[dict[str, Any] | None]:
-        found = {partition_key(p): dict(o) for p, o in admission.offsets}
+        found = _positions(admission)
         return [found.get(partition_key(split.partition)) for split in splits]
 
     def is_unchanged(self, split: Split) -> bool:
@@ -170,16 +170,12 @@ class FrameTask:
             raise NotAdmittedError(admission.reason)
         session = self._runtime.session
         planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
-        positions = {partition_key(p): o for p, o in admission.offsets}
+        positions = _positions(admission)
         forget = self._finish_done(planned, positions)
         over = self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
         todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
         todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
-        for bundle in bundles(sorted(todo, key=lambda s: s.order), lambda s: self._may_share(s, positions)):
-            if self.control.should_yield:
-                return True
-            self._run_splits(bundle, forget)
-            forget = ()
+        self._run_all(bundles(sorted(todo, key=lambda s: s.order), lambda s: self._may_share(s, positions)), forget)
         if over and not todo and not self.control.should_yield:
             self._may_be_open |= not self._forgetting.try_run(over)
         return bool(todo)
@@ -229,6 +225,14 @@ class FrameTask:
 
     def _is_gone(self, split: Split) -> bool:
         return not self._connector.is_unchanged(self._runtime.session, split)
+
+    def _run_all(self, bundled: Iterable[tuple[Split, ...]], forget: tuple[bytes, ...]) -> None:
+        """Run one bundle after the other, until told otherwise; the first forgets what there is to forget."""
+        for splits in bundled:
+            if self.control.should_yield:
+                return
+            self._run_splits(splits, forget)
+            forget = ()
 
     def _run_splits(self, splits: tuple[Split, ...], forget: tuple[bytes, ...]) -> None:
         run = Run(self, splits, forget)
@@ -280,7 +284,7 @@ class FrameTask:
         is_too_large = took_s * 1000 >= self._transaction_timeout_ms
         if len(run.splits) > 1 and (is_broken or is_too_large):
             log.info("task %s runs %d splits one by one, to find which it is: %s", self.spec.id, len(run.splits), error)
-            self._run_one_by_one(run)
+            self._run_all([(split,) for split in run.splits], run.forget)
             return
         split = run.splits[0]
         if is_broken:
@@ -297,14 +301,6 @@ class FrameTask:
             raise error
         log.warning("task %s runs %s again: %s", self.spec.id, [dict(s.partition) for s in run.splits], error)
         self.control.wait(_BACK_OFF_S * self._failures)
-
-    def _run_one_by_one(self, run: Run) -> None:
-        forget = run.forget
-        for split in run.splits:
-            if self.control.should_yield:
-                return
-            self._run_splits((split,), forget)
-            forget = ()
 
     @property
     def _transaction_timeout_ms(self) -> int:
@@ -356,3 +352,7 @@ class FrameTask:
 
 class NotAdmittedError(Exception):
     pass
+
+
+def _positions(admission: Admission) -> dict[Any, dict[str, Any]]:
+    return {partition_key(p): dict(o) for p, o in admission.offsets}
