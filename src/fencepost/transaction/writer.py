@@ -195,7 +195,11 @@ class TransactionalWriter:
         self._end()
 
     def abort(self) -> None:
-        """Abort the open transaction, if there is one. Leaves the writer open, or struck when in doubt."""
+        """Abort the open transaction, if there is one. Leaves the writer open, or struck when in doubt.
+
+        In doubt it is, too, when the broker does not know the transaction yet: while it writes the markers of the last
+        one it takes no partition into the next, and librdkafka (2.16) may then ask for the end before it asks again.
+        """
         if self.state is not WriterState.IN_TRANSACTION:
             return
         try:

@@ -59,6 +59,26 @@ def make_writer(kafka: EmbeddedKafka) -> Iterator[MakeWriter]:
 
 
 @pytest.fixture
+def after_abort(make_writer: MakeWriter) -> Callable[[TransactionalWriter], TransactionalWriter]:
+    """Return the writer to go on with after an abort: itself or, where it is struck, another with its id, as tasks do.
+
+    An abort may come before the transaction's first partition is registered, which the broker refuses for as long as
+    the markers of the one before are being written. Then it knows of none to end, and answers INVALID_TXN_STATE.
+    """
+
+    def next_one(writer: TransactionalWriter) -> TransactionalWriter:
+        if writer.state is WriterState.OPEN:
+            return writer
+        assert writer.state is WriterState.STRUCK
+        writer.close()
+        successor = make_writer(writer.transactional_id)
+        successor.open()
+        return successor
+
+    return next_one
+
+
+@pytest.fixture
 def committed(kafka: EmbeddedKafka) -> Callable[..., list[bytes]]:
     """Returns the values that are committed in topics, to the end; open transactions are waited for."""
 

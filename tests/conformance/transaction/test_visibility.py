@@ -37,7 +37,7 @@ def test_e1_neither_records_nor_offsets_are_left_when_the_transaction_is_aborted
     assert committed(topic) == [b"after"]
 
 
-def test_e1_a_hundred_transactions_arrive_once_and_in_order(make_writer, topic, committed):
+def test_e1_a_hundred_transactions_arrive_once_and_in_order(make_writer, after_abort, topic, committed):
     writer = make_writer()
     writer.open()
     for turn in range(100):
@@ -45,6 +45,7 @@ def test_e1_a_hundred_transactions_arrive_once_and_in_order(make_writer, topic, 
             writer.send(topic, b"%d" % (turn * 10 + n), partition=0)
         if turn % 3 == 2:
             writer.abort()
+            writer = after_abort(writer)
         else:
             writer.commit()
     expected = [t * 10 + n for t in range(100) if t % 3 != 2 for n in range(10)]

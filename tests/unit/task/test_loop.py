@@ -32,7 +32,7 @@ class Notes(Delivery):
     def __init__(self, log: list[str]) -> None:
         self.log = log
         self.is_sending = False
-        self.is_struck = False
+        self.is_struck = self.is_struck_by_an_abort = False
         self.refuses_to_commit: Exception | None = None
 
     @property
@@ -63,6 +63,7 @@ class Notes(Delivery):
 
     def abort(self) -> None:
         self.is_sending = False
+        self.is_struck |= self.is_struck_by_an_abort
         self.log.append("abort")
 
     def close(self) -> None: ...
@@ -258,6 +259,15 @@ def test_an_abort_drops_the_records_and_commits_their_offsets() -> None:
         "commit_record a not sent",
         "commit_record b not sent",
     ]
+
+
+def test_a_delivery_that_could_not_abort_is_replaced_before_the_offsets_are_committed() -> None:
+    boundary = ConnectorBoundary()
+    stage = Stage(boundary)
+    stage.delivery.is_struck_by_an_abort = True
+    stage.script = [lambda: boundary.abort_transaction() or records("a")]
+    assert stage.run() is Ending.STOPPED
+    assert stage.log == ["send a", "abort", "replaced", 'commit {"at":"a"}']
 
 
 def test_an_abort_with_nothing_open_does_nothing() -> None:
