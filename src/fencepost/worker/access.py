@@ -70,7 +70,7 @@ def connector_access(
         tasks=source.tasks_max,
         lanes=choice.transaction_lanes,
         is_exactly_once=settings.is_exactly_once,
-        has_own_offsets=settings.has_own_offsets(connector),
+        has_own_offsets=settings.may_have_own_offsets(connector),
         has_initial_offsets=has_initial_offsets,
         creates_topics=config.topic_creation_enable and bool(source.topic_creation()),
         is_prefixed=is_prefixed,

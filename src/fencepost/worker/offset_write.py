@@ -46,7 +46,7 @@ class OffsetWriting:
 
     def fence(self, connector: str, config: Config, tasks: int) -> None:
         """Fence all ids that tasks of the connector may have, also where no record says so. Raises WriterOpenError."""
-        conf = self._settings.task_producer_conf(config)
+        conf = self._settings.fencing_conf(config)
         ids = [i for n in range(max(tasks, 1)) for i in task_transactional_ids(self._settings.group_id, connector, n)]
         fence(ids, lambda _: conf, _FENCE_S)
 

@@ -67,8 +67,11 @@ class Preparation:
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
         if reason is not None:
             raise AbandonedError(reason)
-        spec = self._spec(snapshot, handle)
-        self._ensure_offsets_topic(spec)  # step 4
+        try:
+            spec = self._spec(snapshot, handle)
+            ensure_own_topic(self.settings, spec.connector_config)  # step 4
+        except KafkaUnavailableError as error:
+            raise AbandonedError(str(error)) from error
         return spec
 
     def _fence(self, handle: TaskHandle) -> None:
@@ -105,9 +108,3 @@ class Preparation:
             incarnation=handle.incarnation,
             transactional_id=transactional_id,
         )
-
-    def _ensure_offsets_topic(self, spec: TaskSpec) -> None:
-        try:
-            ensure_own_topic(self.settings, spec.connector_config)
-        except KafkaUnavailableError as error:
-            raise AbandonedError(str(error)) from error

@@ -583,7 +583,7 @@ class WorkerProcess:
         return self._leader.submit(PutTaskConfigs(connector, configs, self.settings.is_exactly_once))
 
     def _fencing_conf(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:
-        conf = self.settings.task_producer_conf(snapshot.connectors.get(connector, {}))
+        conf = self.settings.fencing_conf(snapshot.connectors.get(connector, {}))
         return lambda transactional_id: conf
 
     def _host_of(self, connector_class: str) -> TaskHost:

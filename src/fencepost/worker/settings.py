@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -18,6 +19,8 @@ _OVERRIDE = "producer.override."
 _HEARTBEAT_MS = 1000
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
+Config = Mapping[str, str | None]
+
 
 @dataclass(frozen=True)
 class WorkerSettings:
@@ -26,6 +29,7 @@ class WorkerSettings:
     config: WorkerConfig
     url: str
     incarnation: str
+    cluster_ids: ClusterIds = field(default_factory=ClusterIds, compare=False, repr=False)
 
     @property
     def group_id(self) -> str:
@@ -67,27 +71,36 @@ class WorkerSettings:
             "auto.offset.reset": "latest",
         }
 
-    def task_producer_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+    def task_producer_conf(self, connector_config: Config) -> dict[str, Any]:
         """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
-        properties = {
+        if self.is_exactly_once:
+            return self.fencing_conf(connector_config)
+        return _logged(producer_conf(self._producer_properties(connector_config)))
+
+    def fencing_conf(self, connector_config: Config) -> dict[str, Any]:
+        """Return what takes a transactional id of the connector's tasks, also on a worker without exactly-once."""
+        conf = _logged(transactional_conf(self._producer_properties(connector_config), ""))
+        del conf["transactional.id"]
+        return conf
+
+    def _producer_properties(self, connector_config: Config) -> dict[str, object]:
+        return {
             **self.config.internal_client_properties,
             **self.config.client_properties("producer."),
             **_overrides(connector_config, _OVERRIDE),
         }
-        if not self.is_exactly_once:
-            return _logged(producer_conf(properties))
-        conf = _logged(transactional_conf(properties, ""))
-        del conf["transactional.id"]
-        return conf
 
-    def task_admin_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+    def _target(self, connector_config: Config) -> dict[str, str]:
+        """Return the setting that leads to the cluster that a connector's producers write to."""
+        return {_BOOTSTRAP: str(self._producer_properties(connector_config)[_BOOTSTRAP])}
+
+    def task_admin_conf(self, connector_config: Config) -> dict[str, Any]:
         """Return what creates a connector's topics, as its own principal: where its producers write."""
-        own = _overrides(connector_config, "admin.override.")
-        bootstrap = {k: v for k, v in _overrides(connector_config, _OVERRIDE).items() if k == _BOOTSTRAP}
         properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
-        return _logged(admin_conf({**properties, **bootstrap, **own}))
+        own = _overrides(connector_config, "admin.override.")
+        return _logged(admin_conf({**properties, **self._target(connector_config), **own}))
 
-    def effective_config(self, connector_config: Mapping[str, str | None]) -> dict[str, str | None]:
+    def effective_config(self, connector_config: Config) -> dict[str, str | None]:
         """Return the connector's config with the worker's converters where it names none of its own."""
         effective = dict(connector_config)
         for key in ("key.converter", "value.converter", "header.converter"):
@@ -98,35 +111,52 @@ class WorkerSettings:
                 effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
         return effective
 
-    def task_reader_conf(self, connector_config: Mapping[str, str | None]) -> dict[str, Any]:
+    def task_reader_conf(self, connector_config: Config) -> dict[str, Any]:
         """Return what reads a connector's own offsets topic, as its own principal: where its producers write."""
-        own = _overrides(connector_config, "consumer.override.")
-        bootstrap = {k: v for k, v in _overrides(connector_config, _OVERRIDE).items() if k == _BOOTSTRAP}
         properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
-        return _logged(reader_conf({**properties, **bootstrap, **own}))
+        own = _overrides(connector_config, "consumer.override.")
+        return _logged(reader_conf({**properties, **self._target(connector_config), **own}))
 
-    def has_own_offsets(self, connector_config: Mapping[str, str | None]) -> bool:
-        """Say whether the connector's offsets are not in the worker's topic: another topic, or another cluster."""
-        target = connector_config.get(_OVERRIDE + _BOOTSTRAP)
-        is_elsewhere = target is not None and set(target.split(",")) != set(self.config.bootstrap_servers)
-        return is_elsewhere or self.offsets_topic(connector_config) != self.config.offset_storage_topic
+    def may_have_own_offsets(self, connector_config: Config) -> bool:
+        """Say, without asking anybody, whether the config names another topic, or other brokers, for the offsets."""
+        target = self._target(connector_config)[_BOOTSTRAP].split(",")
+        is_elsewhere = {server.strip() for server in target} != set(self.config.bootstrap_servers)
+        return is_elsewhere or not self._names_workers_topic(connector_config)
 
-    def own_offsets(self, connector_config: Mapping[str, str | None]) -> OffsetTopic | None:
+    def has_own_offsets(self, connector_config: Config) -> bool:
+        """Say whether the connector's offsets are not in the worker's topic: another topic, or another cluster.
+
+        Where the brokers are spelled otherwise, both clusters are asked for their ids: copies in the very topic that
+        the transactions write to would be taken for what was committed last.
+
+        Raises KafkaUnavailableError or KafkaAuthorizationError where the connector's cluster does not answer.
+        """
+        if not self._names_workers_topic(connector_config):
+            return True
+        if not self.may_have_own_offsets(connector_config):
+            return False
+        target = admin_conf(self._target(connector_config)).conf
+        ids = self.cluster_ids
+        return ids.of({**self.task_admin_conf(connector_config), **target}) != ids.of(self.admin_conf())
+
+    def _names_workers_topic(self, connector_config: Config) -> bool:
+        return self.offsets_topic(connector_config) == self.config.offset_storage_topic
+
+    def own_offsets(self, connector_config: Config) -> OffsetTopic | None:
         """Return the connector's own offsets topic, with what reads it as the connector's principal; None: it has none.
 
-        It is named, or implied by another target cluster, whether or not exactly-once is on (KIP-618).
+        It is named, or implied by another target cluster, whether or not exactly-once is on (KIP-618). Raises what
+        `has_own_offsets` raises.
         """
         if not self.has_own_offsets(connector_config):
             return None
         return OffsetTopic(self.offsets_topic(connector_config), self.task_reader_conf(connector_config))
 
-    def offsets_topic(self, connector_config: Mapping[str, str | None]) -> str:
+    def offsets_topic(self, connector_config: Config) -> str:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
 
-    def task_spec(
-        self, snapshot: ClusterSnapshot, connector: str, task_config: Mapping[str, str | None], **identity: Any
-    ) -> TaskSpec:
+    def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: Config, **identity: Any) -> TaskSpec:
         """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
@@ -157,8 +187,8 @@ class WorkerSettings:
         )
 
 
-def _overrides(connector_config: Mapping[str, str | None], prefix: str) -> dict[str, str | None]:
-    return {k[len(prefix) :]: v for k, v in connector_config.items() if k.startswith(prefix)}
+def _overrides(connector_config: Config, prefix: str) -> dict[str, str]:
+    return {k[len(prefix) :]: v for k, v in connector_config.items() if v is not None and k.startswith(prefix)}
 
 
 _told: set[str] = set()

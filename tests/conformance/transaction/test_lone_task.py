@@ -172,6 +172,6 @@ def test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed(make, pr
         early.await_answered(within_s=1.0)
     was_early = early.met
     records.release()
+    assert was_early == 0
     until_delivered(reader)
     ensure_exact(reader)
-    assert was_early == 0

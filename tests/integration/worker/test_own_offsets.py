@@ -49,6 +49,30 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert eventually(lambda: _copied(worker, kafka, name) == [{"position": 6}], within_s=30)
 
 
+def test_the_workers_cluster_under_another_name_gets_no_copies_beside_what_is_committed(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+):
+    """A late copy there would be taken for what was committed last, and what came after it would be sent again."""
+    file = tmp_path / "in.txt"
+    file.write_text("a\n")
+    host, _, port = kafka.bootstrap_servers.partition(":")
+    other_name = f"{'127.0.0.1' if host == 'localhost' else 'localhost'}:{port}"
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": name}
+    assert worker.create(name, {**config, "producer.override.bootstrap.servers": other_name}).status_code == 201
+    for count in (1, 2, 3):
+        assert eventually(lambda: len(_lines(kafka.bootstrap_servers, name)) == count, within_s=60)  # noqa: B023
+        with file.open("a") as end:
+            end.write("b\n")
+    assert eventually(lambda: len(_lines(kafka.bootstrap_servers, name)) == 4, within_s=60)
+    assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
+    assert worker.rest.delete(f"/connectors/{name}/offsets").status_code == 200  # waits for the end of the task
+    found = CommittedReader(kafka.bootstrap_servers, [worker.properties["offset.storage.topic"]]).read_all(30)
+    assert [o.value for o in found if name.encode() in (o.key or b"")] == [
+        *(b'{"position":%d}' % position for position in (2, 4, 6, 8)),
+        None,
+    ]
+
+
 def _copied(worker: Worker, kafka: EmbeddedKafka, name: str) -> list[SourceOffset | None]:
     """Return what the worker's topic says, whichever start of the task has sent the last line."""
     reader = OffsetReader({"bootstrap.servers": kafka.bootstrap_servers}, worker.properties["offset.storage.topic"])

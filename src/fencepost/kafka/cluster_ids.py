@@ -1,0 +1,36 @@
+"""Which Kafka cluster a client's brokers belong to: one cluster has many spellings."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencepost.kafka.admin import Admin
+
+_ASK_S = 15.0
+
+
+def _ask(conf: Mapping[str, Any]) -> str:
+    return Admin(conf, timeout_s=_ASK_S).cluster_id()
+
+
+class ClusterIds:
+    """Cluster ids by bootstrap servers. Each is asked for once, until there is an answer. Thread-safe."""
+
+    def __init__(self, ask: Callable[[Mapping[str, Any]], str] = _ask) -> None:
+        self._ask = ask
+        self._known: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def of(self, conf: Mapping[str, Any]) -> str:
+        """Return the id of the cluster that a client with `conf` (librdkafka's names) reaches.
+
+        Raises what `Admin.cluster_id` raises, where there was no answer yet.
+        """
+        servers = str(conf["bootstrap.servers"])
+        with self._lock:
+            known = self._known.get(servers)
+        if known is None:
+            known = self._ask(conf)
+            with self._lock:
+                self._known[servers] = known
+        return known

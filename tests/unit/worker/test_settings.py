@@ -1,0 +1,111 @@
+"""Where a connector's producers write, and so where its offsets are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.cluster_ids import ClusterIds
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.producer import ProducerClient
+from fencepost.worker.settings import WorkerSettings
+
+WORKER = {
+    "bootstrap.servers": "k1:9092,k2:9092",
+    "group.id": "g",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "status",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+CLUSTERS = {"k1:9092,k2:9092": "A", "alias:9092": "A", "k2:9092": "A", "far:9092": "B"}
+OVERRIDE = "producer.override.bootstrap.servers"
+
+
+class Asked(ClusterIds):
+    def __init__(self) -> None:
+        self.servers: list[str] = []
+        super().__init__(self._answer)
+
+    def _answer(self, conf: Mapping[str, Any]) -> str:
+        servers = conf["bootstrap.servers"]
+        self.servers.append(servers)
+        if servers not in CLUSTERS:
+            raise KafkaUnavailableError(servers)
+        return CLUSTERS[servers]
+
+
+def settings_of(**more: str) -> tuple[WorkerSettings, Asked]:
+    asked = Asked()
+    properties = {**WORKER, **{key.replace("_", "."): value for key, value in more.items()}}
+    return WorkerSettings(WorkerConfig(properties), "http://w:1", "me", asked), asked
+
+
+@pytest.mark.parametrize("servers", ["k2:9092", "alias:9092"])
+def test_another_spelling_of_the_workers_cluster_is_the_workers_cluster(servers: str) -> None:
+    """Else the copies for the worker's topic would go to the very topic that the transactions write to."""
+    settings, _ = settings_of()
+    assert not settings.has_own_offsets({OVERRIDE: servers})
+    assert settings.own_offsets({OVERRIDE: servers}) is None
+
+
+@pytest.mark.parametrize("config", [{}, {OVERRIDE: None}, {OVERRIDE: "k2:9092, k1:9092"}])
+def test_nobody_is_asked_where_the_brokers_are_the_same(config: dict[str, str | None]) -> None:
+    settings, asked = settings_of()
+    assert not settings.has_own_offsets(config)
+    assert asked.servers == []
+
+
+def test_another_cluster_implies_an_offsets_topic_there_and_is_asked_once() -> None:
+    settings, asked = settings_of()
+    for _ in range(3):
+        own = settings.own_offsets({OVERRIDE: "far:9092"})
+        assert own is not None
+        assert (own.name, own.conf["bootstrap.servers"]) == ("offsets", "far:9092")
+    assert sorted(asked.servers) == ["far:9092", "k1:9092,k2:9092"]
+
+
+def test_a_named_topic_is_the_connectors_own_on_any_cluster() -> None:
+    settings, asked = settings_of()
+    assert settings.has_own_offsets({"offsets.storage.topic": "mine"})
+    assert asked.servers == []
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again() -> None:
+    settings, asked = settings_of()
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailableError):
+            settings.has_own_offsets({OVERRIDE: "gone:9092"})
+    assert asked.servers == ["gone:9092"] * 2
+
+
+def test_offsets_are_read_where_the_workers_setting_for_producers_leads() -> None:
+    """Committed there, and looked for elsewhere, they would never be found: each start would send all again."""
+    settings, _ = settings_of(producer_bootstrap_servers="far:9092", consumer_bootstrap_servers="k1:9092")
+    own = settings.own_offsets({})
+    assert own is not None
+    assert own.conf["bootstrap.servers"] == "far:9092"
+    assert settings.task_admin_conf({})["bootstrap.servers"] == "far:9092"
+    assert settings.task_producer_conf({})["bootstrap.servers"] == "far:9092"
+    assert settings.own_offsets({OVERRIDE: "alias:9092"}) is None
+
+
+def test_a_connectors_own_override_decides_where_its_topics_are_read_and_made() -> None:
+    settings, _ = settings_of()
+    config = {
+        "offsets.storage.topic": "mine",
+        "consumer.override.bootstrap.servers": "c:1",
+        "admin.override.bootstrap.servers": "a:1",
+    }
+    assert settings.task_reader_conf(config)["bootstrap.servers"] == "c:1"
+    assert settings.task_admin_conf(config)["bootstrap.servers"] == "a:1"
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
+def test_ids_are_fenced_with_the_settings_of_a_transaction_in_every_mode(mode: str) -> None:
+    """A leader without exactly-once fences for workers that have it, with time-outs that a transaction refuses."""
+    settings, _ = settings_of(**{"exactly.once.source.support": mode, "producer_delivery_timeout_ms": "120000"})
+    conf = settings.fencing_conf({"producer.override.delivery.timeout.ms": "180000"})
+    ProducerClient({**conf, "transactional.id": "g-c-0"}).drop()  # raises for settings that are at odds
