@@ -27,7 +27,7 @@ from fencepost.cluster.command import (
     now_ms,
 )
 from fencepost.cluster.fencing import leader_transactional_id
-from fencepost.cluster.operations import NotLeadingError, OperationError
+from fencepost.cluster.operations import NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.kafka.member import Term
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId
@@ -38,7 +38,6 @@ from fencepost.transaction import (
     ProduceError,
     StaleMemberError,
     TransactionalWriter,
-    WriterFencedError,
     WriterOpenError,
     WriterTimeouts,
 )
@@ -49,9 +48,6 @@ _TICK_S = 1.0
 _COMPANY_S = 0.02
 _READ_S = 30.0
 _MOST_TOGETHER = 100
-_FAILED_WRITE = (
-    "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
-)
 
 
 class ConfigLog(Protocol):
@@ -181,7 +177,7 @@ class Leader:
             if self._term.is_owner and self._requests.empty():
                 self._look_after_the_group()
         for each in waiting:
-            each.outcome.set_exception(OperationError("The worker is shutting down"))
+            each.outcome.set_exception(NotReadyError("The worker is shutting down"))
         self._drop_writer()
 
     def _take_requests(self) -> list[_Request]:
@@ -275,17 +271,14 @@ class Leader:
     ) -> "list[_Outcome]":
         """Decide and write what does not depend on each other. Raises OperationError where nothing is written.
 
+        Whoever finds that its transactional id was taken (a deposed leader that wakes up does that) says so, and takes
+        it back with the next request: to do so at once would be to fence the rightful leader, where this one is not.
+
         `read` gives the snapshot to decide on; by default the newest, with all that anybody was told is written.
         """
         read = read or self._newest_snapshot
         try:
-            try:
-                return self._decide_and_write(commands, read)
-            except WriterFencedError as error:
-                # Certainly not committed. A deposed leader that woke up does this to the rightful one.
-                log.info("leader: fenced, decides again: %s", error)
-                self._drop_writer()
-                return self._decide_and_write(commands, read)
+            return self._decide_and_write(commands, read)
         except OperationError:
             raise
         except Exception as error:
@@ -351,7 +344,7 @@ class Leader:
     def _failed_write(self, error: Exception) -> OperationError:
         """Return what is told of a write that failed: a right that is missing does not pass by itself."""
         if not (isinstance(error, WriterOpenError | ProduceError) and error.is_denied):
-            return OperationError(_FAILED_WRITE)
+            return WriteFailedError()
         return OperationError(
             f"The leader is not authorized to write the config topic: {error}. It takes Read and Write on topic "
             f"{self._log.topic}, Read on group {self._group_id} and Write on transactional id {self._id}: grant the "

@@ -87,6 +87,15 @@ class FencingRefusedError(OperationError):
     """Kafka refuses a round of fencing, for a reason that does not pass: the message is the leader's trace."""
 
 
+class WriteFailedError(OperationError):
+    """What the leader was to write is not, or not certainly, in the config topic; the cause may pass."""
+
+    TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+
+    def __init__(self) -> None:
+        super().__init__(self.TEXT)
+
+
 class NotReadyError(OperationError):
     """Something is missing that comes by itself: e.g. the session key, which the worker has not read yet."""
 

@@ -1,14 +1,25 @@
 """Rounds of zombie fencing: one at a time per connector, shared by all who ask (contract A.9)."""
 
+import contextlib
 import threading
+import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 
+from fencepost.api import RetriableError
 from fencepost.cluster.command import RecordTaskCount
 from fencepost.cluster.fencing import ConfOf, fence, plan_fencing
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import NotFoundError
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    FencingRefusedError,
+    NotFoundError,
+    NotReadyError,
+    WriteFailedError,
+)
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import WriterOpenError
 
 _FENCE_S = 90.0
 _ROUNDS = 32
@@ -24,8 +35,10 @@ class FencingRounds:
         read_to_end: Callable[[], ClusterSnapshot],
         conf_of: Callable[[ClusterSnapshot, str], ConfOf],
         wait_for_stops: Callable[[str, int | None], None] = lambda connector, generation: None,
+        is_source: Callable[[ClusterSnapshot, str], bool] = lambda snapshot, connector: True,
     ) -> None:
         """`wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up."""
+        self._is_source = is_source
         self._group_id = group_id
         self._leader = leader
         self._read_to_end = read_to_end
@@ -33,30 +46,53 @@ class FencingRounds:
         self._wait_for_stops = wait_for_stops
         self._lock = threading.RLock()
         self._active: dict[str, Future[None]] = {}
+        self._is_stopped = False
         self._pool = ThreadPoolExecutor(_ROUNDS, thread_name_prefix="fencing")
 
     def fence(self, connector: str) -> "Future[None]":
-        """Start a round, or join the one under way. The future holds None, or the error that the round ended with."""
+        """Start a round, or join the one under way. The future holds None, or the error that the round ended with.
+
+        NotFoundError, BadRequestError, ConflictError; NotReadyError for a cause that passes, FencingRefusedError with
+        the trace for any other.
+        """
         with self._lock:
+            if self._is_stopped:
+                refused: Future[None] = Future()
+                refused.set_exception(NotReadyError("The worker is shutting down"))
+                return refused
             active = self._active.get(connector)
             if active is None:
-                active = self._pool.submit(self._round, connector)
-                self._active[connector] = active
-                active.add_done_callback(lambda done: self._ended(connector, done))
+                active = self._active[connector] = Future()
+                self._pool.submit(self._run, connector, active)
             return active
 
     def stop(self) -> None:
+        with self._lock:
+            self._is_stopped = True
+            ended, self._active = list(self._active.values()), {}
+        for each in ended:
+            _settle(each, NotReadyError("The worker is shutting down"))
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ended(self, connector: str, done: "Future[None]") -> None:
+    def _run(self, connector: str, outcome: "Future[None]") -> None:
+        error: Exception | None = None
+        try:
+            self._round(connector)
+        except (NotFoundError, BadRequestError, ConflictError) as refusal:
+            error = refusal
+        except Exception as cause:
+            error = _told(connector, cause)
         with self._lock:
-            if self._active.get(connector) is done:
+            if self._active.get(connector) is outcome:
                 del self._active[connector]
+        _settle(outcome, error)
 
     def _round(self, connector: str) -> None:
         snapshot = self._read_to_end()
         if connector not in snapshot.connectors:
             raise NotFoundError(f"Unknown connector {connector}")
+        if not self._is_source(snapshot, connector):
+            raise BadRequestError(f"Connector {connector} is not a source connector")
         plan = plan_fencing(snapshot, self._group_id, connector)
         if plan.task_count is None:
             return
@@ -65,3 +101,23 @@ class FencingRounds:
         fence(plan.transactional_ids, self._conf_of(snapshot, connector), _FENCE_S)
         record = RecordTaskCount(connector, plan.task_count, snapshot.commit_offsets.get(connector))
         self._leader.submit(record).result(_FENCE_S)
+
+
+def _told(connector: str, cause: Exception) -> Exception:
+    """Return what whoever asked is told: to ask again, or why it would be in vain."""
+    is_passing = isinstance(cause, RetriableError | TimeoutError | NotReadyError | WriteFailedError)
+    if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
+        told: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")
+    else:
+        told = FencingRefusedError("".join(traceback.format_exception(cause)))
+    told.__cause__ = cause
+    return told
+
+
+def _settle(outcome: "Future[None]", error: Exception | None) -> None:
+    """Give it a result, if it has none yet."""
+    with contextlib.suppress(InvalidStateError):
+        if error is None:
+            outcome.set_result(None)
+        else:
+            outcome.set_exception(error)

@@ -195,6 +195,6 @@ def _is_passing(status: int, message: str) -> bool:
 
 
 def _error(status: int, message: str, path: str) -> OperationError:
-    if status == 500 and path.endswith(_FENCE):
+    if status not in _ERRORS and path.endswith(_FENCE):
         return FencingRefusedError(message)
     return _ERRORS.get(status, OperationError)(message)

@@ -20,7 +20,7 @@ from fencepost.cluster.operations import (
     NothingToAlterError,
     OperationError,
 )
-from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -67,14 +67,15 @@ class OffsetChanges:
         """Return where a connector stands. OperationError where that cannot be read in time."""
         try:
             view = self._view(connector, snapshot.connectors[connector])
-        except KafkaUnavailableError as error:
+        except (KafkaUnavailableError, KafkaAuthorizationError, ConfigError) as error:
             raise OperationError(f"Failed to retrieve offsets for source connector {connector}: {error}") from error
         return [ConnectorOffset(partition, offset) for partition, offset in view.offsets]
 
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
         """Move the named partitions of a stopped connector; returns what to tell the user."""
         ensure_storable(connector, offsets)
-        return self._modify(connector, lambda view: offsets, "altered", lead)
+        last = _last_of_each(offsets)
+        return self._modify(connector, lambda view: last, "altered", lead)
 
     def reset(self, connector: str, lead: Lead) -> str:
         """Forget every offset of a stopped connector; returns what to tell the user."""
@@ -90,6 +91,7 @@ class OffsetChanges:
         """
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)
+        offsets = _last_of_each(offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
         self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:
@@ -156,7 +158,7 @@ class OffsetChanges:
         except ConflictError:
             raise
         except Exception as error:
-            raise OperationError(f"{_NOT_FENCED}: {error}") from error
+            raise OperationError(f"{_NOT_FENCED}: {error.__cause__ or error}") from error
 
     def _fence(self, connector: str, config: Config, snapshot: ClusterSnapshot) -> None:
         """Fence all that was ever recorded, also where no round is due: a deleted connector's tasks, for one."""
@@ -217,6 +219,11 @@ def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:
             encode(connector, partition, offset)
         except OffsetFormatError as error:
             raise BadRequestError(str(error)) from error
+
+
+def _last_of_each(offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:
+    """Return one entry a partition, the last, as a map of them would have it: a tombstone is copied before values."""
+    return list({partition_key(one.partition or {}): one for one in offsets}.values())
 
 
 def _replacing(view: OffsetView, offsets: Sequence[ConnectorOffset]) -> list[ConnectorOffset]:

@@ -3,14 +3,15 @@
 import logging
 import threading
 import time
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from fencepost import __version__
+from fencepost.api import SourceConnector
 from fencepost.cluster import operations as op
 from fencepost.cluster.command import (
     ConnectorCommand,
@@ -33,7 +34,6 @@ from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTopic
-from fencepost.transaction import WriterOpenError
 from fencepost.worker.masking import HIDDEN, masked, unmasked
 from fencepost.worker.offset_change import OffsetChanges
 from fencepost.worker.peers import Peers
@@ -188,7 +188,7 @@ class WorkerOperations:
             raise op.NotFoundError(f"No status found for connector {name}")
         tasks = [_task_state(number, s) for number, s in self._statuses.table.tasks(name).items()]
         state = op.ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
-        return op.ConnectorStatus(name, state, tasks, _type(self._snapshot, name))
+        return op.ConnectorStatus(name, state, tasks, type_of(self._snapshot, name))
 
     def task_status(self, name: str, task: int) -> op.TaskState:
         status = self._statuses.table.status(TaskId(name, task))
@@ -246,7 +246,8 @@ class WorkerOperations:
     def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
         self._ensure_leading()
         for _ in range(_PATCH_TRIES):
-            snapshot = self._topic.read_to_end(_READ_S)
+            with self._asking("reading to the end of the config topic"):
+                snapshot = self._topic.read_to_end(_READ_S)
             if name not in snapshot.connectors:
                 raise op.NotFoundError(f"Connector {name} not found")
             stored = snapshot.connectors[name]
@@ -311,22 +312,17 @@ class WorkerOperations:
     def _target(self, name: str, state: TargetState) -> None:
         self.catch_up()  # or this would outlive a connector that another worker has just deleted
         self._known(name, "Unknown connector {}")
-        with self._stages.doing(f"writing target state {state.value} for connector {name}"):
-            try:
-                self._writer.write([records.target_state(name, state)], _READ_S)
-                self._topic.read_to_end(_READ_S)
-            except KafkaAuthorizationError as error:
-                raise op.OperationError(str(error)) from error
+        with self._asking(f"writing target state {state.value} for connector {name}"):
+            self._writer.write([records.target_state(name, state)], _READ_S)
+            self._topic.read_to_end(_READ_S)
 
     def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
         """Have it written. Where leadership is lost before that, whoever leads then is found: ElsewhereError."""
         deadline = time.monotonic() + _REQUEST_S
         while True:
-            with self._stages.doing(stage):
+            with self._asking(stage):
                 try:
                     return self._waited_for(self._leader.submit(command), max(0.1, deadline - time.monotonic()))
-                except KafkaUnavailableError as error:
-                    raise op.RequestTimeoutError(str(error)) from error
                 except op.NotLeadingError:
                     if time.monotonic() > deadline:
                         raise
@@ -394,15 +390,11 @@ class WorkerOperations:
 
     def fence(self, name: str) -> None:
         self._leading()
-        try:
-            with self._stages.doing(f"fencing older tasks of connector {name}"):
+        with self._stages.doing(f"fencing older tasks of connector {name}"):
+            try:
                 self._waited_for(self._fence(name))
-        except (op.NotFoundError, op.BadRequestError, op.ConflictError):
-            raise
-        except Exception as error:
-            if isinstance(error, WriterOpenError) and not error.is_passing:
-                raise op.FencingRefusedError("".join(traceback.format_exception(error))) from error
-            raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
+            except op.RequestTimeoutError as error:
+                raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
 
     def _leading(self) -> None:
         """Other workers find the leader by themselves, and ask again."""
@@ -415,11 +407,23 @@ class WorkerOperations:
         except FutureTimeoutError:
             raise self._timed_out() from None
 
+    @contextmanager
+    def _asking(self, stage: str) -> Iterator[None]:
+        """Be in a stage of a request in which Kafka is asked: who gets no answer is told so, and what is refused."""
+        with self._stages.doing(stage):
+            try:
+                yield
+            except KafkaUnavailableError as error:
+                log.warning("%s: %s", stage, error)
+                raise self._timed_out() from error
+            except KafkaAuthorizationError as error:
+                raise op.OperationError(str(error)) from error
+
     def _timed_out(self) -> op.RequestTimeoutError:
         return op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
 
     def set_cluster_log_level(self, namespace: str, level: str) -> None:
-        with self._stages.doing(f"writing the level of logger {namespace}"):
+        with self._asking(f"writing the level of logger {namespace}"):
             self._writer.write([records.logger_level(namespace, level)], _READ_S)
 
 
@@ -430,15 +434,20 @@ _TARGETS = {
 }
 
 
-def _type(snapshot: ClusterSnapshot, name: str) -> op.ConnectorType:
-    return op.ConnectorType.SOURCE if name in snapshot.connectors else op.ConnectorType.UNKNOWN
+def type_of(snapshot: ClusterSnapshot, name: str) -> op.ConnectorType:
+    """Return what a connector is; unknown where its class is not here: a sink that Kafka Connect ran, for one."""
+    try:
+        found = registry().find(PluginKind.CONNECTOR, snapshot.connectors.get(name, {}).get("connector.class") or "")
+    except ConfigError:
+        return op.ConnectorType.UNKNOWN
+    return op.ConnectorType.SOURCE if issubclass(found, SourceConnector) else op.ConnectorType.UNKNOWN
 
 
 def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:
     if name not in snapshot.connectors:
         raise op.NotFoundError(f"Connector {name} not found")
     tasks = [op.TaskId(name, t.task) for t in snapshot.tasks(name)]
-    return op.ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, _type(snapshot, name))
+    return op.ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, type_of(snapshot, name))
 
 
 def _task_state(number: int, status: Status) -> op.TaskState:

@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
+from fencepost.api import RetriableError
 from fencepost.cluster.fencing import task_transactional_id
 from fencepost.cluster.operations import (
     BadRequestError,
@@ -13,12 +14,12 @@ from fencepost.cluster.operations import (
     FencingRefusedError,
     ForbiddenError,
     NotFoundError,
+    OperationError,
 )
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
-from fencepost.transaction import WriterOpenError
 from fencepost.worker.offset_write import ensure_own_topic
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.task_handle import TaskHandle
@@ -80,15 +81,11 @@ class Preparation:
             try:
                 self.request_fencing(handle.id.connector).result(_FENCE_S)
                 return
-            except ConflictError as error:
+            except (ConflictError, NotFoundError) as error:
                 raise AbandonedError(str(error)) from error
-            except (NotFoundError, BadRequestError) as error:
-                raise AbandonedError(str(error)) from error
-            except (FencingRefusedError, ForbiddenError):
+            except (FencingRefusedError, ForbiddenError, BadRequestError):
                 raise
-            except Exception as error:
-                if isinstance(error, WriterOpenError) and not error.is_passing:
-                    raise
+            except (OperationError, RetriableError, TimeoutError, CancelledError) as error:
                 log.warning("fencing for %s is tried again: %s", handle.id, error)
                 pause_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
                 if self.is_stopping.wait(pause_s) or not handle.is_live:

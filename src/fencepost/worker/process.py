@@ -20,7 +20,9 @@ from fencepost.cluster.command import PutTaskConfigs, now_ms
 from fencepost.cluster.departure import Departures, Start
 from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
 from fencepost.cluster.leader import Leader
+from fencepost.cluster.operations import ConnectorType
 from fencepost.cluster.rounds import FencingRounds
+from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -64,7 +66,7 @@ from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.offset_change import OffsetChanges
 from fencepost.worker.offset_copying import OffsetCopying
 from fencepost.worker.offset_write import OffsetWriting
-from fencepost.worker.operations import WorkerOperations
+from fencepost.worker.operations import WorkerOperations, type_of
 from fencepost.worker.peers import Peers
 from fencepost.worker.preparation import Preparation
 from fencepost.worker.progress import Stages
@@ -240,6 +242,7 @@ class WorkerProcess:
             lambda: self._read_config(_READ_S),
             self._fencing_conf,
             self._departures.wait_for,
+            lambda snapshot, connector: type_of(snapshot, connector) is ConnectorType.SOURCE,
         )
         self._line = LeaderLine(
             LocalLeader(self._store_tasks, self._rounds.fence, lambda: self._leader.is_leading),
@@ -442,11 +445,14 @@ class WorkerProcess:
         """End what these tasks may have open, paused ones too: readers of the offsets topic would wait for it."""
         if self.settings.config.exactly_once is ExactlyOnceSource.DISABLED:
             return
-        confs = {
-            id_: self._fencing_conf(snapshot, task.connector)
-            for task in tasks
-            for id_ in task_transactional_ids(self.settings.group_id, *task)
-        }
+        confs: dict[str, ConfOf] = {}
+        for task in tasks:
+            try:
+                conf_of = self._fencing_conf(snapshot, task.connector)
+            except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
+                log.warning("tasks of connector %s are not fenced: %s", task.connector, error)
+                continue
+            confs |= dict.fromkeys(task_transactional_ids(self.settings.group_id, *task), conf_of)
         try:
             fence(confs, lambda transactional_id: confs[transactional_id](transactional_id), _FENCE_S)
         except WriterOpenError as error:

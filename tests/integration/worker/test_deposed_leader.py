@@ -2,25 +2,29 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from fencepost.cluster.command import PutConnector
+from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import ConflictError, OperationError
+from fencepost.cluster.operations import ConflictError, OperationError, WriteFailedError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.member import GroupMembership, Term
 from fencepost.kafka.settings import member_conf, transactional_conf
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.testing import eventually
+from fencepost.transaction import TransactionalWriter, WriterFencedError
 
 
 class Candidate:
     """What a worker has of leadership. A frozen one does not learn what becomes of its membership."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, name: str) -> None:
+        self.group = group
         self.topic = ConfigTopic({"bootstrap.servers": bootstrap}, topic)
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
@@ -82,11 +86,36 @@ def test_a_deposed_leader_that_wakes_up_writes_nothing_and_the_rightful_one_goes
     assert old.leader.is_leading
     with pytest.raises(OperationError):
         old.put("by-a-zombie")
-    new.put("third")
+
+    def is_put() -> bool:
+        with suppress(WriteFailedError):  # the zombie may have taken the id before it was refused
+            new.put("third")
+            return True
+        return False
+
+    eventually(is_put, within_s=30)
     with pytest.raises(OperationError):
         old.put("by-a-zombie-again")
     snapshot = new.topic.read_to_end(30)
     assert sorted(snapshot.connectors) == ["first", "second", "third"]
+
+
+def test_a_stolen_id_makes_the_first_request_fail_clearly_and_the_next_succeed(
+    pair: tuple[Candidate, Candidate], kafka: EmbeddedKafka
+) -> None:
+    old, _ = pair
+    old.put("first")
+    thief = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, leader_transactional_id(old.group))
+    thief.open()
+    with pytest.raises(WriteFailedError, match=r"^Failed to write to config topic.* can be safely retried$"):
+        old.put("second")
+    assert sorted(old.topic.read_to_end(30).connectors) == ["first"]
+    old.put("second")
+    assert sorted(old.topic.read_to_end(30).connectors) == ["first", "second"]
+    thief.send(old.topic.topic, b"{}", key=b"connector-by-a-thief")
+    with pytest.raises(WriterFencedError):
+        thief.commit()
+    thief.close()
 
 
 def test_nothing_is_written_once_leadership_is_lost_between_taking_a_command_on_and_writing(

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.operations import ConflictError
+from fencepost.cluster.operations import BadRequestError, ConflictError, FencingRefusedError, NotReadyError
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.settings import transactional_conf
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -145,6 +146,29 @@ def test_a_round_that_a_newer_generation_ended_abandons_the_start(scene: Scene) 
 
     scene.on_fence = conflict
     with pytest.raises(AbandonedError):
+        scene.prepare()
+
+
+def test_a_round_whose_cause_passes_is_asked_for_again(scene: Scene) -> None:
+    causes: list[Exception] = [NotReadyError("no coordinator yet"), KafkaUnavailableError("no broker")]
+
+    def at_last() -> None:
+        if causes:
+            raise causes.pop()
+        scene.record_count()
+
+    scene.on_fence = at_last
+    assert scene.prepare().connector == "c"
+    assert causes == []
+
+
+@pytest.mark.parametrize("cause", [FencingRefusedError("Traceback ..."), BadRequestError("no source"), KeyError("bug")])
+def test_a_round_that_is_refused_for_good_fails_the_start(scene: Scene, cause: Exception) -> None:
+    def refused() -> None:
+        raise cause
+
+    scene.on_fence = refused
+    with pytest.raises(type(cause)):
         scene.prepare()
 
 

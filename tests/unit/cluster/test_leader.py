@@ -8,14 +8,14 @@ import pytest
 
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import AlreadyExistsError, NotLeadingError, OperationError
+from fencepost.cluster.operations import AlreadyExistsError, NotLeadingError, OperationError, WriteFailedError
 from fencepost.kafka.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.testing import eventually
-from fencepost.transaction import ProduceError, StaleMemberError
+from fencepost.transaction import ProduceError, StaleMemberError, WriterFencedError
 
 URL = "http://a:8083"
 
@@ -160,6 +160,16 @@ def test_a_transaction_that_fails_fails_for_all_that_share_it_and_the_next_one_w
             each.result(10)
     snapshot = leader.submit(put("e")).result(10)
     assert snapshot.connectors.keys() == {"first", "e"}
+
+
+def test_a_write_finds_that_the_transactional_id_was_taken_and_the_next_one_takes_it_back(
+    leader: Leader, topic: Topic
+) -> None:
+    topic.failures = [WriterFencedError("a newer producer")]
+    with pytest.raises(WriteFailedError, match="the request can be safely retried"):
+        leader.submit(put("c")).result(10)
+    assert leader.is_leading
+    assert leader.submit(put("c")).result(10).connectors.keys() == {"c"}
 
 
 def test_a_write_that_is_not_authorized_says_what_it_takes(leader: Leader, topic: Topic) -> None:

@@ -10,7 +10,8 @@ import pytest
 from fencepost.api import ConnectError, SourceConnector
 from fencepost.cluster.command import ConnectorCommand, PutConnector
 from fencepost.cluster.operations import AlreadyExistsError, ConflictError, ConnectorOffset, OperationError
-from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
+from fencepost.kafka.settings import SettingsError
 from fencepost.storage.ids import TargetState
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import Change, OffsetView
@@ -173,6 +174,19 @@ def test_transaction_that_stays_open_is_waited_for_only_so_long(scene: Scene) ->
     scene.on_read = raising(ReadTimeoutError("partition 3"))
     with pytest.raises(OperationError, match=r"^Timed out while trying to read to the end of the offsets topic prior"):
         scene.alter((A, {"n": 1}))
+
+
+def test_the_last_word_on_a_partition_is_the_one_that_counts(scene: Scene) -> None:
+    """Both would be written, and a copy of a tombstone comes before the copies of values."""
+    scene.alter((A, {"n": 1}), (A, None))
+    assert scene.log[-1] == ("written", [(KEY_A, None)])
+
+
+@pytest.mark.parametrize("error", [KafkaAuthorizationError("no Read"), SettingsError({"sasl.mechanism": "unknown"})])
+def test_why_offsets_cannot_be_read_is_told(scene: Scene, error: Exception) -> None:
+    scene.on_read = raising(error)
+    with pytest.raises(OperationError, match=f"^Failed to retrieve offsets for source connector c: .*{error}"):
+        scene.changes.read(scene.snapshot, "c")
 
 
 def test_initial_offsets_are_in_the_transaction_of_the_config(scene: Scene) -> None:

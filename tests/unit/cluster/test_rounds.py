@@ -1,0 +1,158 @@
+"""How a round of fencing ends for whoever asked: done, to be asked for again, or refused for good."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.cluster import rounds
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    FencingRefusedError,
+    NotFoundError,
+    NotLeadingError,
+    NotReadyError,
+    OperationError,
+    WriteFailedError,
+)
+from fencepost.cluster.rounds import FencingRounds
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
+from fencepost.kafka.settings import SettingsError
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import WriterOpenError
+
+PENDING = ClusterSnapshot(
+    connectors={"c": {"name": "c"}},
+    commit_offsets={"c": 7},
+    task_counts={"c": 2},
+    task_count_records={"c": 2},
+    pending_fencing=frozenset({"c"}),
+)
+
+
+class Scene:
+    """Each step of a round can be made to fail."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Any] = []
+        self.is_source = True
+        self.on_read: Callable[[], None] = lambda: None
+        self.on_conf: Callable[[], None] = lambda: None
+        self.on_fence: Callable[[], None] = lambda: None
+        self.on_record: Callable[[], None] = lambda: None
+        leader: Any = SimpleNamespace(submit=self._submit)
+        self.rounds = FencingRounds("g", leader, self._read, self._conf, is_source=lambda *_: self.is_source)
+
+    def _read(self) -> ClusterSnapshot:
+        self.on_read()
+        return PENDING
+
+    def _conf(self, snapshot: ClusterSnapshot, connector: str) -> Any:
+        self.on_conf()
+        return lambda transactional_id: {}
+
+    def fence(self, *_: Any) -> None:
+        self.on_fence()
+
+    def _submit(self, command: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        try:
+            self.on_record()
+            self.recorded.append(command.count)
+            done.set_result(None)
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def end(self, connector: str = "c") -> None:
+        self.rounds.fence(connector).result(10)
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    own = Scene()
+    monkeypatch.setattr(rounds, "fence", own.fence)
+    yield own
+    own.rounds.stop()
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+def test_a_round_that_fences_records_the_new_count(scene: Scene) -> None:
+    scene.end()
+    assert scene.recorded == [2]
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("on_read", ReadTimeoutError("a transaction stays open")),
+        ("on_read", KafkaUnavailableError("no broker")),
+        ("on_fence", WriterOpenError("no coordinator", is_passing=True)),
+        ("on_record", WriteFailedError()),
+        ("on_record", TimeoutError()),
+    ],
+)
+def test_what_passes_is_to_be_asked_for_again(scene: Scene, step: str, error: Exception) -> None:
+    setattr(scene, step, raising(error))
+    with pytest.raises(NotReadyError):
+        scene.end()
+    setattr(scene, step, lambda: None)
+    scene.end()
+    assert scene.recorded == [2]
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("on_conf", SettingsError({"ssl.truststore.location": "is a Java key store"})),
+        ("on_read", KafkaAuthorizationError("no Read on topic configs")),
+        ("on_fence", WriterOpenError("no Write on transactional id g-c-0", is_passing=False, is_denied=True)),
+        ("on_record", OperationError("The leader is not authorized to write the config topic")),
+        ("on_read", ZeroDivisionError("a bug")),
+    ],
+)
+def test_what_does_not_pass_by_itself_is_told_with_its_trace(scene: Scene, step: str, error: Exception) -> None:
+    """Whoever asked for the round fails with it; to ask again for ever would show nobody anything."""
+    setattr(scene, step, raising(error))
+    with pytest.raises(FencingRefusedError, match="Traceback") as refused:
+        scene.end()
+    assert str(error) in str(refused.value)
+
+
+@pytest.mark.parametrize("error", [ConflictError("newer"), NotLeadingError()])
+def test_a_round_that_newer_task_configs_or_another_leader_ended_is_a_conflict(
+    scene: Scene, error: ConflictError
+) -> None:
+    scene.on_record = raising(error)
+    with pytest.raises(type(error)):
+        scene.end()
+
+
+def test_only_source_connectors_are_fenced(scene: Scene) -> None:
+    """A sink that Kafka Connect ran is in the topic too; a count recorded for it would mean nothing."""
+    scene.is_source = False
+    with pytest.raises(BadRequestError, match="Connector c is not a source connector"):
+        scene.end()
+    with pytest.raises(NotFoundError):
+        scene.end("unknown")
+    assert scene.recorded == []
+
+
+def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told(scene: Scene) -> None:
+    held: Future[None] = Future()
+    scene.on_fence = lambda: held.result(10)
+    waiting = scene.rounds.fence("c")
+    scene.rounds.stop()
+    for each in (waiting, scene.rounds.fence("c")):
+        with pytest.raises(NotReadyError, match="shutting down"):
+            each.result(10)
+    held.set_result(None)
