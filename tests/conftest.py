@@ -11,8 +11,12 @@ from fencepost.embedded import EmbeddedKafka
 
 _numbers = itertools.count(1)
 
-# Only what lets a test see a member expire within seconds; everything else is as users have it.
-_BROKER_PROPERTIES = {"group.min.session.timeout.ms": "1000"}
+# What lets a test see a member expire within seconds, and a broker that is slow, as nobody kills it, stay the leader.
+_BROKER_PROPERTIES = {
+    "group.min.session.timeout.ms": "1000",
+    "broker.session.timeout.ms": "60000",
+    "broker.heartbeat.interval.ms": "2000",
+}
 _START_S = 240  # a second or two where nothing else runs; tests share the machine
 
 

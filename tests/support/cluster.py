@@ -31,7 +31,7 @@ class LightWorker(Worker):
     """A worker whose slots are child processes, without Spark."""
 
     def launch(self) -> None:
-        path = self.write_file()
+        path = self.begin_log()
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "support.light_worker", str(path)],

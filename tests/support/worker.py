@@ -26,6 +26,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def reserved_port() -> socket.socket:
+    """Return a socket that keeps its port from being given to anybody who asks for any; a server may still take it."""
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    return probe
+
+
 class Worker:
     """One worker: start, REST, kill, start again with the same file and port."""
 
@@ -33,7 +41,8 @@ class Worker:
         self, bootstrap: str, directory: Path, settings: Mapping[str, str] | None = None, *, group: str = "g"
     ) -> None:
         self.directory = directory
-        self.port = free_port()
+        self._reserved = reserved_port()
+        self.port = int(self._reserved.getsockname()[1])
         self.advertised_port = self.port
         self.file = directory / f"worker-{self.port}.properties"
         self.log = directory / f"worker-{self.port}.log"
@@ -58,6 +67,7 @@ class Worker:
             **(settings or {}),
         }
         self.process: subprocess.Popen[bytes] | None = None
+        self._log_begins = 0  # of the newest life
         self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
 
     def __enter__(self) -> "Worker":
@@ -74,9 +84,14 @@ class Worker:
         self.file.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()))
         return self.file
 
+    def begin_log(self) -> Path:
+        """Write the file, and note where the log of the life that begins does; returns the file's path."""
+        self._log_begins = self.log.stat().st_size if self.log.exists() else 0
+        return self.write_file()
+
     def launch(self) -> None:
         """Start the process and return at once."""
-        path = self.write_file()
+        path = self.begin_log()
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "fencepost.cli.main", "worker", str(path)],
@@ -122,7 +137,10 @@ class Worker:
 
     def slots(self) -> dict[str, int]:
         """Return the processes of the slots that live, by slot id."""
-        found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(self.log_text())}
+        if not self.log.exists():
+            return {}
+        newest = self.log.read_bytes()[self._log_begins :].decode(errors="replace")  # pids of earlier lives come again
+        found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(newest)}
         return {slot: pid for slot, pid in found.items() if psutil.pid_exists(pid) and not _is_zombie(pid)}
 
     # REST

@@ -21,7 +21,7 @@ _STOP_TIMEOUT_S = 15.0
 _PORT_ATTEMPTS = 3
 # The operation that fenced it is done, so it is in the log for good; others of its kind only look.
 _FENCED = re.compile(r"Fencing broker .*Read-write operation (maybeFenceStaleBroker\(\d+\)).*Processed \1 ", re.DOTALL)
-_FENCED_S = 5.0
+_FENCED_S = 30.0
 
 
 class EmbeddedKafka:

@@ -74,7 +74,11 @@ class UpdatingRun:
             offsets_topic=self.offsets_topic,
             plugins=PLUGINS,
         )
-        every = {"offset_flush_interval_ms": 50, "transactional_id": identity if is_exactly_once else None}
+        every = {
+            "offset_flush_interval_ms": 50,
+            "offset_flush_timeout_ms": 60_000,
+            "transactional_id": identity if is_exactly_once else None,
+        }
         self.spec: TaskSpec = replace(usual, **{**every, **spec})
         self.reports: list[TaskReport] = []
         self._is_abandoned = False

@@ -106,11 +106,12 @@ def test_the_second_lane_sends_nothing_before_the_first_is_flushed(
         delivery = deliver(bootstrap=proxy.bootstrap_servers)
         write(delivery, topics[0], 0, 10)
         delivery.finished(wait=True)
+        eventually(lambda: read_uncommitted_count(kafka, topics[0]) == 11)  # 10 and the marker of their transaction
         held = proxy.on(ApiKey.PRODUCE, Action.HOLD, 1)
         write(delivery, topics[0], 10, 10)
         held.await_met()
         write(delivery, topics[0], 20, 10)
-        assert read_uncommitted_count(kafka, topics[0]) == 11  # 10 and the marker of their transaction
+        assert read_uncommitted_count(kafka, topics[0]) == 11
         held.release()
         assert len(delivery.finished(wait=True)) == 2
     assert read(kafka, topics[0]) == list(range(30))
@@ -125,7 +126,8 @@ def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
     delivery.finished(wait=True)
     thief = TransactionalWriter({"bootstrap.servers": kafka.bootstrap_servers}, lane_ids(f"g-{topics[0]}-0")[1])
     thief.open()  # the lane whose turn is next
-    write(delivery, topics[0], 10, 10)
+    delivery.send(Outgoing([topics[0]], [b"10"]))  # one record alone: a second might already be told of the fence
+    delivery.commit(())
     with suppress(Exception):  # whether the error is seen here or below is a matter of time
         write(delivery, topics[0], 20, 10)
     with pytest.raises(Exception):  # noqa: B017
@@ -138,7 +140,8 @@ def test_a_transaction_is_not_committed_when_the_one_before_it_is_not(
 def test_nothing_can_follow_a_transaction_that_failed(topics: tuple[str, str], deliver: Deliver) -> None:
     delivery = deliver()
     deliver()  # a newer start of the same task
-    write(delivery, topics[0], 0, 10)
+    delivery.send(Outgoing([topics[0]], [b"0"]))  # one record alone: a second might already be told of the fence
+    delivery.commit(())
     with pytest.raises(WriterFencedError):
         delivery.finished(wait=True)
     with pytest.raises(Exception, match="earlier transaction"):

@@ -82,7 +82,7 @@ def after_abort(make_writer: MakeWriter) -> Callable[[TransactionalWriter], Tran
 def committed(kafka: EmbeddedKafka) -> Callable[..., list[bytes]]:
     """Returns the values that are committed in topics, to the end; open transactions are waited for."""
 
-    def read(*topics: str, within_s: float = 15.0) -> list[Any]:
+    def read(*topics: str, within_s: float = 40.0) -> list[Any]:
         found = CommittedReader(kafka.bootstrap_servers, topics).read_all(within_s)
         return [observation.value for observation in found]
 

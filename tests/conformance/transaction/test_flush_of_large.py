@@ -83,7 +83,7 @@ def test_records_spread_over_partitions_are_waited_for_once_only(
     """None of the partitions has a full batch, so that nothing moves before the flush."""
     spread = f"{topic}-spread"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(spread, partitions=16, replication=1)
-    writer = make_writer()
+    writer = make_writer(conf={"linger.ms": "30000"})
     writer.open()
     looks_each = []
     for _ in range(4):

@@ -13,9 +13,9 @@ TRANSACTIONS = 300
 def test_transactions_leave_no_errors_behind(kafka, topic, offsets_topic):
     with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS) as task:
         counters = task.runner.counters
-        eventually(lambda: counters.commits > 20)
+        eventually(lambda: counters.commits > 20, every_s=0.001)
         before, begun = errors_alive(), counters.commits
-        eventually(lambda: counters.commits == TRANSACTIONS)
+        eventually(lambda: counters.commits == TRANSACTIONS, within_s=120)
         assert errors_alive() - before < (TRANSACTIONS - begun) / 10
 
 

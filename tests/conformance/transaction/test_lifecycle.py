@@ -1,7 +1,6 @@
 """How a writer opens, aborts and closes; and which calls its state forbids."""
 
 import gc
-import os
 import threading
 import time
 from pathlib import Path
@@ -49,10 +48,11 @@ def _close_took_s(writer, proxy, topic, is_reachable):
 @pytest.mark.parametrize("is_reachable", [True, False], ids=["broker there", "broker gone"])
 def test_close_returns_at_once_with_records_queued(make_writer, proxy, topic, committed, is_reachable):
     transactional_id = f"closed-{topic}"
-    writer = make_writer(transactional_id, bootstrap=proxy.bootstrap_servers)
-    took_s = _close_took_s(writer, proxy, topic, is_reachable)
-    waiting_per_core = os.getloadavg()[0] / (os.cpu_count() or 1)
-    assert took_s < 0.1 * max(1.0, waiting_per_core)
+    took_s: list[float] = []
+    while not took_s or (min(took_s) >= 0.1 and len(took_s) < 5):  # what else the machine does only adds to it
+        writer = make_writer(transactional_id, bootstrap=proxy.bootstrap_servers)
+        took_s.append(_close_took_s(writer, proxy, topic, is_reachable))
+    assert min(took_s) < 0.1
     make_writer(transactional_id).open()
     assert committed(topic) == []
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.log import LogReader
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, Matches, Request, Rule
 from fencepost.testing.reader import CommittedReader
@@ -87,15 +88,18 @@ def test_e1_the_position_covers_what_is_visible_when_a_commit_is_withheld(
     commit = withheld(proxy, ApiKey.END_TXN, 2, task.transactional_ids[0])
     task.start()
     commit.await_met()
-    with CommittedReader(kafka.bootstrap_servers, [offsets_topic]) as positions:
 
-        def position() -> int:
-            return max((json.loads(seen.value or b"{}")["next"] for seen in positions.seen()), default=0)
+    def position() -> int:
+        """Return the newest position that is visible, of all that are now."""
+        log, found = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, offsets_topic), [0]
+        log.read_to_end(10, lambda seen: found.append(json.loads(seen.value or b"{}")["next"]), waits=False)
+        log.close()
+        return max(found)
 
-        eventually(lambda: position() == len(numbers(reader)) > 0, within_s=5)
-        commit.release()
-        until_delivered(reader)
-        eventually(lambda: position() == sum(SIZES))
+    eventually(lambda: position() == len(numbers(reader)) > 0, within_s=5)
+    commit.release()
+    until_delivered(reader)
+    eventually(lambda: position() == sum(SIZES))
     ensure_exact(reader)
 
 
@@ -123,7 +127,7 @@ def test_no_lane_commits_before_the_transaction_in_front_of_it(make, proxy, read
     first, second = task.transactional_ids
     commit = withheld(proxy, ApiKey.END_TXN, 2, first)
     about_second = of([second])
-    sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=1000, matches=lambda r: commit.met > 0 and about_second(r))
+    sent = proxy.on(None, Action.PASS, count=1000, matches=in_transaction(2, ApiKey.PRODUCE, second))
     early = proxy.on(ApiKey.END_TXN, Action.PASS, matches=lambda r: commit.met > 0 and about_second(r))
     task.start()
     commit.await_met()
@@ -165,9 +169,11 @@ def test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed(make, pr
     first, second = task.transactional_ids
     records = withheld(proxy, ApiKey.PRODUCE, 2, first)
     about_second = of([second])
+    begun = proxy.on(None, Action.PASS, matches=in_transaction(2, ApiKey.ADD_PARTITIONS_TO_TXN, second))
     early = proxy.on(ApiKey.PRODUCE, Action.PASS, matches=lambda r: records.met > 0 and about_second(r))
     task.start()
     records.await_met()
+    begun.await_answered()
     with contextlib.suppress(AssertionError):
         early.await_answered(within_s=1.0)
     was_early = early.met

@@ -1,6 +1,7 @@
 """Three workers of one group: who leads, who runs what, and what becomes of it when workers come and go."""
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -177,12 +178,24 @@ def test_topics_that_any_worker_s_tasks_have_used_are_known_to_all(cluster: Clus
             within_s=30,
         )
     assert judged(cluster.bootstrap, name, 200, TASKS).is_clean
+    # What a slot reports after the reset, of records that it sent before, is noted again.
+    eventually(lambda: sum(_told_of(worker, name) for worker in cluster.workers) == 200)
     ok(cluster.workers[1].rest.put(f"/connectors/{name}/topics/reset"), 202)
     for worker in cluster.workers:
         eventually(
             lambda worker=worker: worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": []}},
             within_s=30,
         )
+
+
+def _told_of(worker: Worker, connector: str) -> float:
+    """Return how many records the slots have said they wrote, as the worker knows."""
+    found = re.findall(
+        rf'^kafka_connect_source_task_metrics_source_record_write_total{{connector="{connector}".*}} (\S+)$',
+        worker.rest.get("/metrics").text,
+        re.MULTILINE,
+    )
+    return sum(map(float, found))
 
 
 def test_a_round_of_fencing_that_kafka_refuses_fails_the_tasks_with_the_leader_s_trace(

@@ -25,9 +25,13 @@ PER_S = 150
 
 @pytest.fixture
 def cluster(kafka: EmbeddedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three workers of a group of their own, in the mode that the test names first."""
+    """Three workers of a group of their own, in the mode that the test names first.
+
+    Without exactly-once a task that is abandoned, since it did not stop in time, may deliver again.
+    """
     group = f"rolling-{uuid.uuid4().hex[:6]}"
-    with Cluster(kafka.bootstrap_servers, tmp_path, group, 3, exactly_once_source_support=request.param) as made:
+    settings = {"exactly_once_source_support": request.param, "task_shutdown_graceful_timeout_ms": "20000"}
+    with Cluster(kafka.bootstrap_servers, tmp_path, group, 3, **settings) as made:
         made.start()
         yield made
 

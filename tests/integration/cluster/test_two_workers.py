@@ -16,7 +16,7 @@ from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, LightWorker, identity, url
 from support.worker import Worker
 
-DELAY_S = 12
+DELAY_S = 20
 KEY_TTL_MS = 300
 _MOST_ROUNDS = 101
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fencepost.kafka.log import LogReader
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from oracle.scenario import Json, Recorder
 
 Exchange = dict[str, Any]
 
-_SETTLED_S = 3.0
+_SETTLED_S = 30.0
 _READ_S = 30.0
 
 # The recorded task fails on a number that is none, which our validation refuses: nothing would be left to fail.
@@ -27,12 +26,20 @@ class Replay(Recorder):
     patience_s = 120.0  # Spark may still be starting
 
     def __init__(
-        self, url: str, recorded: Sequence[Exchange], differs: Callable[[Exchange, Exchange], object], topics: "Topics"
+        self,
+        url: str,
+        recorded: Sequence[Exchange],
+        differs: Callable[[Exchange, Exchange], object],
+        topics: "Topics",
+        log: Callable[[], str],
     ) -> None:
+        """`log` returns what the worker has printed."""
         super().__init__(url)
         self._recorded = recorded
         self._differs = differs
         self._topics = topics
+        self._log = log
+        self._starts_before = 0  # of the first task of the connector that was configured last
 
     def call(
         self, method: str, path: str, body: Json = None, *, raw: str | None = None, media: str = "application/json"
@@ -45,6 +52,8 @@ class Replay(Recorder):
         ), "the scenario is not the recorded one; record it again"
         if body and body.get("name") == "failing":
             body = {**body, "config": {**body["config"], **FAILS_LATER}}
+        if method == "PUT" and path.endswith("/config"):
+            self._starts_before = self._starts(path.split("/")[2])
         answer = super().call(method, path, body, raw=raw, media=media)
         if method == "GET" and path.startswith("/connectors") and self._differs(expected, self.exchanges[-1]):
             answer = self._ask_again(expected)
@@ -63,34 +72,26 @@ class Replay(Recorder):
         return self.exchanges[-1]["response"]
 
     def wait_reconfigured(self, connector: str) -> None:
-        """Until the fencing round after the new task configs: our tasks would still send what is appended before."""
-        order = (f"connector-{connector}", f"commit-{connector}", f"tasks-fencing-{connector}")
-        eventually(
-            lambda: (at := self._topics.last_configs(order)) == sorted(at) and -1 not in at, within_s=self.patience_s
-        )
+        """Until the new start, which comes once the old one has ended: that would still send what is appended."""
+        eventually(lambda: self._starts(connector) > self._starts_before, within_s=self.patience_s)
         super().wait_reconfigured(connector)
+
+    def _starts(self, connector: str) -> int:
+        return self._log().count(f"task {connector}-0 starts here")
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
         eventually(lambda: accept(self._topics.of(connector)), within_s=self.patience_s)
 
 
 class Topics:
-    """The internal topics; that of offsets is read as the worker reads it."""
+    """The topic of offsets, read as the worker reads it."""
 
     def __init__(self, bootstrap_servers: str, names: Mapping[str, str]) -> None:
         conf = {"bootstrap.servers": bootstrap_servers}
-        self._configs = LogReader(conf, names["config"])
-        self._last: dict[str, int] = {}
         self._reader = OffsetReader(conf, names["offset"])
-
-    def last_configs(self, keys: Sequence[str]) -> list[int]:
-        """Where in the config topic the last record of each key is; -1 if there is none."""
-        self._configs.read_to_end(_READ_S, lambda r: self._last.update({(r.key or b"").decode(): r.offset}))
-        return [self._last.get(key, -1) for key in keys]
 
     def of(self, connector: str) -> Json:
         return [{"partition": p, "offset": o} for p, o in stored(self._reader.read_known(connector, _READ_S))]
 
     def close(self) -> None:
-        self._configs.close()
         self._reader.close()

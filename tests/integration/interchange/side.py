@@ -50,7 +50,7 @@ def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> 
     try:
         eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=60)
         topics = Topics(bootstrap_servers, TOPICS)
-        rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, topics)
+        rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, topics, worker.log_text)
         run(rest, directory)
         topics.close()
     except AssertionError:

@@ -22,7 +22,7 @@ def main(file: Path) -> None:
     runtime.start()
     jobs = SlotJobs(runtime, slot_entry.run, lambda slot_id, error: None)
     jobs.launch("s", json.dumps({"file": str(file)}))
-    eventually(file.exists)
+    eventually(lambda: file.read_text().endswith("\n"))
     print(runtime.jvm_pid, flush=True)
     threading.Event().wait()
 

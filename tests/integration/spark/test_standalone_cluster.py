@@ -52,8 +52,7 @@ def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(
     jobs = SlotJobs(on_cluster, slot_entry.run, lambda slot_id, error: ends.append((slot_id, error)))
     file = tmp_path / "slot"
     jobs.launch("a", json.dumps({"file": str(file)}))
-    eventually(file.exists)
-    first = json.loads(file.read_text())
+    first = eventually(lambda: json.loads(file.read_text()))
     executor = cluster.executor_of(first["pid"])
     for process in (*cluster.executors(), psutil.Process(on_cluster.jvm_pid)):
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -99,7 +99,7 @@ def test_waits_for_the_open_transaction_of_a_leader(
         leader.produce(topic, key=key, value=value)
     leader.flush(10)
     with pytest.raises(ReadTimeoutError, match="may still be open"):
-        follower.topic.read_to_end(0.3)
+        follower.topic.read_to_end(3)
     assert follower.changes == []
     threading.Timer(0.3, leader.commit_transaction, [10]).start()
     assert follower.topic.read_to_end(10).tasks("a") == (TaskId("a", 0),)

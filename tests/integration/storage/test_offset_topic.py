@@ -57,7 +57,7 @@ def test_offsets_are_read_after_the_fence(reader: OffsetReader, offsets: str, tr
     zombie.commit_transaction(10)
     write(zombie, offsets, 2)
     with pytest.raises(ReadTimeoutError):
-        read(reader, "c", 0.5)
+        read(reader, "c", 3)
     transactional()
     assert read(reader, "c") == [StoredOffset(PARTITION, {"position": 1})]
 

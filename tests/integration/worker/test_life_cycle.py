@@ -102,6 +102,11 @@ def test_a_stopped_connector_has_no_tasks_and_goes_on_where_it_was(
     assert values(name, 200) == numbered(1, 200)
 
 
+def has_started_again(worker: Worker, name: str) -> None:
+    """Wait until the task's second start has begun, which is when the first one has ended."""
+    eventually(lambda: worker.log_text().count(f"task {name}-0 starts here") >= 2)
+
+
 def test_tasks_restart_with_a_new_config(worker: Worker, name: str, file: Path, values: Values) -> None:
     created(worker, name, file_source(file, name))
     values(name, 100)
@@ -111,6 +116,7 @@ def test_tasks_restart_with_a_new_config(worker: Worker, name: str, file: Path, 
     append(file, numbered(101, 110))
     # What was appended before the old task ended went the old way; nothing went both ways.
     eventually(lambda: len(values(name) + seen(values, f"{name}-b")) == 110)
+    has_started_again(worker, name)
     append(file, numbered(111, 120))
     eventually(lambda: seen(values, f"{name}-b")[-10:] == numbered(111, 120))
     assert values(name) + values(f"{name}-b") == numbered(1, 120)
@@ -131,6 +137,7 @@ def test_tasks_restart_when_only_a_transform_changed(worker: Worker, name: str, 
     assert answer.json()["config"]["transforms"] == "r"
     append(file, numbered(101, 110))
     eventually(lambda: len(values(name) + seen(values, f"{name}-routed")) == 110)
+    has_started_again(worker, name)
     append(file, numbered(111, 120))
     eventually(lambda: seen(values, f"{name}-routed")[-10:] == numbered(111, 120))
     assert values(name) + values(f"{name}-routed") == numbered(1, 120)

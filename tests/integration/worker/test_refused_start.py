@@ -64,6 +64,7 @@ def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_rest_port_in_use(fresh: Worker) -> None:
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", fresh.port))
         taken.listen()
         text = refusal(fresh)

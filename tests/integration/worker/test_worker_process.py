@@ -36,7 +36,8 @@ def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., W
 def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:
-    worker, file = own_worker(), tmp_path / "in.txt"
+    # A task that did not end in time would be abandoned, with its transaction.
+    worker, file = own_worker(**{"task.shutdown.graceful.timeout.ms": "20000"}), tmp_path / "in.txt"
     append(file, numbered(1, 100))
     interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
     created(worker, "poll", file_source(file, topic_name))

@@ -19,7 +19,7 @@ from support.chaos.campaign import RECOVERY_S, Campaign
 from support.chaos.fault import Kind
 from support.chaos.hold import Coordinator, Hold, Target
 from support.chaos.point import Blow, Door, Moment, Phase, Round
-from support.chaos.processes import is_alive, local_ports, owner_of
+from support.chaos.processes import is_alive, is_connected, owner_of
 
 log = logging.getLogger(__name__)
 _ANY = 1 << 30
@@ -98,7 +98,7 @@ class Matrix:
         It is no victim: nobody would start it again.
         """
         process = self._campaign.worker.process
-        return process is not None and request.client_port in local_ports(process.pid)
+        return process is not None and is_connected(process.pid, request.client_port, self._network.producers.port)
 
     def _hold_all(self, holds: Sequence[Hold]) -> Rule | None:
         """Bring every target to its point; commits stay prepared last, for without markers nobody gets on.

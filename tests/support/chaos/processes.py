@@ -29,9 +29,9 @@ def peer_ports(pid: int) -> set[int]:
     return {c.raddr.port for c in _connections(pid)}
 
 
-def local_ports(pid: int) -> set[int]:
-    """Return the ports from which a process is connected to something."""
-    return {c.laddr.port for c in _connections(pid)}
+def is_connected(pid: int, port: int, peer_port: int) -> bool:
+    """Say whether a process has the connection from this local port to that of a peer: others may use either."""
+    return any((c.laddr.port, c.raddr.port) == (port, peer_port) for c in _connections(pid))
 
 
 def owner_of(port: int, peer_port: int) -> psutil.Process:
