@@ -66,6 +66,8 @@ def pair(kafka: EmbeddedKafka, topic_name: str) -> Iterator[tuple[Candidate, Can
     old.start()
     eventually(lambda: old.leader.is_leading, within_s=30)
     new.start()
+    # With it the group has another generation: a write that still names the last one would be refused.
+    eventually(lambda: new.leader._has_joined and old.leader._term.number > 1, within_s=30)
     yield old, new
     for each in (old, new):
         each.stop()
