@@ -143,6 +143,23 @@ def test_a_worker_that_misses_a_right_on_states_logs_its_name(secured: Secured, 
     deliver(secured, 1)
 
 
+@pytest.mark.parametrize("grant", OF_COPIES, ids=str)
+def test_offsets_that_cannot_be_forgotten_everywhere_say_which_right_is_missing(secured: Secured, grant: Grant) -> None:
+    """The tombstone of a connector with an offsets topic of its own comes first in the worker's (E7)."""
+    forget = {"offsets": [{"partition": {"filename": "of-another-day.txt"}, "offset": None}]}
+    url = f"/connectors/{CONNECTOR}"
+    assert secured.worker.rest.put(f"{url}/stop").status_code == 204
+    secured.worker.wait_for_tasks(CONNECTOR)
+    with revoked(secured, grant):
+        answer = secured.worker.rest.patch(f"{url}/offsets", json=forget)
+        assert answer.status_code == 500
+    assert_names(answer.json()["message"], grant)
+    eventually(lambda: secured.worker.rest.patch(f"{url}/offsets", json=forget).status_code == 200)
+    assert secured.worker.rest.put(f"{url}/resume").status_code == 202
+    secured.worker.wait_for_tasks(CONNECTOR, "RUNNING")
+    deliver(secured, 1)
+
+
 STARTS = [*OF_START, *OF_LEADER, *OF_STATUS] if IS_LONG else [OF_START[0], OF_LEADER[-1]]
 EXIT = [g for g in STARTS if g.resource != "transactional-id" and g != OF_STATUS[1]]
 
