@@ -33,6 +33,8 @@ class Write(Enum):
     COUNT = "task count"
     KEY = "session key"
     DELETE = "delete"
+    CREATE = "create with initial state and offsets"
+    RESTART = "restart request"
     ASSIGNMENT = "assignment"
 
 

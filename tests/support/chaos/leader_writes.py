@@ -82,12 +82,43 @@ class LeaderWrites:
                 lambda via: via.create(brief, self._brief.config()),
                 self._brief,
             )
+        if write is Write.CREATE:
+            return self._create()
+        if write is Write.RESTART:
+            restart = f"/connectors/{elastic}/restart"
+            every = {"includeTasks": "true", "onlyFailed": "false"}
+            return Asked(
+                f"restart-connector-{elastic}",
+                lambda via: via.rest.post(restart, params=every),
+                lambda snapshot: True,  # who answers that it is accepted has written it; it is in no snapshot
+                touched=self.elastic,
+            )
         if write is Write.KEY:
             return Asked(
                 records.SESSION_KEY, None, lambda s: s.session_key is not None and s.session_key.created_ms > 1
             )
         generation = self._generation(self._gated.snapshot())
         return Asked(records.ASSIGNMENT, None, lambda s: self._generation(s) > generation)
+
+    def _create(self) -> Asked:
+        """A further connector, stopped, whose offsets are in the same transaction: both are there, or neither."""
+        name = f"newborn-{next(self._numbers)}"
+        offsets = [{"partition": {"filename": "never.txt"}, "offset": {"position": 42}}]
+        config = {"connector.class": "FileStreamSource", "file": "never.txt", "topic": name}
+        asked_of: list[Worker] = []
+
+        def create(via: Worker) -> httpx.Response:
+            asked_of.append(via)
+            return via.create(name, config, initial_state="STOPPED", initial_offsets=offsets)
+
+        def is_there(snapshot: ClusterSnapshot) -> bool:
+            if name not in snapshot.connectors or snapshot.target_state(name) is not TargetState.STOPPED:
+                return False
+            found = asked_of[-1].rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+            assert found == offsets, "a part of the write is missing"
+            return True
+
+        return Asked(f"connector-{name}", create, is_there, lambda via: via.rest.delete(f"/connectors/{name}"))
 
     def rescale(self, choice: float) -> Request:
         """Give the elastic connector another number of tasks."""
@@ -123,7 +154,9 @@ def insisted(request: Request, via: Worker, within_s: float) -> list[str]:
     deadline = time.monotonic() + within_s
     while True:
         answer = request(via)
-        is_done_already = answer.request.method == "DELETE" and answer.status_code == 404
+        is_done_already = (answer.request.method == "DELETE" and answer.status_code == 404) or (
+            answer.status_code == 409 and "already exists" in answer.text
+        )
         if answer.is_success or is_done_already:
             return refusals
         refusals.append(f"{answer.status_code} {answer.text}")
