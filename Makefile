@@ -60,8 +60,9 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 	$(PY) -m bench
 
 EVIDENCE := build/evidence
-chaos: setup ## the long faults, recorded
+chaos: setup ## the long faults, recorded; and the long forms of what a cluster does
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured
 
 evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`
 	$(PY) -m tests.evidence $(wildcard $(EVIDENCE))

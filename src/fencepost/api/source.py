@@ -133,9 +133,9 @@ class SourceTask(ABC):
         offset writes a tombstone. What is left out is committed as it is; None, or an empty map, changes nothing.
 
         Exactly once, it is called in the transaction that the offsets will be committed in; with boundaries of the
-        connector's only when the task asks for a commit. At least once, it is called when a flush is due, unless
-        records of the last poll were not processed; an offset returned then waits for the unacknowledged records of
-        its source partition. An exception fails the task.
+        connector's only when the task asks for a commit, or for an abort, after which offsets alone are committed. At
+        least once, it is called when a flush is due, unless records of the last poll were not processed; an offset
+        returned then waits for the unacknowledged records of its source partition. An exception fails the task.
         """
         return None
 
