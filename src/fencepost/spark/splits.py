@@ -1,6 +1,5 @@
 """Splits of a DataFrame connector as Spark jobs: a job for one or for several, each in the thread that calls."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -10,20 +9,12 @@ from fencepost.api import DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.spark.datasource import CHANNEL_OPTION, RUN_OPTION, FencepostDataSource
+from fencepost.spark.failure import causes_of, is_broken_content, reason
 from fencepost.spark.frame import ConverterChoice, is_deterministic, record_columns, with_sql
-from fencepost.spark.slots import cancel_group, job_group, reason_of
+from fencepost.spark.slots import cancel_group, job_group
 from fencepost.spark.split_run import SPLIT_COLUMN
 
 _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
-# What Spark, Hadoop and the file formats say of content that no second reading makes better.
-_BROKEN = re.compile(
-    r"MALFORMED_RECORD|MALFORMED_CSV|INVALID_JSON|UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER|not a Parquet file|"
-    r"PARQUET_COLUMN|CONVERT_TO_STRING|BadRecordException|JsonParseException|TextParsingException|ZipException|"
-    r"ParquetDecodingException|Unexpected end of (input|ZLIB)|not in GZIP format|CharConversionException|"
-    r"is not a valid|corrupt",
-    re.IGNORECASE,
-)
-_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|PATH_NOT_FOUND|does not exist", re.IGNORECASE)
 
 
 class Runtime(Protocol):
@@ -110,7 +101,7 @@ def run_splits(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str
             writer = frame.write.format(FencepostDataSource.name()).mode("append")
             writer.option(CHANNEL_OPTION, channel_url).option(RUN_OPTION, run_id).save()
     except Exception as error:
-        raise SplitError(_reason(error), is_broken=_is_broken(error)) from error
+        raise SplitError(reason(error), is_broken=is_broken_content(causes_of(error))) from error
 
 
 def cancel_run(runtime: Runtime, run_id: str) -> None:
@@ -120,31 +111,7 @@ def cancel_run(runtime: Runtime, run_id: str) -> None:
 
 def is_unreadable(error: BaseException) -> bool:
     """Say whether the split's content is broken, so that it should be set aside and not be tried again."""
-    return error.is_broken if isinstance(error, SplitError) else _is_broken(error)
-
-
-def _is_broken(error: BaseException) -> bool:
-    text = _whole_text(error)
-    return _BROKEN.search(text) is not None and _GONE.search(text) is None
-
-
-def _reason(error: BaseException) -> str:
-    """Return what Spark says, and the cause at the bottom, which says what is wrong with the content."""
-    reason = reason_of(error)
-    java = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    detail = "" if java is None else str(java.getMessage() or java.toString()).partition("\n")[0]
-    return f"{reason} ({detail})" if detail and detail not in str(error).partition("\n")[0] else reason
-
-
-def _whole_text(error: BaseException) -> str:
-    java = getattr(error, "java_exception", None)
-    parts = [str(error)]
-    while java is not None:
-        parts.append(str(java.toString()))
-        java = java.getCause()
-    return "\n".join(parts)
+    return error.is_broken if isinstance(error, SplitError) else is_broken_content(causes_of(error))
 
 
 def _group(run_id: str) -> str:

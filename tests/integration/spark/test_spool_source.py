@@ -19,6 +19,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
+from fencepost.worker.channel import RefusedError
 
 NO_SCHEMA = {"value.converter.schemas.enable": "false"}
 
@@ -265,8 +266,14 @@ def test_a_missing_directory_is_named(runtime: SparkRuntime, inbox: Path) -> Non
         ("a.parquet", b"this is no parquet", {"input_format": "parquet"}),
         ("a.json", b'{"id": 1}\n{"id": \n', {"input_format": "json"}),
         ("a.csv.gz", gzip.compress(b"id\n" + b"1\n" * 10_000, mtime=0)[:-20], {}),
+        ("a.csv", b"id\n1\njava.io.FileNotFoundException: /x does not exist\n", {"input_schema": "id INT"}),
     ],
-    ids=["not-parquet", "cut-json", "cut-gzip"],  # made of the content they would hold the second gzip ran in
+    ids=[
+        "not-parquet",
+        "cut-json",
+        "cut-gzip",
+        "names-another-error",
+    ],  # made of the content they would hold the second gzip ran in
 )
 def test_broken_content_is_told_apart_from_passing_trouble(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, name: str, content: bytes, settings: dict[str, str]
@@ -278,6 +285,21 @@ def test_broken_content_is_told_apart_from_passing_trouble(
         worker.run(connector, split)
     assert is_unreadable(raised.value), repr(raised.value)
     assert records(worker) == []
+
+
+def test_what_the_writer_meets_is_not_called_broken_whatever_its_text_says(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    def refusals() -> Iterator[bool]:
+        raise RefusedError("the run of anti-corruption-feed is over: MALFORMED_RECORD")
+        yield True
+
+    (inbox / "a.csv").write_text("id\n1\n")
+    connector = source(inbox, input_schema="id INT")
+    worker.unchanged = refusals()
+    with pytest.raises(SplitError, match="anti-corruption-feed") as raised:
+        worker.run(connector, only_split(connector, runtime))
+    assert not is_unreadable(raised.value)
 
 
 def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
