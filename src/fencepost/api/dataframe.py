@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from fencepost.api.source import ExactlyOnceSupport, SourceConnector
+from fencepost.config import Secret
 
 Session = Any
 DataFrame = Any
@@ -51,6 +52,14 @@ class DataFrameConnector(SourceConnector):
     @abstractmethod
     def read(self, session: Session, split: Split) -> DataFrame:
         """Return the rows of a split, lazily. May raise RecordError: the split is set aside and reported."""
+
+    def row_settings(self) -> Mapping[str, str]:
+        """Return the settings that decide which rows a split has: parts of it are committed under the same ones only.
+
+        By default all that the class declares, passwords left out. They are kept as hashes. `transforms.sql` and the
+        columns that `read` gives are looked at besides.
+        """
+        return {k: str(v) for k, v in self._values.items() if not isinstance(v, Secret)}
 
     def is_unchanged(self, session: Session, split: Split) -> bool:
         """Say whether the split still has the identity that it was planned with. Asked before every commit."""

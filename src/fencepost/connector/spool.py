@@ -23,6 +23,7 @@ from fencepost.connector.spool_directory import DirectoryError, FoundFile, Spark
 log = logging.getLogger(__name__)
 
 KEEP, MOVE, DELETE = "keep", "move", "delete"
+_READER, _TOLERANCE = "reader.", "errors.tolerance"
 _CHECKED_FORMATS = ("csv", "json")
 
 
@@ -75,7 +76,8 @@ class SpoolDirectorySource(DataFrameConnector):
         "split.rows.max", default=0, check=at_least(0), importance=LOW,
         doc="Commit a file in parts of so many rows; 0: all of it, or nothing, in one transaction. For files that take "
         "longer than the broker's transaction.max.timeout.ms. A file that changes after a part of it was committed is "
-        "another file, and read from its start.",
+        "another file, and read from its start; where columns, transforms.sql or other settings that make its rows "
+        "change, the task fails and says what to do.",
     )  # fmt: skip
 
     # Tasks of one connector run in one process: what the first of them found out about the columns holds for all.
@@ -89,6 +91,10 @@ class SpoolDirectorySource(DataFrameConnector):
     @property
     def _action(self) -> str:
         return self.finished_action.lower()
+
+    @property
+    def _tolerance(self) -> str:
+        return str(self.originals.get(_TOLERANCE, "none")).lower()
 
     def check_together(self) -> list[str]:
         if self._action == MOVE and not self.finished_path:
@@ -119,6 +125,11 @@ class SpoolDirectorySource(DataFrameConnector):
             reader = reader.schema(self._schema(session, file))
         return reader.load(file.path)
 
+    def row_settings(self) -> dict[str, str]:
+        """What `_reader` is made of; `input.schema` shows in the columns."""
+        reader = {f"{_READER}{k}": str(v) for k, v in self.with_prefix(_READER).items()}
+        return {self.key_of("format"): self._format, _TOLERANCE: self._tolerance, **reader}
+
     def is_unchanged(self, session: Session, split: Split) -> bool:
         file = _file(split)
         return SparkFileSystem(session).find(file.path) == file
@@ -147,18 +158,17 @@ class SpoolDirectorySource(DataFrameConnector):
 
     @property
     def _is_inferred(self) -> bool:
-        options = {k.lower(): str(v).lower() for k, v in self.with_prefix("reader.").items()}
+        options = {k.lower(): str(v).lower() for k, v in self.with_prefix(_READER).items()}
         return self._format == "json" or (self._format == "csv" and options.get("inferschema") == "true")
 
     def _reader(self, session: Session) -> Any:
         # A path is a path, whatever brackets are in a file's name.
         reader = session.read.format(self._format).option("__globPaths__", "false")
         if self._format in _CHECKED_FORMATS:
-            tolerates = str(self.originals.get("errors.tolerance", "none")).lower() == "all"
-            reader = reader.option("mode", "DROPMALFORMED" if tolerates else "FAILFAST")
+            reader = reader.option("mode", "DROPMALFORMED" if self._tolerance == "all" else "FAILFAST")
             # A row is broken also where transforms.sql does not look.
             reader = reader.option("columnPruning", "false")
-        return reader.options(**{k: str(v) for k, v in self.with_prefix("reader.").items()})
+        return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
 
     def _schema(self, session: Session, file: FoundFile) -> Any:
         config = tuple(sorted((k, str(v)) for k, v in self.originals.items()))

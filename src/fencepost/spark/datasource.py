@@ -13,8 +13,8 @@ skips what is done, whatever happened in between. Without it the write is exactl
 of its tasks: running it again writes it again. Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`,
 `headers`, `partition`); a frame without `value` is written as JSON objects. `kafka.*` takes Java's names.
 
-The runtime passes `fencepost.channel` and `fencepost.run` instead: everything else, secrets too, is
-asked of the worker (E11).
+The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead: everything else, secrets too,
+is asked of the worker (E11).
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,6 +30,7 @@ from fencepost.spark.stream_end import ensure_complete, watch_streams
 
 CHANNEL_OPTION = "fencepost.channel"
 RUN_OPTION = "fencepost.run"
+READING_OPTION = "fencepost.reading"
 
 
 @dataclass
@@ -81,7 +82,7 @@ class SplitWriter(_Writer):
         from fencepost.spark.partition import write_partition
         from fencepost.spark.split_run import SPLIT_COLUMN, split_run
 
-        run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
+        run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
         written = write_partition(
             run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete

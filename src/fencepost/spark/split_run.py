@@ -7,6 +7,7 @@ import orjson
 
 from fencepost.api import FatalError
 from fencepost.spark.partition import OffsetRecords, Position, Written
+from fencepost.spark.reading import READING, ensure_same_reading
 from fencepost.task.copies import OffsetCopier
 from fencepost.task.splits import SplitClient, split_client
 
@@ -21,8 +22,10 @@ class PartlyDoneError(FatalError):
 class ChannelRun:
     """Asks the worker for all that it has to know; keeps what the run is made of."""
 
-    def __init__(self, client: SplitClient) -> None:
+    def __init__(self, client: SplitClient, reading: str = "") -> None:
+        """`reading` says how the rows of a split are made, where there is one only."""
         self._client = client
+        self._reading = reading
         self._spec = client.spec()
         self._rows = [0] * len(self._spec.offset_keys)
         self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
@@ -53,9 +56,13 @@ class ChannelRun:
         return self._spec.rows_per_commit
 
     def admit(self) -> Position | None:
-        """Return the one position of the splits, which are all done or all untouched where there are several."""
+        """Return the one position of the splits, which are all done or all untouched where there are several.
+
+        Raises ReadingChangedError where a part is committed whose rows are made in another way now.
+        """
         positions = self._client.admit().positions
         if len(positions) == 1:
+            ensure_same_reading(self._spec.offset_keys[0].decode(), positions[0], self._reading)
             return positions[0]
         if not any(positions):
             return None
@@ -76,12 +83,15 @@ class ChannelRun:
         return self._client.is_unchanged()
 
     def offset_records(self, position: Position) -> OffsetRecords:
-        """The position of each split; with the last one, tombstones for the offsets that are to be forgotten."""
+        """The position of each split; with the last one, tombstones for the offsets that are to be forgotten.
+
+        The position of a part says how its rows were made.
+        """
+        is_done = bool(position.get("done"))
+        whole = position if is_done or not self._reading else {**position, READING: self._reading}
         rows = self._rows_of_each(position["rows"])
-        own = [
-            (key, orjson.dumps({**position, "rows": n})) for key, n in zip(self._spec.offset_keys, rows, strict=True)
-        ]
-        forgotten = [(key, None) for key in self._spec.forget] if position.get("done") else []
+        own = [(key, orjson.dumps({**whole, "rows": n})) for key, n in zip(self._spec.offset_keys, rows, strict=True)]
+        forgotten = [(key, None) for key in self._spec.forget] if is_done else []
         return [*own, *forgotten]
 
     def report(self, written: Written) -> None:
@@ -91,6 +101,6 @@ class ChannelRun:
         return [all_rows] if len(self._rows) == 1 else self._rows
 
 
-def split_run(channel_url: str, run: str) -> ChannelRun:
+def split_run(channel_url: str, run: str, reading: str = "") -> ChannelRun:
     """Return the run `run` of the worker at `channel_url`. Raises ChannelError."""
-    return ChannelRun(split_client(channel_url, run))
+    return ChannelRun(split_client(channel_url, run), reading)

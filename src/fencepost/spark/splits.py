@@ -1,6 +1,7 @@
 """Splits of a DataFrame connector as Spark jobs: a job for one or for several, each in the thread that calls."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,9 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.api import DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.spark.datasource import CHANNEL_OPTION, RUN_OPTION, FencepostDataSource
-from fencepost.spark.failure import causes_of, is_broken_content, reason
+from fencepost.spark.datasource import CHANNEL_OPTION, READING_OPTION, RUN_OPTION, FencepostDataSource
+from fencepost.spark.failure import causes_of, is_broken_content, raised_in_python, reason
 from fencepost.spark.frame import ConverterChoice, is_deterministic, record_columns, with_sql
+from fencepost.spark.reading import ReadingChangedError, fingerprint
 from fencepost.spark.slots import cancel_group, job_group
 from fencepost.spark.split_run import SPLIT_COLUMN
 
@@ -32,6 +34,14 @@ class SplitError(RuntimeError):
         self.is_broken = is_broken
 
 
+@dataclass(frozen=True)
+class SplitFrame:
+    """The records of splits, ready to be written. `reading`: how the rows of a single split are made."""
+
+    records: DataFrame
+    reading: str = ""
+
+
 class SplitReader:
     """Says what is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver side."""
 
@@ -47,21 +57,22 @@ class SplitReader:
         self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
         self._columns: dict[Any, list[Any]] = {}
 
-    def frame(self, session: Session, splits: Sequence[Split]) -> DataFrame:
+    def frame(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
         """Return the rows of the splits as records, one split after the other, as one partition.
 
         Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, and
         ConfigError.
         """
         if len(splits) == 1:
-            return self._records(session, splits[0]).coalesce(1)
+            rows = self._connector.read(session, splits[0])
+            records = self._records(self._transformed(session, splits[0], rows))
+            return SplitFrame(records.coalesce(1), self._reading(rows))
         # As text: of a number Spark would make, and compile, another program for each split.
         marks = [F.lit(str(n)).alias(SPLIT_COLUMN) for n in range(len(splits))]
-        frames = [self._records(session, split, mark) for split, mark in zip(splits, marks, strict=True)]
-        return _union(frames).coalesce(1)
+        frames = [self._records(self._rows(session, split), mark) for split, mark in zip(splits, marks, strict=True)]
+        return SplitFrame(_union(frames).coalesce(1))
 
-    def _records(self, session: Session, split: Split, *more: Any) -> DataFrame:
-        rows = self._rows(session, split)
+    def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
         if schema not in self._columns:  # a call into the JVM for every field, and files of one directory are alike
             self._columns = {schema: record_columns(schema, self._value, self._key, self._key_field)}
@@ -76,8 +87,14 @@ class SplitReader:
         """Say whether a second reading gives the same rows in the same order: a number of rows is a position then."""
         return split.is_single_file and is_deterministic(self._rows(session, split))
 
+    def _reading(self, rows: DataFrame) -> str:
+        made_of = {**self._connector.row_settings(), "columns": rows.schema.json()}
+        return fingerprint(made_of if self._query is None else {**made_of, _SQL: self._query})
+
     def _rows(self, session: Session, split: Split) -> DataFrame:
-        rows = self._connector.read(session, split)
+        return self._transformed(session, split, self._connector.read(session, split))
+
+    def _transformed(self, session: Session, split: Split, rows: DataFrame) -> DataFrame:
         # An empty file has no columns that a query could name.
         return rows if self._query is None or split.size_bytes == 0 else with_sql(session, rows, self._query)
 
@@ -88,20 +105,26 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return _union(frames[:half]).union(_union(frames[half:])) if half else frames[0]
 
 
-def run_splits(runtime: Runtime, frame: DataFrame, channel_url: str, run_id: str) -> None:
+def run_splits(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
     """Write splits, as one Spark job, and return when they are committed or were found done.
 
     Called in a thread of its own; `cancel_run` ends it from another. No secret is in the plan (E11).
 
     Raises:
         SplitError: the job failed; run them again, unless `is_unreadable` says that it is no use.
+        ReadingChangedError: a part is committed whose rows are made in another way now.
     """
     try:
         with job_group(runtime.session.sparkContext, _group(run_id), "split"):
-            writer = frame.write.format(FencepostDataSource.name()).mode("append")
-            writer.option(CHANNEL_OPTION, channel_url).option(RUN_OPTION, run_id).save()
+            writer = frame.records.write.format(FencepostDataSource.name()).mode("append")
+            writer = writer.option(CHANNEL_OPTION, channel_url).option(READING_OPTION, frame.reading)
+            writer.option(RUN_OPTION, run_id).save()
     except Exception as error:
-        raise SplitError(reason(error), is_broken=is_broken_content(causes_of(error))) from error
+        causes = causes_of(error)
+        changed = raised_in_python(causes, ReadingChangedError)
+        if changed is not None:
+            raise ReadingChangedError(changed) from error
+        raise SplitError(reason(error), is_broken=is_broken_content(causes)) from error
 
 
 def cancel_run(runtime: Runtime, run_id: str) -> None:

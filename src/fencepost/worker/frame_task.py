@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
-from fencepost.api.dataframe import DataFrame
 from fencepost.cluster.fencing import fence
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.splits import SplitReader, cancel_run, is_unreadable, run_splits
+from fencepost.spark.splits import SplitFrame, SplitReader, cancel_run, is_unreadable, run_splits
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
@@ -253,7 +252,7 @@ class FrameTask:
         for split, rows in zip(splits, run.rows, strict=True):
             self._finish(split, rows)
 
-    def _frame(self, splits: Sequence[Split]) -> DataFrame:
+    def _frame(self, splits: Sequence[Split]) -> SplitFrame:
         return self._reader.frame(self._runtime.session, splits)
 
     def _with_core(self, act: Callable[[], None]) -> None:

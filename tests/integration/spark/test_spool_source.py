@@ -17,6 +17,7 @@ from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
+from fencepost.spark.reading import ReadingChangedError
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
 from fencepost.worker.channel import RefusedError
@@ -117,9 +118,58 @@ def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
     worker.unchanged = itertools.chain([True, True, False], itertools.repeat(True))
     with pytest.raises(SplitError, match="the source changed"):
         worker.run(connector, split)
-    assert list(worker.offsets().values()) == [{"rows": 400}]
+    reading = SplitReader(connector, NO_SCHEMA).frame(runtime.session, [split]).reading
+    assert list(worker.offsets().values()) == [{"rows": 400, "reading": reading}]
     assert worker.run(connector, split)["rows"] == [500]
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(500)]
+
+
+def cut_off(worker: SplitWorker, connector: SpoolDirectorySource, split: Split, **properties: str) -> None:
+    """Run a split in parts of two rows, and end the run when two parts are committed."""
+    worker.rows_per_commit = 2
+    worker.unchanged = itertools.chain([True, True, False], itertools.repeat(True))
+    with pytest.raises(SplitError, match="the source changed"):
+        worker.run(connector, split, **properties)
+
+
+def test_a_file_in_parts_does_not_go_on_with_another_query_and_does_with_the_same(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(10)))
+    connector = source(inbox, input_schema="id INT")
+    split = only_split(connector, runtime)
+    query = {"transforms.sql": "SELECT id FROM split WHERE id < 9"}
+    cut_off(worker, connector, split, **query)
+    for change, named in [
+        ({"transforms.sql": "SELECT id FROM split WHERE id % 2 = 0"}, r"transforms\.sql"),
+        ({}, "sql"),
+    ]:
+        with pytest.raises(ReadingChangedError, match=f"4 rows of .*a.csv.* are committed.*{named} changed"):
+            worker.run(connector, split, **change)
+    with pytest.raises(ReadingChangedError, match=r": reader\.sep changed"):
+        worker.run(source(inbox, input_schema="id INT", reader_sep=";"), split, **query)
+    assert worker.run(connector, split, **query)["rows"] == [9]
+    assert [value["id"] for _, value in records(worker)] == list(range(9))
+    assert list(worker.offsets().values()) == [{"done": True, "rows": 9}]
+
+
+def test_a_file_in_parts_does_not_go_on_when_its_columns_were_found_to_be_others(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    """With errors.tolerance=all, what the first file shows decides which rows of a later one are dropped."""
+    connector = source(inbox, input_format="json", errors_tolerance="all")
+    (inbox / "a.json").write_text('{"id": 1}\n')
+    connector.read(runtime.session, only_split(connector, runtime))
+    (inbox / "a.json").unlink()
+    (inbox / "b.json").write_text(
+        "".join(f'{{"id": {n if n % 2 == 0 else chr(34) + "x" + chr(34)}}}\n' for n in range(12))
+    )
+    split = only_split(connector, runtime)
+    cut_off(worker, connector, split)
+    SpoolDirectorySource._kept_schemas.clear()  # as in another process
+    with pytest.raises(ReadingChangedError, match=": columns changed"):
+        worker.run(connector, split)
+    assert [value["id"] for _, value in records(worker)] == [0, 2, 4, 6]
 
 
 def test_broken_row_commits_nothing_and_is_told_apart(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:

@@ -1,0 +1,42 @@
+"""What makes the rows of a split. A number of rows is a position only where the rows before it are still the same."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.config import ConfigError
+
+READING = "reading"
+"""The member of a source offset that says how the rows were made which it counts."""
+
+
+class ReadingChangedError(ConfigError):
+    """A part of the split is committed, and its rows would be others now: to go on would lose or repeat some."""
+
+
+def fingerprint(made_of: Mapping[str, str]) -> str:
+    """Return a short text that is the same in every process, and from which `changes` tells what differs."""
+    return " ".join(f"{name}={_hash(value)}" for name, value in sorted(made_of.items()))
+
+
+def changes(before: str, now: str) -> list[str]:
+    """Return the names of what differs between two fingerprints."""
+    return sorted({entry.rpartition("=")[0] for entry in {*before.split()} ^ {*now.split()}})
+
+
+def ensure_same_reading(partition: Any, position: Mapping[str, Any] | None, reading: str) -> None:
+    """Raise ReadingChangedError where rows of another reading are committed. A position that names none is taken."""
+    before = (position or {}).get(READING)
+    if position is None or position.get("done") or before is None or before == reading:
+        return
+    rows = position.get("rows", 0)
+    raise ReadingChangedError(
+        f"{rows} rows of {partition} are committed, and its rows are made in another way now: "
+        f"{', '.join(changes(str(before), reading))} changed. Put that back until the split is done, or set its offset "
+        f'(PATCH /connectors/NAME/offsets): null to read it from its start, {{"rows": {rows}}} to go on after so '
+        "many rows as they are made now"
+    )
+
+
+def _hash(value: str) -> str:
+    return hashlib.sha256(value.encode()).hexdigest()[:8]
