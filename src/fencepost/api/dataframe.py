@@ -72,6 +72,14 @@ class DataFrameConnector(SourceConnector):
         """
         return False
 
+    def is_removed(self, session: Session, split: Split) -> bool:
+        """Say whether a committed split that `splits` did not return just now was removed for good.
+
+        Its offset is then forgotten: should it come back after all, it is read again. So that it is not there is not
+        enough, as a directory may be away for a while. Asked once after each `splits`.
+        """
+        return False
+
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
         """Called for a split that cannot be read; it is not planned again until its identity changes."""
 

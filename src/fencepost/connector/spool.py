@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from fencepost.api import (
@@ -18,6 +18,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,8 @@ class SpoolDirectorySource(DataFrameConnector):
     key_field: str | None = setting("key.field", default=None, doc="The column that becomes the record's key.")
     finished_action: str = setting(
         "finished.action", default=KEEP, check=one_of(KEEP, MOVE, DELETE),
-        doc="What happens to a file once it is committed. One that is kept is remembered for as long as it is there.",
+        doc="What happens to a file once it is committed. One that is kept is remembered until it is seen to be "
+        "removed: listed once, and not the next time, in the same directory.",
     )  # fmt: skip
     finished_path: str | None = setting(
         "finished.path", default=None, doc="Where files go with finished.action=move; on the same disk, preferably."
@@ -84,6 +86,10 @@ class SpoolDirectorySource(DataFrameConnector):
     _kept_schemas: ClassVar[dict[tuple[tuple[str, str], ...], Any]] = {}
     _schema_lock: ClassVar[threading.Lock] = threading.Lock()
 
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        super().__init__(properties)
+        self._sightings = Sightings()
+
     @property
     def _format(self) -> str:
         return self.format.lower()
@@ -105,9 +111,12 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def splits(self, session: Session) -> Iterable[Split]:
         """Raises ConfigError where the directory is not there."""
-        files = SparkFileSystem(session).files(self.path, self.pattern)
+        system = SparkFileSystem(session)
+        directory = system.identity(self.path)
+        files = system.files(self.path, self.pattern)
         if files is None:
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
+        self._sightings.note(directory if directory == system.identity(self.path) else None, files)
         newest_ms = time.time() * 1000 - self.min_age_ms
         return [_split(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
 
@@ -133,6 +142,9 @@ class SpoolDirectorySource(DataFrameConnector):
     def is_unchanged(self, session: Session, split: Split) -> bool:
         file = _file(split)
         return SparkFileSystem(session).find(file.path) == file
+
+    def is_removed(self, session: Session, split: Split) -> bool:
+        return self._sightings.is_removed(_file(split))
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
         """Move or delete the file. Where that fails it is told, and tried again at the next listing."""

@@ -1,6 +1,7 @@
 """Directories as Spark sees them: on this machine or any file system that Hadoop knows. Driver side."""
 
 import fnmatch
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,23 @@ class SparkFileSystem:
     def __init__(self, session: Any) -> None:
         self._jvm = session._jvm
         self._conf = session._jsc.hadoopConfiguration()
+
+    def identity(self, directory: str) -> str | None:
+        """Return what tells a directory from another one under the same path; None where there is none.
+
+        On this machine a mount can go, or a link be turned. Elsewhere the address stands for the directory.
+        """
+        path = self._path(directory)
+        try:
+            system = path.getFileSystem(self._conf)
+            if str(system.getUri().getScheme()) != "file":
+                return str(system.makeQualified(path).toString())
+            found = os.stat(str(path.toUri().getPath()))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise DirectoryError(f"{directory} cannot be looked at: {_reason(error)}") from error
+        return f"{found.st_dev}:{found.st_ino}"
 
     def files(self, directory: str, pattern: str) -> list[FoundFile] | None:
         """Return the files directly in `directory`, hidden ones left out; None where there is no such directory."""

@@ -1,7 +1,7 @@
 """Removing the source offsets of splits that are over (KIP-910), in a transaction of their own.
 
-A split that is planned again would be read again, so its offset goes only after it: once its file is removed. Usually
-the tombstones go with the next split; here they are written when there is none.
+A split that is planned again would be read again, so its offset goes only after it: once its file is removed
+(docs/decisions/0018). Usually the tombstones go with the next split; here they are written when there is none.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _FLUSH_S = 60.0
 
 
 class Forgetting:
-    """What one task may forget: only what it has itself seen removed.
+    """What one task may forget: only what it, or its connector, has itself seen removed.
 
     That a split is not there any more proves nothing when a whole directory may be missing for a while.
     """

@@ -171,12 +171,11 @@ class FrameTask:
         planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
         positions = _positions(admission)
         forget = self._finish_done(planned, positions)
-        over = self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
         todo = [s for s in planned if not positions.get(partition_key(s.partition), {}).get("done")]
         todo = [s for s in todo if partition_key(s.partition) not in self._set_aside]
         self._run_all(bundles(sorted(todo, key=lambda s: s.order), lambda s: self._may_share(s, positions)), forget)
-        if over and not todo and not self.control.should_yield:
-            self._may_be_open |= not self._forgetting.try_run(over)
+        if forget and not todo and not self.control.should_yield:
+            self._may_be_open |= not self._forgetting.try_run(forget)
         return bool(todo)
 
     def _may_share(self, split: Split, positions: dict[Any, Any]) -> bool:
@@ -202,28 +201,24 @@ class FrameTask:
 
     def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
         """Repeat `finished` for what was committed before a crash; return the keys of what can be forgotten."""
-        gone = []
         for split in planned:
             offset = positions.get(partition_key(split.partition)) or {}
-            is_done = bool(offset.get("done"))
-            if is_done and self._finish(split, int(offset.get("rows", 0))):
-                gone.append(encode_key(self.spec.connector, split.partition))
+            if offset.get("done"):
+                self._finish(split, int(offset.get("rows", 0)))
         present = {partition_key(s.partition) for s in planned}
         for key, offset in positions.items():
             split = Split(dict(key))
-            if key not in present and offset.get("done") and self._is_mine(split) and self._is_gone(split):
-                gone.append(encode_key(self.spec.connector, dict(key)))
-        return tuple(dict.fromkeys(gone))
+            if key not in present and offset.get("done") and self._is_mine(split) and self._is_removed(split):
+                self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
+        return self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
 
-    def _finish(self, split: Split, rows: int) -> bool:
-        """Tell the connector. Returns True when the split is removed, which it is before its offset is."""
-        is_over = self._connector.finished(self._runtime.session, split, rows)
-        if is_over:
+    def _finish(self, split: Split, rows: int) -> None:
+        """Tell the connector; the split is removed before its offset is."""
+        if self._connector.finished(self._runtime.session, split, rows):
             self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
-        return is_over
 
-    def _is_gone(self, split: Split) -> bool:
-        return not self._connector.is_unchanged(self._runtime.session, split)
+    def _is_removed(self, split: Split) -> bool:
+        return self._connector.is_removed(self._runtime.session, split)
 
     def _run_all(self, bundled: Iterable[tuple[Split, ...]], forget: tuple[bytes, ...]) -> None:
         """Run one bundle after the other, until told otherwise; the first forgets what there is to forget."""

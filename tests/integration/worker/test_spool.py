@@ -87,6 +87,46 @@ def test_a_removed_file_is_forgotten_also_when_no_other_comes(
     assert eventually(lambda: remembered() == [] and not list(directory.iterdir()), within_s=30)
 
 
+def test_a_file_that_somebody_removes_is_forgotten_also_when_no_other_comes(
+    worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
+):
+    _put(directory, "a.csv", ["1,x"])
+    _put(directory, "b.csv", ["2,y"])
+    worker.create(name, _config(directory, name))
+    assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
+    (directory / "a.csv").unlink()
+    assert eventually(lambda: remembered() == ["b.csv"], within_s=30)
+    (directory / "b.csv").unlink()
+    assert eventually(lambda: remembered() == [], within_s=30)
+
+
+def _turn(link: Path, target: Path) -> None:
+    """Let a link point elsewhere, at once."""
+    other = link.with_name(f"{link.name}.new")
+    other.symlink_to(target)
+    other.rename(link)
+
+
+def test_files_of_a_directory_that_is_away_for_a_while_are_not_delivered_again(
+    worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
+):
+    away, instead, link = directory, directory.with_name("instead"), directory.with_name("link")
+    _turn(link, away)
+    _put(away, "a.csv", ["1,x"])
+    worker.create(name, _config(link, name))
+    assert _ids(values(name, at_least=1, within_s=60)) == [1]
+    _put(instead, "b.csv", ["2,y"])
+    _turn(link, instead)
+    assert _ids(values(name, at_least=2, within_s=60)) == [1, 2]
+    _put(instead, "c.csv", ["3,z"])
+    assert _ids(values(name, at_least=3, within_s=60)) == [1, 2, 3]
+    _turn(link, away)
+    _put(away, "d.csv", ["4,w"])
+    assert _ids(values(name, at_least=4, within_s=60)) == [1, 2, 3, 4]
+    assert remembered() == ["a.csv", "b.csv", "c.csv", "d.csv"]
+    worker.wait_for_tasks(name, "RUNNING")
+
+
 def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     worker: Worker, name: str, directory: Path, values: Values
 ):
