@@ -10,6 +10,7 @@ A transaction, once the task has handed it over, goes these steps; `before` is t
 Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`).
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,8 @@ from typing import Any
 from fencepost.api import RetriableError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.transaction import TransactionalWriter
+
+log = logging.getLogger(__name__)
 
 # The coordinator answers a commit before it has written the markers, and refuses a new transaction of the same id until
 # then; librdkafka tries again after 20 ms. Measured: 2 to 50 % of the transactions without a rest, under 2 % with it.
@@ -155,27 +158,39 @@ class Lane:
         self._turn: Turn | None = None
         self._closing = threading.Lock()
         self._is_closed = False
+        self._is_told = False
 
     @property
     def is_busy(self) -> bool:
         return self._turn is not None and not self._turn.is_done
 
     def hand_over(self, turn: Turn, on_failure: Callable[[], None]) -> None:
-        """Let the lane's thread run `turn`; where it is gone, end the turn: a closed writer commits nothing."""
+        """Let the lane's thread run `turn`; where there is none, the caller's.
+
+        One that is gone was closed, and so is its writer, which commits nothing.
+        """
         with self._closing:
-            is_late = self._is_closed
-            if not is_late:
-                self._start(on_failure)
+            has_thread = not self._is_closed and self._try_start(on_failure)
+            if has_thread:
                 self._turn = turn
                 self._queue.put(turn)
-        if is_late:
+        if not has_thread:
             self.run(turn)
 
-    def _start(self, on_failure: Callable[[], None]) -> None:
+    def _try_start(self, on_failure: Callable[[], None]) -> bool:
+        """Start the lane's thread once. Returns False where this machine gives no more threads just now."""
         if self._thread is None:
             name = f"{threading.current_thread().name}-lane"
-            self._thread = threading.Thread(target=self._run, args=(on_failure,), name=name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, args=(on_failure,), name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                level = logging.DEBUG if self._is_told else logging.WARNING
+                log.log(level, "%s: %s; its commits are waited for", name, error)
+                self._is_told = True
+                return False
+            self._thread = thread
+        return True
 
     def run(self, turn: Turn) -> None:
         """Run `turn` in the caller's thread."""

@@ -301,6 +301,24 @@ def test_a_delivery_that_may_not_widen_any_more_does_not_ask_for_it() -> None:
     delivery.close()
 
 
+def test_a_lane_that_gets_no_thread_commits_in_that_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stage = Stage()
+    committed: list[str] = []
+    stage.first.on_commit = lambda: committed.append("first")
+    stage.second.on_commit = lambda: committed.append("second")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for value in (b"1", b"2", b"3"):
+        stage.delivery.send(Outgoing(["t"], [value]))
+        assert stage.delivery.commit(())
+    assert committed == ["first", "second", "first"]
+    assert len(stage.delivery.finished(wait=True)) == 3
+    stage.delivery.abort()
+    stage.delivery.close()
+
+
 def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
     control = Control(is_paused=False)
     control.wake()
