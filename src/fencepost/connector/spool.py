@@ -20,6 +20,7 @@ from fencepost.api import (
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.connector.spool_offset import check_alteration, file_of, split_of
 
 log = logging.getLogger(__name__)
 
@@ -118,10 +119,10 @@ class SpoolDirectorySource(DataFrameConnector):
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
         self._sightings.note(directory if directory == system.identity(self.path) else None, files)
         newest_ms = time.time() * 1000 - self.min_age_ms
-        return [_split(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
+        return [split_of(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
 
     def read(self, session: Session, split: Split) -> DataFrame:
-        file = _file(split)
+        file = file_of(split)
         if split.size_bytes == 0 and self._format != "text":
             return session.createDataFrame([], self.schema or "value string")
         reader = self._reader(session)
@@ -140,15 +141,15 @@ class SpoolDirectorySource(DataFrameConnector):
         return {self.key_of("format"): self._format, _TOLERANCE: self._tolerance, **reader}
 
     def is_unchanged(self, session: Session, split: Split) -> bool:
-        file = _file(split)
+        file = file_of(split)
         return SparkFileSystem(session).find(file.path) == file
 
     def is_removed(self, session: Session, split: Split) -> bool:
-        return self._sightings.is_removed(_file(split))
+        return self._sightings.is_removed(file_of(split))
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
         """Move or delete the file. Where that fails it is told, and tried again at the next listing."""
-        file, system = _file(split), SparkFileSystem(session)
+        file, system = file_of(split), SparkFileSystem(session)
         if self._action == KEEP:
             return False
         try:
@@ -164,9 +165,16 @@ class SpoolDirectorySource(DataFrameConnector):
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
         target = self.error_path or f"{self.path.rstrip('/')}/.failed"
         try:
-            SparkFileSystem(session).move(_file(split), target)
+            SparkFileSystem(session).move(file_of(split), target)
         except DirectoryError as failure:
             log.warning("error.path=%s: %s; the file stays where it is", target, failure)
+
+    def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]) -> bool:
+        """Accept what a task could have committed for a file, and tombstones for anything."""
+        for partition, offset in offsets.items():
+            if offset is not None:
+                check_alteration(dict(partition), offset)
+        return True
 
     @property
     def _is_inferred(self) -> bool:
@@ -188,16 +196,3 @@ class SpoolDirectorySource(DataFrameConnector):
             if config not in self._kept_schemas:
                 self._kept_schemas[config] = self._reader(session).load(file.path).schema
             return self._kept_schemas[config]
-
-
-def _split(file: FoundFile) -> Split:
-    return Split(
-        partition={"file": file.path, "size": file.size, "mtime": file.modified_ms},
-        order=(file.modified_ms, file.path),
-        is_single_file=True,
-        size_bytes=file.size,
-    )
-
-
-def _file(split: Split) -> FoundFile:
-    return FoundFile(split.partition["file"], split.partition["size"], split.partition["mtime"])
