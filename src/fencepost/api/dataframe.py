@@ -22,7 +22,7 @@ class Split:
     `partition` identifies it for ever, content included (a file: path, size and modification time): what has this
     identity and is committed as done is never read again. `order` sorts the splits of a run. `is_single_file` says that
     its rows come in the same order at every read, so that a position inside it means something. `size_bytes` is
-    what planning knows of its size, or None: it is then written by itself.
+    what planning knows of its size, or None: it is then written by itself. One of 0 bytes has no rows, and is not read.
     """
 
     partition: Mapping[str, Any]

@@ -123,8 +123,6 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def read(self, session: Session, split: Split) -> DataFrame:
         file = file_of(split)
-        if split.size_bytes == 0 and self._format != "text":
-            return session.createDataFrame([], self.schema or "value string")
         reader = self._reader(session)
         if self.schema:
             try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -50,7 +51,7 @@ def with_sql(session: Any, frame: Any, query: str) -> Any:
     try:
         result = session.sql(named)
         foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)
-    except Exception as error:
+    except AnalysisException as error:
         raise ConfigError(f"{_SQL} is not understood: {_first_line(error)}") from error
     finally:
         session.catalog.dropTempView(view)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from fencepost.api import DataFrameConnector, Split
+from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.spark.datasource import CHANNEL_OPTION, READING_OPTION, RUN_OPTION, FencepostDataSource
@@ -56,21 +56,31 @@ class SplitReader:
         self._key = ConverterChoice.of(properties, "key.converter")
         self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
         self._columns: dict[Any, list[Any]] = {}
+        self._has_fitted = False
 
     def frame(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
         """Return the rows of the splits as records, one split after the other, as one partition.
 
-        Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, and
-        ConfigError.
+        Of several, a column tells which of them a row is of. Raises RecordError where one cannot be read, or does not
+        fit the settings (key, query, converter) and another one did; ConfigError where none fits.
         """
-        if len(splits) == 1:
-            rows = self._connector.read(session, splits[0])
-            records = self._records(self._transformed(session, splits[0], rows))
-            return SplitFrame(records.coalesce(1), self._reading(rows))
-        # As text: of a number Spark would make, and compile, another program for each split.
-        marks = [F.lit(str(n)).alias(SPLIT_COLUMN) for n in range(len(splits))]
-        frames = [self._records(self._rows(session, split), mark) for split, mark in zip(splits, marks, strict=True)]
-        return SplitFrame(_union(frames).coalesce(1))
+        if len(splits) == 1 and splits[0].size_bytes == 0:  # no columns that a key or a query could name
+            return SplitFrame(session.createDataFrame([], "value string").coalesce(1))
+        frames, misfit, rows = [], None, None
+        for n, split in enumerate(splits):
+            # As text: of a number Spark would make, and compile, another program for each split.
+            mark = [F.lit(str(n)).alias(SPLIT_COLUMN)] if len(splits) > 1 else []
+            try:
+                rows = self._connector.read(session, split)
+                frames.append(self._records(self._transformed(session, rows), *mark))
+            except ConfigError as error:
+                misfit = misfit or error
+        self._has_fitted |= bool(frames)
+        if misfit is not None and self._has_fitted:
+            raise RecordError(f"{misfit}; others fit these settings") from misfit
+        if misfit is not None:
+            raise misfit
+        return SplitFrame(_union(frames).coalesce(1), self._reading(rows) if len(splits) == 1 else "")
 
     def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
@@ -85,18 +95,16 @@ class SplitReader:
 
     def is_exact(self, session: Session, split: Split) -> bool:
         """Say whether a second reading gives the same rows in the same order: a number of rows is a position then."""
-        return split.is_single_file and is_deterministic(self._rows(session, split))
+        if split.size_bytes == 0 or not split.is_single_file:
+            return split.is_single_file
+        return is_deterministic(self._transformed(session, self._connector.read(session, split)))
 
     def _reading(self, rows: DataFrame) -> str:
         made_of = {**self._connector.row_settings(), "columns": rows.schema.json()}
         return fingerprint(made_of if self._query is None else {**made_of, _SQL: self._query})
 
-    def _rows(self, session: Session, split: Split) -> DataFrame:
-        return self._transformed(session, split, self._connector.read(session, split))
-
-    def _transformed(self, session: Session, split: Split, rows: DataFrame) -> DataFrame:
-        # An empty file has no columns that a query could name.
-        return rows if self._query is None or split.size_bytes == 0 else with_sql(session, rows, self._query)
+    def _transformed(self, session: Session, rows: DataFrame) -> DataFrame:
+        return rows if self._query is None else with_sql(session, rows, self._query)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

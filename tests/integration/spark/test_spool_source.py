@@ -12,7 +12,7 @@ import pytest
 from secret_values import CHANNEL_SECRET
 from split_worker import SplitWorker, serving
 
-from fencepost.api import ConfigError, Split
+from fencepost.api import ConfigError, RecordError, Split
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -251,6 +251,32 @@ def test_an_empty_file_is_done_without_records(worker: SplitWorker, runtime: Spa
     connector = source(inbox)
     assert worker.run(connector, only_split(connector, runtime))["rows"] == [0]
     assert list(worker.offsets().values()) == [{"done": True, "rows": 0}]
+
+
+def test_an_empty_file_is_done_whatever_columns_settings_name(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").touch()
+    named = {"key.field": "id", "transforms.sql": "SELECT id FROM split"}
+    assert worker.run(source(inbox), only_split(source(inbox), runtime), **named)["rows"] == [0]
+
+
+def test_a_file_without_the_columns_that_others_had_is_at_fault_and_not_the_settings(
+    runtime: SparkRuntime, inbox: Path
+) -> None:
+    (inbox / "a.csv").write_text("name\nx\n")
+    (inbox / "b.csv").write_text("id\n1\n")
+    connector = source(inbox)
+    splits = {Path(s.partition["file"]).name: s for s in connector.splits(runtime.session)}
+    misfit, fitting = splits["a.csv"], splits["b.csv"]
+    for named in ({"key.field": "id"}, {"transforms.sql": "SELECT id FROM split"}):
+        reader = SplitReader(connector, NO_SCHEMA | named)
+        with pytest.raises(ConfigError, match=next(iter(named))):
+            reader.frame(runtime.session, [misfit])
+        with pytest.raises(RecordError, match=next(iter(named))):
+            reader.frame(runtime.session, [misfit, fitting])
+        with pytest.raises(RecordError, match="others fit"):
+            reader.frame(runtime.session, [misfit])
 
 
 def test_identity_changes_with_the_file_and_hidden_names_are_left_alone(runtime: SparkRuntime, inbox: Path) -> None:

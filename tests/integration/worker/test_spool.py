@@ -140,6 +140,22 @@ def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     worker.wait_for_tasks(name, "RUNNING")
 
 
+def test_a_file_with_other_columns_is_set_aside_and_its_neighbours_are_delivered(
+    worker: Worker, name: str, directory: Path, values: Values
+):
+    (directory / "a.csv").write_text("another,header\n1,x\n")
+    _put(directory, "b.csv", ["2,y"])
+    (directory / "c.csv").touch()
+    config = _config(directory, name, **{"key.field": "id"})
+    del config["input.schema"]
+    worker.create(name, config)
+    assert _ids(values(name, at_least=1, within_s=60)) == ["2"]
+    assert eventually(lambda: (directory / ".failed" / "a.csv").exists(), within_s=30)
+    _put(directory, "d.csv", ["3,z"])
+    assert _ids(values(name, at_least=2, within_s=60)) == ["2", "3"]
+    worker.wait_for_tasks(name, "RUNNING")
+
+
 def test_small_files_that_wait_together_share_transactions(
     worker: Worker, kafka: EmbeddedKafka, name: str, directory: Path, values: Values
 ):
