@@ -191,6 +191,9 @@ class SpoolDirectorySource(DataFrameConnector):
     def _schema(self, session: Session, file: FoundFile) -> Any:
         config = tuple(sorted((k, str(v)) for k, v in self.originals.items()))
         with self._schema_lock:
-            if config not in self._kept_schemas:
-                self._kept_schemas[config] = self._reader(session).load(file.path).schema
-            return self._kept_schemas[config]
+            if config in self._kept_schemas:
+                return self._kept_schemas[config]
+            found = self._reader(session).load(file.path).schema
+            if found.fields:  # else the file shows nothing of those to come
+                self._kept_schemas[config] = found
+            return found

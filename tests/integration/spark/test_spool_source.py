@@ -279,6 +279,17 @@ def test_a_file_without_the_columns_that_others_had_is_at_fault_and_not_the_sett
             reader.frame(runtime.session, [misfit])
 
 
+def test_a_first_file_that_shows_no_columns_says_nothing_of_the_next(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    connector = source(inbox, input_format="json")
+    (inbox / "a.json").write_text("{}\n")
+    connector.read(runtime.session, only_split(connector, runtime))
+    (inbox / "a.json").write_text('{"id": 1}\n')
+    worker.run(connector, only_split(connector, runtime))
+    assert [value for _, value in records(worker)] == [{"id": 1}]
+
+
 def test_identity_changes_with_the_file_and_hidden_names_are_left_alone(runtime: SparkRuntime, inbox: Path) -> None:
     for name in ("a.csv", ".hidden.csv", "_temporary.csv", "b.txt"):
         (inbox / name).write_text("id\n1\n")
