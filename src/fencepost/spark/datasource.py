@@ -84,9 +84,10 @@ class SplitWriter(_Writer):
 
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
-        written = write_partition(
-            run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
-        )
+        with run.telling_expiry():
+            written = write_partition(
+                run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
+            )
         run.report(written)
         return PartitionWritten(TaskContext.get().partitionId(), written.rows, written.skipped)
 

@@ -1,15 +1,20 @@
 """One run of a split, or of several, as the worker describes it over the channel: the `PartitionRun` of the runtime."""
 
-from collections.abc import Mapping
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from fencepost.api import FatalError
+from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.partition import OffsetRecords, Position, Written
 from fencepost.spark.reading import READING, ensure_same_reading
+from fencepost.task.channel import ChannelError
 from fencepost.task.copies import OffsetCopier
 from fencepost.task.splits import SplitClient, split_client
+from fencepost.transaction import WriterFencedError
 
 SPLIT_COLUMN = "split"
 """Says which of several splits a row is of: its place among them, as text."""
@@ -28,6 +33,7 @@ class ChannelRun:
         self._reading = reading
         self._spec = client.spec()
         self._rows = [0] * len(self._spec.offset_keys)
+        self._began_s: float | None = None
         self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
 
     @property
@@ -72,7 +78,11 @@ class ChannelRun:
         return {"done": True, "rows": sum(self._rows)}
 
     def without_split(self, batch: Any) -> Any:
-        """Count the rows of each split, and return the batch without the column that names it."""
+        """Count the rows of each split, and return the batch without the column that names it.
+
+        Called for each batch right before it is sent.
+        """
+        self._began_s = self._began_s or time.monotonic()
         if SPLIT_COLUMN in batch.schema.names:
             for count in batch.column(SPLIT_COLUMN).value_counts().to_pylist():
                 self._rows[int(count["values"])] += count["counts"]
@@ -96,6 +106,21 @@ class ChannelRun:
 
     def report(self, written: Written) -> None:
         self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
+
+    @contextlib.contextmanager
+    def telling_expiry(self) -> Iterator[None]:
+        """Tell the worker of an error that says that the run's one transaction was open for too long.
+
+        The broker then fences the producer. Somebody newer does that, too, but seldom so late.
+        """
+        try:
+            yield
+        except WriterFencedError:
+            after_s = time.monotonic() - self._began_s if self._began_s is not None else 0.0
+            if after_s * 1000 >= transaction_timeout_ms(self._spec.producer_conf):
+                with contextlib.suppress(ChannelError):
+                    self._client.expired(after_s)
+            raise
 
     def _rows_of_each(self, all_rows: int) -> list[int]:
         return [all_rows] if len(self._rows) == 1 else self._rows

@@ -52,6 +52,9 @@ class SplitClient(Protocol):
     def report(self, rows: Sequence[int], *, skipped: bool) -> None:
         """Tell that the splits are committed with so many rows each, or were found done (`skipped`)."""
 
+    def expired(self, after_s: float) -> None:
+        """Tell that the broker has ended the transaction, for it was open for longer than it may be."""
+
 
 class _ChannelSplitClient:
     def __init__(self, channel: ChannelClient, run: str) -> None:
@@ -81,6 +84,9 @@ class _ChannelSplitClient:
 
     def report(self, rows: Sequence[int], *, skipped: bool) -> None:
         self._call("report", rows=list(rows), skipped=skipped)
+
+    def expired(self, after_s: float) -> None:
+        self._call("expired", after_s=after_s)
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:

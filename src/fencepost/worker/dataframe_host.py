@@ -97,6 +97,7 @@ class DataFrameHost:
             "/split/unchanged": self._unchanged,
             "/split/copy": self._copy,
             "/split/report": self._report,
+            "/split/expired": self._expired,
         }
 
     def add_run(self, run: Run) -> str:
@@ -157,4 +158,8 @@ class DataFrameHost:
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
         run.rows, run.is_skipped = tuple(body["rows"]), body["skipped"]
+        return {}
+
+    def _expired(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._run(body).expired_s = body["after_s"]
         return {}

@@ -49,13 +49,17 @@ class Runtime(Protocol):
 
 @dataclass
 class Run:
-    """One run of one split, or of several together. `rows` of each are known when it is committed."""
+    """One run of one split, or of several together. `rows` of each are known when it is committed.
+
+    `expired_s`: how long its transaction was open, where the broker has ended it for that.
+    """
 
     task: "FrameTask"
     splits: tuple[Split, ...]
     forget: tuple[bytes, ...]
     rows: tuple[int, ...] = ()
     is_skipped: bool = False
+    expired_s: float | None = None
 
 
 class FrameHost(Protocol):

@@ -25,7 +25,9 @@ class SplitWorker:
         self.bootstrap = bootstrap
         self.topic = topic
         self.rows_per_commit = rows_per_commit
+        self.producer_conf = {"bootstrap.servers": bootstrap}
         self.reports: list[dict[str, Any]] = []
+        self.expired: list[float] = []
         self.admissions = 0
         self.unchanged: Iterator[bool] = itertools.repeat(True)
         self._splits: Sequence[Split] = ()
@@ -37,6 +39,7 @@ class SplitWorker:
             "/split/admit": self._admit,
             "/split/unchanged": lambda body: {"is_unchanged": next(self.unchanged)},
             "/split/report": lambda body: self.reports.append(body) or {},
+            "/split/expired": lambda body: self.expired.append(body["after_s"]) or {},
         }
 
     def run(self, connector: DataFrameConnector, *splits: Split, **properties: str) -> dict[str, Any]:
@@ -59,7 +62,7 @@ class SplitWorker:
     def _spec(self, body: dict[str, Any]) -> dict[str, Any]:
         return {
             "run": body["run"],
-            "producer_conf": {"bootstrap.servers": self.bootstrap},
+            "producer_conf": self.producer_conf,
             "topic": self.topic,
             "offsets_topic": f"{self.topic}-offsets",
             "offset_keys": [encode_key(CONNECTOR, split.partition).decode() for split in self._splits],

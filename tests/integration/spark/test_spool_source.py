@@ -17,9 +17,11 @@ from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
+from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.spark.reading import ReadingChangedError
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
+from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 
 NO_SCHEMA = {"value.converter.schemas.enable": "false"}
@@ -397,3 +399,29 @@ def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: 
     with pytest.raises(Exception) as raised:
         worker.run(connector, split)
     assert not is_unreadable(raised.value)
+
+
+def test_the_worker_is_told_when_a_transaction_has_expired(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+) -> None:
+    """And of no other error."""
+    (inbox / "a.csv").write_text("id\n1\n")
+    connector = source(inbox, input_schema="id INT")
+    split = only_split(connector, runtime)
+    worker.producer_conf |= {"transaction.timeout.ms": "1000"}
+    worker.unchanged = wait_until_expired(worker, then=[True, False])
+    with pytest.raises(SplitError, match="fenced"):
+        worker.run(connector, split)
+    assert [after_s >= 1 for after_s in worker.expired] == [True]
+    with pytest.raises(SplitError, match="the source changed"):
+        worker.run(connector, split)
+    assert len(worker.expired) == 1
+    assert (records(worker), worker.offsets()) == ([], {})
+
+
+def wait_until_expired(worker: SplitWorker, then: list[bool]) -> Iterator[bool]:
+    """Answer the first question once the broker has ended the transaction, of itself."""
+    admin, id_ = TransactionAdmin({"bootstrap.servers": worker.bootstrap}), f"{worker.topic}-0"
+    eventually(lambda: admin.describe([id_])[id_].state == "CompleteAbort", within_s=60)
+    admin.close()
+    yield from then
