@@ -47,7 +47,10 @@ class DataFrameConnector(SourceConnector):
 
     @abstractmethod
     def splits(self, session: Session) -> Iterable[Split]:
-        """Return what is there to be read now; includes splits done before, if they still exist."""
+        """Return what is there to be read now; includes splits done before, if they still exist.
+
+        A RetriableError or OSError is taken for trouble that passes: this is called again, as often as it takes.
+        """
 
     @abstractmethod
     def read(self, session: Session, split: Split) -> DataFrame:

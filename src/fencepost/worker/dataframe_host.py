@@ -7,7 +7,8 @@ of the channel.
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fencepost.spark.cores import CoreLedger
@@ -18,7 +19,7 @@ from fencepost.task.control import Control
 from fencepost.task.spec import TaskSpec
 from fencepost.worker.admission import Admissions
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.frame_task import FrameTask, Run, Runtime
+from fencepost.worker.frame_task import PASSING, FrameTask, Run, Runtime
 from fencepost.worker.host import HostEvents, NoRoomError
 from fencepost.worker.offset_copying import OffsetCopying
 
@@ -41,25 +42,26 @@ class DataFrameHost:
         self.admissions = admissions
         self.connector_of = connector_of
         self.channel_url = channel_url
-        self.runtime: Runtime | None = None
+        self._runtime: Runtime | None = None
         self._lock = threading.Lock()
         self._tasks: dict[str, FrameTask] = {}
         self._runs: dict[str, Run] = {}
 
     def attach(self, runtime: Runtime | None) -> None:
         """Spark is ready, or gone (None)."""
-        self.runtime = runtime
+        self._runtime = runtime
         self.events.room_changed()
 
     # TaskHost
 
     def start(self, spec: TaskSpec) -> None:
-        if self.runtime is None:
+        runtime = self._runtime
+        if runtime is None:
             raise NoRoomError("Spark is still starting")
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)
-        task = FrameTask(self, spec)
+        task = FrameTask(self, spec, runtime)
         with self._lock:
             self._tasks[spec.incarnation] = task
         task.thread.start()
@@ -122,6 +124,16 @@ class DataFrameHost:
             raise RefusedError(f"run {body['run']} is over")
         return run
 
+    @contextmanager
+    def _noting(self, body: dict[str, Any]) -> Iterator[Run]:
+        """Keep an error that passes for the task's thread: from the executor comes only a text."""
+        run = self._run(body)
+        try:
+            yield run
+        except PASSING as error:
+            run.error = error
+            raise
+
     def _spec(self, body: dict[str, Any]) -> dict[str, Any]:
         run = self._run(body)
         spec = run.task.spec
@@ -132,23 +144,24 @@ class DataFrameHost:
             "offsets_topic": spec.offsets_topic,
             "offset_keys": [encode_key(spec.connector, split.partition).decode() for split in run.splits],
             "transactional_id": spec.transactional_id,
-            "rows_per_commit": run.task.rows_per_commit(run.splits),
+            "rows_per_commit": run.rows_per_commit,
             "forget": [key.decode() for key in run.forget],
             "copies_offsets": spec.copies_offsets,
         }
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
-        run = self._run(body)
-        admission = run.task.admit()
+        with self._noting(body) as run:
+            admission = run.task.admit()
         positions = run.task.positions(admission, run.splits)
         return {"is_admitted": admission.is_admitted, "reason": admission.reason, "positions": positions}
 
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
-        run = self._run(body)
-        return {"is_unchanged": all(run.task.is_unchanged(split) for split in run.splits)}
+        with self._noting(body) as run:
+            return {"is_unchanged": all(run.task.is_unchanged(split) for split in run.splits)}
 
     def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
-        self.copy(self._run(body).task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
+        with self._noting(body) as run:
+            self.copy(run.task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
         return {}
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
