@@ -291,7 +291,7 @@ class FrameTask:
         Returns False where the task is to stop or to pause instead.
         """
         told = ""
-        while not self.control.is_stopping:
+        while not self.control.should_yield:
             try:
                 self._host.ledger.take(1, CoreUse.SPLIT)
                 return True

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.api import ConfigError, Split
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.spark.cores import CoreLedger
+from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.error import SparkError
 from fencepost.spark.splits import SplitError
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -368,3 +368,22 @@ def test_whether_a_split_is_exact_is_asked_before_its_job_has_the_core(stage: Ca
     it.run()
     assert asked == [False]
     assert it.rows_of_parts == [300]
+
+
+def test_a_task_that_waits_for_a_core_pauses(stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:
+    it = stage("a")
+    asked = []
+
+    def take(n: int, use: CoreUse) -> None:
+        asked.append(use)
+        it.task.control.pause()
+        if len(asked) > 10:
+            raise AssertionError("it goes on asking")
+        raise NoCoreError("none is free")
+
+    monkeypatch.setattr(it.ledger, "take", take)
+    it.events.then["PAUSED"] = it.task.control.stop
+    it.run()
+    assert len(asked) == 1
+    assert "PAUSED" in it.events.told
+    assert it.runs == []
