@@ -24,6 +24,7 @@ from fencepost.task.control import Control
 from fencepost.task.offsets import partition_key
 from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.transaction import lane_ids
 from fencepost.worker.admission import Admissions
 from fencepost.worker.bundles import bundles
 from fencepost.worker.forgetting import Forgetting
@@ -150,12 +151,13 @@ class FrameTask:
     def _run(self) -> None:
         try:
             self._loop()
-            self._say(RunState.STOPPED)
+            self._say_stopped()
         except NotAdmittedError as error:
             self._say(RunState.ABANDONED, str(error))
         except Exception as error:
             if not self._is_abandoned:
                 log.exception("task %s failed", self.spec.id)
+                self._maybe_fence()
             self._say(RunState.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._host.ended(self.spec.incarnation)
@@ -163,6 +165,7 @@ class FrameTask:
     def _loop(self) -> None:
         while not self.control.is_stopping:
             if self.control.is_paused:
+                self._maybe_fence()
                 self._say(RunState.PAUSED)
                 self.control.wait_while_paused()
                 continue
@@ -217,7 +220,7 @@ class FrameTask:
         if self.spec.transactional_id is None or not self._may_be_open:
             return
         try:
-            fence([self.spec.transactional_id], lambda _: self.spec.producer_conf, _FENCE_S)
+            fence(lane_ids(self.spec.transactional_id), lambda _: self.spec.producer_conf, _FENCE_S)
         except Exception as error:
             log.warning("task %s could not end what an earlier attempt may have left open: %s", self.spec.id, error)
             return
@@ -360,6 +363,13 @@ class FrameTask:
             self._counters["commits"] += 1
             self._counters["batches"] += 1
         self._say(self._state)
+
+    def _say_stopped(self) -> None:
+        """Where a transaction may have been left open, the supervisor ends it: it knows whether another start follows,
+        which does that, and must not be fenced by this one."""
+        if self._may_be_open and self.spec.is_exactly_once and not self._is_abandoned:
+            self._host.events.lost([self.spec.incarnation], "it stopped after a run that may have left a transaction")
+        self._say(RunState.STOPPED)
 
     def _say(self, state: RunState, trace: str | None = None) -> None:
         self._state = state

@@ -387,3 +387,61 @@ def test_a_task_that_waits_for_a_core_pauses(stage: Callable[..., Stage], monkey
     assert len(asked) == 1
     assert "PAUSED" in it.events.told
     assert it.runs == []
+
+
+# what may be left open
+
+
+def left_open(it: Stage, then: Callable[[], None]) -> Callable[[list[str]], None]:
+    def act(names: list[str]) -> None:
+        it.fenced.clear()
+        then()
+        raise job_failed("the process was killed")
+
+    return act
+
+
+BOTH = "g-c-0 g-c-0#1"
+
+
+def test_both_lanes_are_fenced_before_the_position_is_read(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    seen: list[list[str]] = []
+    it.admission = lambda: seen.append(list(it.fenced))
+    it.run()
+    assert seen[0] == [BOTH]
+
+
+def test_a_paused_task_leaves_no_transaction_open(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble = left_open(it, it.task.control.pause)
+    fenced: list[list[str]] = []
+    it.events.then["PAUSED"] = lambda: (fenced.append(list(it.fenced)), it.task.control.stop())[0]
+    it.run()
+    assert fenced == [[BOTH]]
+
+
+def test_a_failed_task_leaves_no_transaction_open(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble = left_open(it, lambda: None)
+    fenced: list[list[str]] = []
+    it.events.then["FAILED"] = lambda: fenced.append(list(it.fenced))
+    it.run()
+    assert fenced == [[BOTH]]
+
+
+def test_the_supervisor_hears_of_a_stopped_task_that_may_have_left_a_transaction_open(
+    stage: Callable[..., Stage],
+) -> None:
+    """It fences where no other start follows; one that does must not be fenced by its predecessor."""
+    it = stage("a")
+    it.trouble = left_open(it, it.task.control.stop)
+    it.run()
+    assert it.events.told == ["RUNNING", "lost i", "STOPPED"]
+    assert it.fenced == []
+
+
+def test_a_stopped_task_that_left_nothing_open_just_stops(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.run()
+    assert it.events.told == ["RUNNING", "STOPPED"]
