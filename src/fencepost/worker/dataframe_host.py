@@ -48,8 +48,17 @@ class DataFrameHost:
         self._runs: dict[str, Run] = {}
 
     def attach(self, runtime: Runtime | None) -> None:
-        """Spark is ready, or gone (None)."""
-        self._runtime = runtime
+        """Spark is ready, or gone (None), and what runs with it: the tasks start again."""
+        lost: list[FrameTask] = []
+        with self._lock:
+            self._runtime = runtime
+            if runtime is None:
+                lost = list(self._tasks.values())
+                self._tasks.clear()
+        for task in lost:
+            task.lost()
+        if lost:
+            self.events.lost([task.spec.incarnation for task in lost], "Spark has gone")
         self.events.room_changed()
 
     # TaskHost
@@ -63,6 +72,8 @@ class DataFrameHost:
             raise NoRoomError(refusal)
         task = FrameTask(self, spec, runtime)
         with self._lock:
+            if self._runtime is not runtime:
+                raise NoRoomError("Spark is starting again")
             self._tasks[spec.incarnation] = task
         task.thread.start()
 

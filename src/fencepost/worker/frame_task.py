@@ -46,6 +46,9 @@ class Runtime(Protocol):
     @property
     def session(self) -> Any: ...
 
+    @property
+    def is_alive(self) -> bool: ...
+
     def adopt_thread(self) -> None: ...
 
 
@@ -146,6 +149,11 @@ class FrameTask:
         if current is not None:
             cancel_run(self._runtime, current)
 
+    def lost(self) -> None:
+        """Spark has gone from under it: its thread ends by itself, and says nothing more."""
+        self._is_abandoned = True
+        self.control.stop()
+
     # the task's thread
 
     def _run(self) -> None:
@@ -182,6 +190,9 @@ class FrameTask:
     def _turn_failed(self, error: Exception) -> None:
         """Back off before the next turn; as often as it takes, where the trouble passes by itself. Raises the rest."""
         if self.control.is_stopping:
+            return
+        if not self._runtime.is_alive:
+            self.control.wait_for_stop(_BACK_OFF_S)  # the host hears of it too, and gives up this start
             return
         if isinstance(error, NotAdmittedError) or _is_final(error):
             raise error

@@ -483,8 +483,8 @@ class WorkerProcess:
             self._use_spark(runtime)
             self._stay_with_spark(runtime, gone)
             self._slots.attach(None)
-            self._frames.attach(None)
             if not self._stopping.is_set():
+                self._frames.attach(None)
                 runtime.stop()
                 self._stopping.wait(_RESTART_SPARK_S)
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
@@ -232,3 +233,19 @@ def test_a_full_disk_under_the_finished_directory_loses_nothing_and_is_tried_aga
     assert eventually(lambda: (full_disk / "a.csv").exists() and not (directory / "a.csv").exists(), within_s=30)
     assert eventually(lambda: remembered() == [], within_s=30)
     assert len(values(name)) == 1000
+
+
+def test_files_go_on_exactly_once_when_sparks_jvm_is_killed(worker: Worker, name: str, directory: Path, values: Values):
+    _put(directory, "a.csv", ["0,x"])
+    worker.create(name, _config(directory, name))
+    assert _ids(values(name, at_least=1, within_s=60)) == [0]
+    process = worker.process
+    assert process is not None
+    (jvm,) = (child for child in psutil.Process(process.pid).children() if child.name() == "java")
+    _put(directory, "b.csv", [f"{n},y" for n in range(1, 20_000)])
+    jvm.kill()
+    _put(directory, "c.csv", [f"{n},z" for n in range(20_000, 20_010)])
+    assert _ids(values(name, at_least=20_010, within_s=60)) == list(range(20_010))
+    worker.wait_for_tasks(name, "RUNNING")
+    assert len(values(name)) == 20_010
+    eventually(worker.slots, within_s=60)  # for whoever has the worker next

@@ -233,6 +233,38 @@ def test_a_wrong_setting_fails_the_task_at_once(stage: Callable[..., Stage]) -> 
     assert it.events.told[-1] == "FAILED"
 
 
+# Spark goes
+
+
+def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.host.start(it.task.spec)
+    task = it.host._tasks["i"]
+    it.runtime.is_alive = False
+    it.host.attach(None)
+    task.thread.join(10)
+    assert not task.thread.is_alive()
+    assert it.events.told[-1] == "lost i"
+    assert "FAILED" not in it.events.told
+
+
+def test_a_task_waits_to_be_given_up_when_spark_went_and_nobody_has_said_so_yet(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    turns = []
+
+    def spark_goes(*_: object) -> None:
+        it.runtime.is_alive = False
+        turns.append(it.runtime)
+        if len(turns) == 10:
+            it.task.lost()
+        raise ConfigError("the JVM does not answer")
+
+    it.runtime.adopt_thread = spark_goes  # type: ignore[method-assign]
+    it.run()
+    assert len(turns) == 10
+    assert it.events.told == []
+
+
 # what a transaction cannot hold
 
 
