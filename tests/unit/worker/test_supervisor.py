@@ -430,7 +430,7 @@ def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running:
     assert running.board.states() == [State.RUNNING]
 
 
-@pytest.mark.parametrize("end", ["deaf", "lost"])
+@pytest.mark.parametrize("end", ["deaf", "lost", "lost, says its host, and then stopped"])
 @pytest.mark.parametrize("fate", ["deleted", "stopped", "reconfigured"])
 def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: str, end: str) -> None:
     """Every reader of the offsets topic would wait for the transaction's time-out."""
@@ -442,8 +442,10 @@ def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: 
     else:
         running.tasks(1)
     running.tick()
-    if end == "lost":
+    if end != "deaf":
         running.supervisor.lost([handle.incarnation], "its slot ended")
+    if end.endswith("stopped"):
+        running.report(handle, "STOPPED")
     running.tick(after_s=6)
     assert [spec.incarnation for spec in running.locked_out] == ([] if fate == "reconfigured" else [handle.incarnation])
 
