@@ -12,17 +12,9 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker import process
 from fencepost.worker.process import WorkerProcess
 from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
 
-WORKER = {
-    "bootstrap.servers": "k:9092",
-    "group.id": "g",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "status",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "exactly.once.source.support": "enabled",
-}
+WORKER = {**SETTINGS, "bootstrap.servers": "k:9092", "exactly.once.source.support": "enabled"}
 
 
 def test_a_connector_whose_settings_mean_nothing_here_keeps_no_other_from_being_fenced(

@@ -10,16 +10,9 @@ from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.producer import ProducerClient
 from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
 
-WORKER = {
-    "bootstrap.servers": "k1:9092,k2:9092",
-    "group.id": "g",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "status",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
+WORKER = {**SETTINGS, "bootstrap.servers": "k1:9092,k2:9092"}
 CLUSTERS = {"k1:9092,k2:9092": "A", "alias:9092": "A", "k2:9092": "A", "far:9092": "B"}
 OVERRIDE = "producer.override.bootstrap.servers"
 
@@ -63,7 +56,7 @@ def test_another_cluster_implies_an_offsets_topic_there_and_is_asked_once() -> N
     for _ in range(3):
         own = settings.own_offsets({OVERRIDE: "far:9092"})
         assert own is not None
-        assert (own.name, own.conf["bootstrap.servers"]) == ("offsets", "far:9092")
+        assert (own.name, own.conf["bootstrap.servers"]) == (SETTINGS["offset.storage.topic"], "far:9092")
     assert sorted(asked.servers) == ["far:9092", "k1:9092,k2:9092"]
 
 
