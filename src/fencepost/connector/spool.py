@@ -11,6 +11,7 @@ from fencepost.api import (
     LOW,
     ConfigError,
     DataFrameConnector,
+    RecordError,
     Split,
     at_least,
     non_empty,
@@ -21,6 +22,7 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
 from fencepost.connector.spool_offset import check_alteration, file_of, split_of
+from fencepost.connector.spool_removal import Removal
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ class SpoolDirectorySource(DataFrameConnector):
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._sightings = Sightings()
+        self._taken: frozenset[FoundFile] = frozenset()
+        self._has_moves_open = True  # perhaps, of an earlier start
 
     @property
     def _format(self) -> str:
@@ -103,6 +107,10 @@ class SpoolDirectorySource(DataFrameConnector):
     def _tolerance(self) -> str:
         return str(self.originals.get(_TOLERANCE, "none")).lower()
 
+    @property
+    def _error_path(self) -> str:
+        return self.error_path or f"{self.path.rstrip('/')}/.failed"
+
     def check_together(self) -> list[str]:
         if self._action == MOVE and not self.finished_path:
             return ["finished.path is missing: finished.action=move needs a directory to move files to"]
@@ -113,16 +121,20 @@ class SpoolDirectorySource(DataFrameConnector):
     def splits(self, session: Session) -> Iterable[Split]:
         """Raises ConfigError where the directory is not there."""
         system = SparkFileSystem(session)
+        self._finish_moves(system)
         directory = system.identity(self.path)
         files = system.files(self.path, self.pattern)
         if files is None:
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
         self._sightings.note(directory if directory == system.identity(self.path) else None, files)
+        self._taken = frozenset(file for file in files if file.is_taken)
         newest_ms = time.time() * 1000 - self.min_age_ms
         return [split_of(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
 
     def read(self, session: Session, split: Split) -> DataFrame:
         file = file_of(split)
+        if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
+            raise RecordError(f"{file.path} was about to be moved, and another file has its name now")
         reader = self._reader(session)
         if self.schema:
             try:
@@ -147,25 +159,26 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
         """Move or delete the file. Where that fails it is told, and tried again at the next listing."""
-        file, system = file_of(split), SparkFileSystem(session)
+        file, removal = file_of(split), Removal(SparkFileSystem(session))
         if self._action == KEEP:
             return False
         try:
             if self._action == MOVE:
-                system.move(file, str(self.finished_path))
-            elif system.find(file.path) == file:
-                system.delete(file.path)
+                removal.move(file, str(self.finished_path))
+            else:
+                removal.delete(file)
         except DirectoryError as error:
+            self._has_moves_open = True
             log.warning("finished.action=%s: %s; it is committed, and this is tried again", self.finished_action, error)
             return False
         return True
 
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
-        target = self.error_path or f"{self.path.rstrip('/')}/.failed"
         try:
-            SparkFileSystem(session).move(file_of(split), target)
+            Removal(SparkFileSystem(session)).move(file_of(split), self._error_path)
         except DirectoryError as failure:
-            log.warning("error.path=%s: %s; the file stays where it is", target, failure)
+            self._has_moves_open = True
+            log.warning("error.path=%s: %s; the file stays where it is", self._error_path, failure)
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]) -> bool:
         """Accept what a task could have committed for a file, and tombstones for anything."""
@@ -173,6 +186,16 @@ class SpoolDirectorySource(DataFrameConnector):
             if offset is not None:
                 check_alteration(dict(partition), offset)
         return True
+
+    def _finish_moves(self, system: SparkFileSystem) -> None:
+        if not self._has_moves_open:
+            return
+        try:
+            for target in filter(None, (self.finished_path, self._error_path)):
+                Removal(system).finish_moves(self.path, target)
+            self._has_moves_open = False
+        except DirectoryError as error:
+            log.warning("%s; this is tried again", error)
 
     @property
     def _is_inferred(self) -> bool:

@@ -1,9 +1,17 @@
 """Directories as Spark sees them: on this machine or any file system that Hadoop knows. Driver side."""
 
+import contextlib
 import fnmatch
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Any
+
+TAKEN = ".taken"
+_HIDDEN = re.compile(rf"\.(?P<name>.+)\.(?P<size>\d+)\.(?P<modified_ms>-?\d+){re.escape(TAKEN)}", re.DOTALL)
+_GLOB, _ESCAPED = re.compile(r"([\\*?\[\]{}])"), r"\\\1"
+_LOCAL = "file"
+_KEEP_TIMES = (_LOCAL, "hdfs", "viewfs", "webhdfs")
 
 
 class DirectoryError(OSError):
@@ -17,10 +25,16 @@ class FoundFile:
     path: str
     size: int
     modified_ms: int
+    is_taken: bool = field(default=False, compare=False)
+    """It waits under a hidden name to be moved or deleted."""
 
     @property
     def name(self) -> str:
         return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> str:
+        return self.path.rpartition("/")[0]
 
 
 class SparkFileSystem:
@@ -29,6 +43,7 @@ class SparkFileSystem:
     def __init__(self, session: Any) -> None:
         self._jvm = session._jvm
         self._conf = session._jsc.hadoopConfiguration()
+        self._path = self._jvm.org.apache.hadoop.fs.Path  # once: each name on the way is asked of the JVM
 
     def identity(self, directory: str) -> str | None:
         """Return what tells a directory from another one under the same path; None where there is none.
@@ -38,17 +53,20 @@ class SparkFileSystem:
         path = self._path(directory)
         try:
             system = path.getFileSystem(self._conf)
-            if str(system.getUri().getScheme()) != "file":
+            if str(system.getUri().getScheme()) != _LOCAL:
                 return str(system.makeQualified(path).toString())
             found = os.stat(str(path.toUri().getPath()))
         except FileNotFoundError:
             return None
         except Exception as error:
-            raise DirectoryError(f"{directory} cannot be looked at: {_reason(error)}") from error
+            raise DirectoryError(f"{directory} cannot be looked at: {reason(error)}") from error
         return f"{found.st_dev}:{found.st_ino}"
 
     def files(self, directory: str, pattern: str) -> list[FoundFile] | None:
-        """Return the files directly in `directory`, hidden ones left out; None where there is no such directory."""
+        """Return the files directly in `directory`, hidden ones left out; None where there is no such directory.
+
+        A file that was taken to be moved or deleted, and is still there, counts as what and where it was.
+        """
         path = self._path(directory)
         system = path.getFileSystem(self._conf)
         try:
@@ -56,13 +74,16 @@ class SparkFileSystem:
                 return None
             listed = list(system.listStatus(path))
         except Exception as error:
-            raise DirectoryError(f"{directory} cannot be listed: {_reason(error)}") from error
+            raise DirectoryError(f"{directory} cannot be listed: {reason(error)}") from error
         found = []
         for status in listed:
             name = str(status.getPath().getName())
-            if not name.startswith((".", "_")) and fnmatch.fnmatchcase(name, pattern) and status.isFile():
-                found.append(_found(status))
-        return found
+            taken = name.endswith(TAKEN) and file_of(name, self.qualified(directory))
+            if name.startswith((".", "_")) and not taken:
+                continue
+            if fnmatch.fnmatchcase(taken.name if taken else name, pattern) and status.isFile():
+                found.append(taken or _found(status))
+        return list(dict.fromkeys(found))
 
     def find(self, file: str) -> FoundFile | None:
         """Return what stands at a path, None for nothing. Raises DirectoryError where that cannot be known."""
@@ -71,63 +92,80 @@ class SparkFileSystem:
             system = path.getFileSystem(self._conf)
             return _found(system.getFileStatus(path)) if system.exists(path) else None
         except Exception as error:
-            raise DirectoryError(f"{file} cannot be looked at: {_reason(error)}") from error
+            raise DirectoryError(f"{file} cannot be looked at: {reason(error)}") from error
 
     def delete(self, file: str) -> None:
-        """Delete a file; nothing where it is gone. Raises DirectoryError."""
+        """Delete a file. Raises DirectoryError, also where there is none."""
         path = self._path(file)
+        if not path.getFileSystem(self._conf).delete(path, False):
+            raise DirectoryError(f"deleting {file} was refused")
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file. Raises DirectoryError, or what Hadoop raises."""
+        path = self._path(source)
+        if not path.getFileSystem(self._conf).rename(path, self._path(target)):
+            raise DirectoryError(f"renaming {source} was refused (rights, or a full disk)")
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file over `target`; leaves nothing there where it fails. Raises DirectoryError, or Hadoop's own."""
+        origin, goal = self._path(source), self._path(target)
+        here, there = origin.getFileSystem(self._conf), goal.getFileSystem(self._conf)
+        if str(there.getUri().getScheme()) == _LOCAL:
+            there = there.getRawFileSystem()  # without a file of checksums beside it
         try:
-            if not path.getFileSystem(self._conf).delete(path, False) and self.find(file) is not None:
-                raise DirectoryError(f"{file} cannot be deleted")
-        except DirectoryError:
+            if not self._jvm.org.apache.hadoop.fs.FileUtil.copy(here, origin, there, goal, False, True, self._conf):
+                raise DirectoryError(f"copying {source} was refused")
+        except Exception:
+            with contextlib.suppress(Exception):
+                there.delete(goal, False)  # room for others on a full disk
             raise
-        except Exception as error:
-            raise DirectoryError(f"{file} cannot be deleted: {_reason(error)}") from error
 
-    def move(self, file: FoundFile, directory: str) -> None:
-        """Move a file into `directory`, under another name where its own is taken. Idempotent. Raises DirectoryError.
+    def make(self, directory: str) -> None:
+        """Make a directory, and those above it, where it is not there. Raises what Hadoop raises."""
+        path = self._path(directory)
+        path.getFileSystem(self._conf).mkdirs(path)
 
-        It goes by way of a hidden name in the target: a move between two disks is a copy, and half a copy is never
-        taken for the file.
-        """
-        system = self._path(directory).getFileSystem(self._conf)
-        halfway = self._path(f"{directory}/.{file.name}.{file.modified_ms}.moving")
-        try:
-            system.mkdirs(self._path(directory))
-            if self.find(file.path) == file:
-                system.delete(halfway, False)
-                self._rename(system, self._path(file.path), halfway)
-            if system.exists(halfway):
-                self._rename(system, halfway, self._path(self._free_name(directory, file)))
-        except Exception as error:
-            if self.find(file.path) is not None:
-                _quietly(lambda: system.delete(halfway, False))
-            raise DirectoryError(f"{file.path} cannot be moved to {directory}: {_reason(error)}") from error
+    def are_near(self, directory: str, other: str) -> bool:
+        """Say whether a file can be renamed from one directory to the other: else a move is a copy."""
+        systems = {str(self._path(d).getFileSystem(self._conf).getUri()) for d in (directory, other)}
+        if len(systems) > 1 or not next(iter(systems)).startswith(f"{_LOCAL}:"):
+            return len(systems) == 1
+        return len({os.stat(str(self._path(d).toUri().getPath())).st_dev for d in (directory, other)}) == 1
 
-    def _rename(self, system: Any, source: Any, target: Any) -> None:
-        if not system.rename(source, target):
-            raise DirectoryError(f"renaming {source.toString()} was refused (rights, or a full disk)")
+    def hidden_names(self, directory: str, end: str) -> list[str]:
+        """Return the names of files in a directory that start with a dot and end with `end`."""
+        pattern = self._path(f"{_GLOB.sub(_ESCAPED, directory)}/.*{end}")
+        return [str(s.getPath().getName()) for s in pattern.getFileSystem(self._conf).globStatus(pattern) or ()]
 
-    def _free_name(self, directory: str, file: FoundFile) -> str:
-        plain = f"{directory}/{file.name}"
-        return plain if self.find(plain) is None else f"{directory}/{file.modified_ms}-{file.name}"
+    def keeps_times(self, path: str) -> bool:
+        """Say whether a file that is renamed stays as old as it was; an object store makes a new object."""
+        return str(self._path(path).getFileSystem(self._conf).getUri().getScheme()) in _KEEP_TIMES
 
-    def _path(self, text: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(text)
+    def qualified(self, directory: str) -> str:
+        """Return a path as listings show it."""
+        path = self._path(directory)
+        return str(path.getFileSystem(self._conf).makeQualified(path).toString())
+
+
+def hidden(file: FoundFile) -> str:
+    """Return the hidden path beside a file under which it waits to be moved or deleted."""
+    return f"{file.parent}/.{file.name}.{file.size}.{file.modified_ms}{TAKEN}"
+
+
+def file_of(hidden_name: str, directory: str) -> FoundFile | None:
+    """Return the file of `directory` that has a hidden name; None for any other name."""
+    found = _HIDDEN.fullmatch(hidden_name)
+    if found is None:
+        return None
+    return FoundFile(f"{directory}/{found['name']}", int(found["size"]), int(found["modified_ms"]), is_taken=True)
 
 
 def _found(status: Any) -> FoundFile:
     return FoundFile(str(status.getPath().toString()), int(status.getLen()), int(status.getModificationTime()))
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return the first line of what Hadoop, or anybody, says."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java.toString()) if java is not None else str(error)
     return text.strip().partition("\n")[0]
-
-
-def _quietly(act: Any) -> None:
-    try:
-        act()
-    except Exception:
-        pass
