@@ -183,6 +183,30 @@ def test_a_split_committed_in_parts_comes_whole_and_in_order(
     assert _ids(values(name, at_least=1000, within_s=60)) == list(range(1000))
 
 
+def test_a_part_that_was_read_in_another_way_fails_the_task_until_its_offset_says_where_to_go_on(
+    worker: Worker, name: str, directory: Path, values: Values
+):
+    _put(directory, "a.csv", ["1,x", "2,y", "3,z"])
+    file = directory / "a.csv"
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    partition = {"file": f"file:{file}", "size": file.stat().st_size, "mtime": 1_700_000_000_000}
+    part = {"partition": partition, "offset": {"rows": 1, "reading": "transforms.sql=00000000"}}
+    assert worker.create(name, _config(directory, name), initial_offsets=[part]).status_code == 201
+    assert eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=60)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert "1 rows of" in trace
+    assert "transforms.sql changed" in trace
+    worker.rest.put(f"/connectors/{name}/stop")
+    assert eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED", within_s=30)
+    offsets = f"/connectors/{name}/offsets"
+    wrong = {"offsets": [{"partition": partition, "offset": {"done": "false"}}]}
+    assert "'done'" in worker.rest.patch(offsets, json=wrong).json()["message"]
+    right = {"offsets": [{"partition": partition, "offset": {"rows": 1}}]}
+    assert worker.rest.patch(offsets, json=right).status_code == 200
+    worker.rest.put(f"/connectors/{name}/resume")
+    assert _ids(values(name, at_least=2, within_s=60)) == [2, 3]
+
+
 def test_sql_projects_and_filters(worker: Worker, name: str, directory: Path, values: Values):
     _put(directory, "a.csv", ["1,x", "2,y", "3,z"])
     worker.create(name, _config(directory, name, **{"transforms.sql": "SELECT id * 10 AS id FROM split WHERE id > 1"}))
