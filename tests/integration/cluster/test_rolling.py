@@ -102,20 +102,22 @@ def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_d
 ) -> None:
     """A worker that knows nothing of `offsets.storage.topic` went on in between, in the worker's topic alone."""
     via, own = cluster.workers[0], f"{topic_name}-offsets"
-    config = rows(topic_name, 20, 1) | {"offsets.storage.topic": own}
-    ok(via.create(topic_name, config), 201)
-    eventually(lambda: committed(cluster, topic_name) == list(range(20)), within_s=60)
-    eventually(lambda: stored_row(via, topic_name) == 19, within_s=20)
+    ok(via.create(topic_name, rows(topic_name, 100_000, 1, PER_S) | {"offsets.storage.topic": own}), 201)
+    eventually(lambda: len(committed(cluster, topic_name)) > PER_S, within_s=60)
     _stop_all(cluster.workers)
-    _as_an_old_worker(cluster, topic_name, range(20, 30))
+    before = committed(cluster, topic_name)
+    assert before == list(range(len(before)))
+    between = range(len(before), len(before) + 10)
+    _as_an_old_worker(cluster, topic_name, between)
     if is_own_topic_deleted:
         Admin({"bootstrap.servers": cluster.bootstrap}).delete_topics([own])
     cluster.start()
     cluster.await_leader()
-    ok(via.rest.patch(f"/connectors/{topic_name}/config", json={"max.rows": "40"}), 200)
-    again = range(30, 40) if is_own_topic_deleted else range(20, 40)
-    eventually(lambda: committed(cluster, topic_name) == [*range(30), *again], within_s=60)
-    eventually(lambda: stored_row(via, topic_name) == 39, within_s=20)
+    eventually(lambda: len(committed(cluster, topic_name)) > between.stop + PER_S, within_s=60)
+    after = committed(cluster, topic_name)
+    again = between.stop if is_own_topic_deleted else between.start
+    assert after == [*range(between.stop), *range(again, again + len(after) - between.stop)]
+    eventually(lambda: (stored_row(via, topic_name) or 0) > after[-1], within_s=20)
 
 
 def stored_row(worker: Worker, name: str) -> int | None:
