@@ -21,8 +21,7 @@ _SLOT_READY = re.compile(r"slot (\S+) is ready \(pid (\d+)\)")
 
 def free_port() -> int:
     """Return a port that nobody listens at just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with reserved_port() as probe:
         return int(probe.getsockname()[1])
 
 

@@ -44,7 +44,7 @@ class FencingRounds:
         self._read_to_end = read_to_end
         self._conf_of = conf_of
         self._wait_for_stops = wait_for_stops
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._active: dict[str, Future[None]] = {}
         self._is_stopped = False
         self._pool = ThreadPoolExecutor(_ROUNDS, thread_name_prefix="fencing")

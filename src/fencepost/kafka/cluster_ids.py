@@ -1,6 +1,5 @@
 """Which Kafka cluster a client's brokers belong to: one cluster has many spellings."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +18,6 @@ class ClusterIds:
     def __init__(self, ask: Callable[[Mapping[str, Any]], str] = _ask) -> None:
         self._ask = ask
         self._known: dict[str, str] = {}
-        self._lock = threading.Lock()
 
     def of(self, conf: Mapping[str, Any]) -> str:
         """Return the id of the cluster that a client with `conf` (librdkafka's names) reaches.
@@ -27,10 +25,7 @@ class ClusterIds:
         Raises what `Admin.cluster_id` raises, where there was no answer yet.
         """
         servers = str(conf["bootstrap.servers"])
-        with self._lock:
-            known = self._known.get(servers)
+        known = self._known.get(servers)
         if known is None:
-            known = self._ask(conf)
-            with self._lock:
-                self._known[servers] = known
+            known = self._known[servers] = self._ask(conf)
         return known

@@ -251,7 +251,8 @@ class FrameTask:
         present = {partition_key(s.partition) for s in planned}
         for key, offset in positions.items():
             split = Split(dict(key))
-            if key not in present and offset.get("done") and self._is_mine(split) and self._is_removed(split):
+            is_missing = key not in present and offset.get("done") and self._is_mine(split)
+            if is_missing and self._connector.is_removed(self._runtime.session, split):
                 self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
         return self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
 
@@ -259,9 +260,6 @@ class FrameTask:
         """Tell the connector; the split is removed before its offset is."""
         if self._connector.finished(self._runtime.session, split, rows):
             self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
-
-    def _is_removed(self, split: Split) -> bool:
-        return self._connector.is_removed(self._runtime.session, split)
 
     def _run_all(self, bundled: Iterable[tuple[Split, ...]], forget: tuple[bytes, ...]) -> None:
         """Run one bundle after the other, until told otherwise; the first forgets what there is to forget.

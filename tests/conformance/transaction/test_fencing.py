@@ -13,6 +13,7 @@ from fencepost.kafka.member import GroupMembership
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState
+from support.timing import fastest_s
 
 
 def test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible(make_writer, topic, committed):
@@ -193,11 +194,14 @@ _FORKED = textwrap.dedent("""
 def test_e8_every_call_in_a_forked_child_raises_at_once_and_the_parent_goes_on(make_writer, topic, committed):
     writer = make_writer()
     command = [sys.executable, "-c", _FORKED, json.dumps(writer._conf), writer.transactional_id, topic]
-    took_s: list[float] = []
-    while not took_s or (min(took_s) >= 0.1 and len(took_s) < 3):  # what else the machine does only adds to it
+    parents = []
+
+    def slowest_call_s() -> float:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        parents.append(b"parent")
         told = json.loads(done.stdout)
         assert {name: error for name, (error, _) in told.items()} == dict.fromkeys(told, "ForkedClientError")
-        took_s.append(max(each_s for _, each_s in told.values()))
-    assert min(took_s) < 0.1
-    assert committed(topic) == [b"parent"] * len(took_s)
+        return max(took_s for _, took_s in told.values())
+
+    assert fastest_s(slowest_call_s, below_s=0.1) < 0.1
+    assert committed(topic) == parents

@@ -1,6 +1,6 @@
 """The oracle's scenario against our worker: the same requests in the same order, every answer kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencepost.storage.offset_topic import OffsetReader, stored
@@ -30,14 +30,14 @@ class Replay(Recorder):
         url: str,
         recorded: Sequence[Exchange],
         differs: Callable[[Exchange, Exchange], object],
-        topics: "Topics",
+        offsets: "Offsets",
         log: Callable[[], str],
     ) -> None:
         """`log` returns what the worker has printed."""
         super().__init__(url)
         self._recorded = recorded
         self._differs = differs
-        self._topics = topics
+        self._offsets = offsets
         self._log = log
         self._starts_before = 0  # of the first task of the connector that was configured last
 
@@ -80,15 +80,14 @@ class Replay(Recorder):
         return self._log().count(f"task {connector}-0 starts here")
 
     def wait_offset(self, connector: str, accept: Callable[[Json], bool]) -> None:
-        eventually(lambda: accept(self._topics.of(connector)), within_s=self.patience_s)
+        eventually(lambda: accept(self._offsets.of(connector)), within_s=self.patience_s)
 
 
-class Topics:
+class Offsets:
     """The topic of offsets, read as the worker reads it."""
 
-    def __init__(self, bootstrap_servers: str, names: Mapping[str, str]) -> None:
-        conf = {"bootstrap.servers": bootstrap_servers}
-        self._reader = OffsetReader(conf, names["offset"])
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._reader = OffsetReader({"bootstrap.servers": bootstrap_servers}, topic)
 
     def of(self, connector: str) -> Json:
         return [{"partition": p, "offset": o} for p, o in stored(self._reader.read_known(connector, _READ_S))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answers import difference
-from replay import Exchange, Replay, Topics
+from replay import Exchange, Offsets, Replay
 
 from fencepost.testing import eventually
 from oracle.scenario import dump, run
@@ -49,10 +49,10 @@ def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> 
         worker.launch()
     try:
         eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=60)
-        topics = Topics(bootstrap_servers, TOPICS)
-        rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, topics, worker.log_text)
+        offsets = Offsets(bootstrap_servers, TOPICS["offset"])
+        rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, offsets, worker.log_text)
         run(rest, directory)
-        topics.close()
+        offsets.close()
     except AssertionError:
         print(worker.log_text()[-4000:])
         raise
