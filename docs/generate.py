@@ -256,8 +256,8 @@ def _metrics() -> Iterator[str]:
 def _families() -> Iterable[Any]:
     from fencepost.storage.snapshot import ClusterSnapshot
     from fencepost.storage.status_topic import StatusTable
-    from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
-    from fencepost.worker.task_metrics import TaskTotals
+    from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
+    from fencepost.worker.supervision.task_metrics import TaskTotals
 
     def none() -> int:
         return 0

@@ -18,7 +18,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.settings import Kind, translate
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
-from fencepost.worker.validation import require_valid, validate_connector
+from fencepost.worker.validation.validation import require_valid, validate_connector
 
 _WORKER = {
     "group.id": "g",

@@ -11,7 +11,7 @@ import typer
 from fencepost.cluster.acl import Access, Acl, Need, Resource, required_acls
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.access import UNKNOWN_TOPIC, connector_access, parse_principals, worker_access
+from fencepost.worker.operation.access import UNKNOWN_TOPIC, connector_access, parse_principals, worker_access
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"

@@ -52,30 +52,30 @@ from fencepost.task.slot import run_slot
 from fencepost.task.spec import TaskSpec
 from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.transaction import WriterOpenError
-from fencepost.worker.admission import Admissions
-from fencepost.worker.attendance import Attendance
 from fencepost.worker.channel import ChannelServer, ChannelTls
-from fencepost.worker.connector_host import ConnectorHost
-from fencepost.worker.dataframe_host import DataFrameHost
 from fencepost.worker.driver import Driver, say_line
-from fencepost.worker.host import TaskHost
+from fencepost.worker.host.dataframe_host import DataFrameHost
+from fencepost.worker.host.slot_pool import SlotPool
 from fencepost.worker.housekeeping import Housekeeping
-from fencepost.worker.leader_line import LeaderLine, LocalLeader
-from fencepost.worker.lifeline import Lifeline
-from fencepost.worker.metrics import WorkerFigures, WorkerMetrics
-from fencepost.worker.offset_change import OffsetChanges
-from fencepost.worker.offset_copying import OffsetCopying
-from fencepost.worker.offset_write import OffsetWriting
-from fencepost.worker.operations import WorkerOperations, type_of
-from fencepost.worker.peers import Peers
-from fencepost.worker.preparation import Preparation
-from fencepost.worker.progress import Stages
-from fencepost.worker.restart import plan_restart
+from fencepost.worker.membership.attendance import Attendance
+from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
+from fencepost.worker.membership.lifeline import Lifeline
+from fencepost.worker.membership.peers import Peers
+from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
+from fencepost.worker.operation.offset_change import OffsetChanges
+from fencepost.worker.operation.offset_write import OffsetWriting
+from fencepost.worker.operation.operations import WorkerOperations, type_of
+from fencepost.worker.operation.progress import Stages
+from fencepost.worker.operation.restart import plan_restart
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.slot_pool import SlotPool
-from fencepost.worker.status import StatusBoard
-from fencepost.worker.supervisor import TaskSupervisor
-from fencepost.worker.task_metrics import TaskTotals
+from fencepost.worker.supervision.admission import Admissions
+from fencepost.worker.supervision.connector_host import ConnectorHost
+from fencepost.worker.supervision.offset_copying import OffsetCopying
+from fencepost.worker.supervision.port import TaskHost
+from fencepost.worker.supervision.preparation import Preparation
+from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.supervisor import TaskSupervisor
+from fencepost.worker.supervision.task_metrics import TaskTotals
 
 log = logging.getLogger(__name__)
 

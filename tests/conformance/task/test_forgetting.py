@@ -12,7 +12,7 @@ from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, stored
 from fencepost.task.spec import Admission, TaskSpec
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.forgetting import Forgetting
+from fencepost.worker.host.forgetting import Forgetting
 
 FILES = ("a.csv", "b.csv", "c.csv")
 

@@ -21,10 +21,10 @@ from fencepost.storage.offset_topic import encode
 from fencepost.task.spec import Admission
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
-from fencepost.worker.admission import Admissions
-from fencepost.worker.preparation import AbandonedError, Preparation
 from fencepost.worker.settings import WorkerSettings
-from fencepost.worker.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.admission import Admissions
+from fencepost.worker.supervision.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 
 TASK = TaskId("c", 0)
 STRING = "org.apache.kafka.connect.storage.StringConverter"

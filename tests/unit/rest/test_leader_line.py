@@ -23,8 +23,8 @@ from fencepost.rest import create_app
 from fencepost.rest.server import RestServer
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.leader_line import LeaderLine, LocalLeader
-from fencepost.worker.peers import Peers
+from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
+from fencepost.worker.membership.peers import Peers
 
 from .fake import FakeConnector, FakeWorker
 

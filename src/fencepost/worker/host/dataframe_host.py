@@ -1,0 +1,189 @@
+"""The second door: tasks of DataFrame connectors, each a driver thread that runs one split after the other.
+
+A split, or a few small ones together, is one Spark job of one partition, so a slow split holds up nobody
+(docs/decisions). Its executor does init, admission and reading of the position like any task, through this host's part
+of the channel.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fencepost.spark.cores import CoreLedger
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.storage.offset_topic import encode_key
+from fencepost.task.control import Control
+from fencepost.task.spec import TaskSpec
+from fencepost.worker.channel import Handler, RefusedError
+from fencepost.worker.host.frame_task import PASSING, FrameTask, Run, Runtime
+from fencepost.worker.supervision.admission import Admissions
+from fencepost.worker.supervision.offset_copying import OffsetCopying
+from fencepost.worker.supervision.port import HostEvents, NoRoomError
+
+
+class DataFrameHost:
+    """A `TaskHost` for DataFrame connectors, and the channel's `/split/…`."""
+
+    def __init__(
+        self,
+        events: HostEvents,
+        ledger: CoreLedger,
+        admissions: Admissions,
+        connector_of: Callable[[str], type[Any]],
+        channel_url: Callable[[], str],
+        copying: OffsetCopying,
+    ) -> None:
+        self._copying = copying
+        self.events = events
+        self.ledger = ledger
+        self.admissions = admissions
+        self.connector_of = connector_of
+        self.channel_url = channel_url
+        self._runtime: Runtime | None = None
+        self._lock = threading.Lock()
+        self._tasks: dict[str, FrameTask] = {}
+        self._runs: dict[str, Run] = {}
+
+    def attach(self, runtime: Runtime | None) -> None:
+        """Spark is ready, or gone (None), and what runs with it: the tasks start again."""
+        lost: list[FrameTask] = []
+        with self._lock:
+            self._runtime = runtime
+            if runtime is None:
+                lost = list(self._tasks.values())
+                self._tasks.clear()
+        for task in lost:
+            task.lost()
+        if lost:
+            self.events.lost([task.spec.incarnation for task in lost], "Spark has gone")
+        self.events.room_changed()
+
+    # TaskHost
+
+    def start(self, spec: TaskSpec) -> None:
+        runtime = self._runtime
+        if runtime is None:
+            raise NoRoomError("Spark is still starting")
+        refusal = self.ledger.refusal_of_splits()
+        if refusal is not None:
+            raise NoRoomError(refusal)
+        task = FrameTask(self, spec, runtime)
+        with self._lock:
+            if self._runtime is not runtime:
+                raise NoRoomError("Spark is starting again")
+            self._tasks[spec.incarnation] = task
+        task.thread.start()
+
+    def stop(self, incarnation: str) -> None:
+        self._control(incarnation, Control.stop)
+
+    def pause(self, incarnation: str) -> None:
+        self._control(incarnation, Control.pause)
+
+    def resume(self, incarnation: str) -> None:
+        self._control(incarnation, Control.resume)
+
+    def abandon(self, incarnation: str) -> Sequence[str]:
+        """Cancel the split that runs; its transaction is ended by whoever takes the id next."""
+        with self._lock:
+            task = self._tasks.pop(incarnation, None)
+        if task is not None:
+            task.abandon()
+        return ()
+
+    def _control(self, incarnation: str, act: Callable[[Control], None]) -> None:
+        with self._lock:
+            task = self._tasks.get(incarnation)
+        if task is not None:
+            act(task.control)
+
+    # the channel
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the handlers of the channel, by path."""
+        return {
+            "/split/spec": self._spec,
+            "/split/admit": self._admit,
+            "/split/unchanged": self._unchanged,
+            "/split/copy": self._copy,
+            "/split/report": self._report,
+            "/split/expired": self._expired,
+        }
+
+    def add_run(self, run: Run) -> str:
+        """Make a run known to the channel; its id tells an executor nothing else."""
+        name = uuid.uuid4().hex
+        with self._lock:
+            self._runs[name] = run
+        return name
+
+    def remove_run(self, name: str) -> None:
+        with self._lock:
+            self._runs.pop(name, None)
+
+    def ended(self, incarnation: str) -> None:
+        with self._lock:
+            self._tasks.pop(incarnation, None)
+
+    def _run(self, body: dict[str, Any]) -> Run:
+        with self._lock:
+            run = self._runs.get(body["run"])
+        if run is None:
+            raise RefusedError(f"run {body['run']} is over")
+        return run
+
+    @contextmanager
+    def _noting(self, body: dict[str, Any]) -> Iterator[Run]:
+        """Keep an error that passes for the task's thread: from the executor comes only a text."""
+        run = self._run(body)
+        try:
+            yield run
+        except PASSING as error:
+            run.error = error
+            raise
+
+    def _spec(self, body: dict[str, Any]) -> dict[str, Any]:
+        run = self._run(body)
+        spec = run.task.spec
+        return {
+            "run": body["run"],
+            "producer_conf": dict(spec.producer_conf),
+            "topic": run.task.topic,
+            "offsets_topic": spec.offsets_topic,
+            "offset_keys": [encode_key(spec.connector, split.partition).decode() for split in run.splits],
+            "transactional_id": spec.transactional_id,
+            "rows_per_commit": run.rows_per_commit,
+            "forget": [key.decode() for key in run.forget],
+            "copies_offsets": spec.copies_offsets,
+        }
+
+    def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
+        with self._noting(body) as run:
+            admission = run.task.admit()
+        positions = run.task.positions(admission, run.splits)
+        return {"is_admitted": admission.is_admitted, "reason": admission.reason, "positions": positions}
+
+    def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
+        with self._noting(body) as run:
+            return {"is_unchanged": all(run.task.is_unchanged(split) for split in run.splits)}
+
+    def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
+        with self._noting(body) as run:
+            self.copy(run.task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
+        return {}
+
+    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
+        """Copy a task's offsets to the worker's topic; returns when they are acknowledged."""
+        self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
+
+    def _report(self, body: dict[str, Any]) -> dict[str, Any]:
+        run = self._run(body)
+        run.rows, run.is_skipped = tuple(body["rows"]), body["skipped"]
+        return {}
+
+    def _expired(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._run(body).expired_s = body["after_s"]
+        return {}

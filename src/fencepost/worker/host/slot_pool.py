@@ -1,0 +1,318 @@
+"""Slots: asks Spark for them, spreads tasks over them, and talks to them through the channel."""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fencepost.config.connector import RuntimeChoice
+from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.task.slot import SlotSpec
+from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.supervision.port import HostEvents, NoRoomError
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+_BUSY_RECORDS_PER_S = 500.0
+_NEW_TASK_S = 3.0
+
+
+class Jobs(Protocol):
+    """What is needed of `SlotJobs`."""
+
+    def launch(self, slot_id: str, spec_json: str) -> None: ...
+
+    def cancel(self, slot_id: str) -> None: ...
+
+
+@dataclass
+class _Task:
+    incarnation: str
+    placed: float
+    polled: float = 0.0
+    seen: float = 0.0
+    rate: float = 0.0
+
+    def load(self, now: float) -> float:
+        """0 to 1: an idle task weighs little, a busy one a whole thread; a new one is given some credit."""
+        if self.rate >= _BUSY_RECORDS_PER_S:
+            return 1.0
+        return 0.25 if now - self.placed < _NEW_TASK_S else 0.01
+
+
+@dataclass
+class _Slot:
+    id: str
+    attempt: str | None = None
+    pid: int | None = None
+    last_contact: float = 0.0
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    directives: list[dict[str, Any]] = field(default_factory=list)
+    next_seq: int = 1
+    is_tainted: bool = False
+    is_leaving: bool = False
+    owner: str | None = None
+
+
+class SlotPool:
+    """A `TaskHost` over Spark slots. One lock; directives wait in a queue until their slot asks for them.
+
+    A slot's newest registration is the slot; an older attempt that still lives is told to leave. A slot that is silent
+    for longer than its lease, or whose Spark job ended, is lost with its tasks.
+    """
+
+    def __init__(
+        self,
+        events: HostEvents,
+        ledger: CoreLedger,
+        channel_url: Callable[[], str],
+        *,
+        lease_s: float,
+        max_slots: int,
+        log_level: str = "INFO",
+    ) -> None:
+        self._events = events
+        self._ledger = ledger
+        self._channel_url = channel_url
+        self._lease_s = lease_s
+        self._max_slots = max_slots
+        self._log_level = log_level
+        self._jobs: Jobs | None = None
+        self._slots: dict[str, _Slot] = {}
+        self._changed = threading.Condition()
+
+    def attach(self, jobs: Jobs | None) -> None:
+        """Spark is ready (or gone, None): launch what is needed."""
+        with self._changed:
+            self._jobs = jobs
+        self._events.room_changed()
+
+    def prepare(self, *, is_full: bool = False) -> None:
+        """Have a slot ready before the first task comes, or as many as there may be and cores are free for."""
+        with self._changed:
+            for _ in range((self._max_slots if is_full else 1) - len(self._slots)):
+                try:
+                    self._launch(None)
+                except (NoRoomError, NoCoreError) as error:
+                    log.debug("no slot in advance: %s", error)
+                    return
+
+    def wait_until_there(self, timeout_s: float) -> bool:
+        """Wait until there is a slot, and all that were launched have registered. Returns whether they have."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: bool(self._slots) and all(s.attempt for s in self._slots.values()), timeout_s
+            )
+
+    # TaskHost
+
+    def start(self, spec: TaskSpec) -> None:
+        """Give a task to the slot that has least to do, or to a new one. Raises NoRoomError."""
+        with self._changed:
+            owner = spec.id if RuntimeChoice(spec.connector_config).is_dedicated else None
+            slot = self._choose(owner)
+            slot.tasks[spec.incarnation] = _Task(spec.incarnation, time.monotonic())
+            self._tell(slot, verb="start", spec=spec.to_json())
+
+    def stop(self, incarnation: str) -> None:
+        self._send(incarnation, "stop")
+
+    def pause(self, incarnation: str) -> None:
+        self._send(incarnation, "pause")
+
+    def resume(self, incarnation: str) -> None:
+        self._send(incarnation, "resume")
+
+    def abandon(self, incarnation: str) -> Sequence[str]:
+        with self._changed:
+            slot = self._slot_of(incarnation)
+            if slot is None:
+                return ()
+            self._tell(slot, verb="abandon", incarnation=incarnation)
+            slot.tasks.pop(incarnation, None)
+            slot.is_tainted = True
+            self._maybe_retire(slot)
+            return tuple(slot.tasks)
+
+    # the channel
+
+    def register(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A slot's process has begun."""
+        lost: Sequence[str] = ()
+        with self._changed:
+            slot = self._slots.get(body["slot"])
+            if slot is None or slot.is_leaving:
+                raise RefusedError(f"slot {body['slot']} is not wanted any more")
+            if slot.attempt is not None and slot.attempt != body["attempt"]:
+                if _attempt_number(body["attempt"]) < _attempt_number(slot.attempt):
+                    raise RefusedError(f"attempt {body['attempt']} of slot {slot.id} has a successor")
+                lost = tuple(slot.tasks)
+                slot.tasks.clear()
+                slot.directives.clear()
+            slot.attempt, slot.pid = body["attempt"], body.get("pid")
+            slot.last_contact = time.monotonic()
+            self._changed.notify_all()
+        log.info("slot %s is ready (pid %s)", body["slot"], body.get("pid"))
+        if lost:
+            self._events.lost(lost, "its slot's process was run again by Spark")
+        return {}
+
+    def directives(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A slot asks what to do; the answer waits for something to say."""
+        with self._changed:
+            slot = self._current(body)
+            slot.directives = [d for d in slot.directives if d["seq"] > body["ack"]]
+            self._changed.wait_for(lambda: bool(slot.directives) or slot.attempt != body["attempt"], _POLL_S)
+            slot = self._current(body)
+            return {"directives": slot.directives}
+
+    def report(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A slot says what its tasks do."""
+        reports = [TaskReport(**{**r, "topics": tuple(r["topics"])}) for r in body["reports"]]
+        with self._changed:
+            slot = self._current(body)
+            known = [r for r in reports if r.incarnation in slot.tasks]
+            for each in known:
+                self._note(slot, each)
+        self._events.reported(known)
+        return {}
+
+    # events of Spark, and of time
+
+    def job_ended(self, slot_id: str, error: Exception | None) -> None:
+        """The Spark job of a slot is over: it died, left, or was cancelled."""
+        with self._changed:
+            slot = self._slots.pop(slot_id, None)
+            if slot is None:
+                return
+            self._ledger.release(1, CoreUse.SLOT)
+            lost = tuple(slot.tasks)
+        if error is not None:
+            log.warning("slot %s ended: %s", slot_id, error)
+        if lost:
+            self._events.lost(lost, f"its slot ended: {error or 'it left'}")
+        self._events.room_changed()
+
+    def check_leases(self) -> None:
+        """Give up slots that are silent for longer than their lease."""
+        now = time.monotonic()
+        with self._changed:
+            silent = [
+                s for s in self._slots.values() if s.attempt is not None and now - s.last_contact > self._lease_s * 1.2
+            ]
+            for slot in silent:
+                slot.is_leaving = True
+        for slot in silent:
+            log.warning("slot %s has been silent for longer than its lease; it is given up", slot.id)
+            self._cancel(slot.id)
+            self.job_ended(slot.id, TimeoutError("silent for longer than its lease"))
+
+    def release_all(self) -> None:
+        """Tell every slot to leave, for a clean shutdown."""
+        with self._changed:
+            for slot in self._slots.values():
+                slot.is_leaving = True
+                self._tell(slot, verb="leave")
+
+    def pids(self) -> dict[str, int]:
+        """Return the process ids of the slots' processes, by slot."""
+        with self._changed:
+            return {s.id: s.pid for s in self._slots.values() if s.pid is not None}
+
+    # inside
+
+    def _current(self, body: dict[str, Any]) -> _Slot:
+        slot = self._slots.get(body["slot"])
+        if slot is None or slot.attempt != body["attempt"]:
+            raise RefusedError(f"attempt {body['attempt']} of slot {body['slot']} has a successor")
+        slot.last_contact = time.monotonic()
+        return slot
+
+    def _choose(self, owner: str | None) -> _Slot:
+        now = time.monotonic()
+        usable = [s for s in self._slots.values() if not (s.is_tainted or s.is_leaving) and s.owner == owner]
+        if owner is not None:
+            return usable[0] if usable else self._launch_new(owner)
+        loads = {s.id: sum(t.load(now) for t in s.tasks.values()) for s in usable}
+        best = min(usable, key=lambda s: (loads[s.id], s.id), default=None)
+        if best is not None and (loads[best.id] < 0.2 or len(usable) >= self._max_slots):
+            return best
+        try:
+            return self._launch_new(None)
+        except NoRoomError:
+            if best is None:
+                raise
+            return best
+
+    def _launch_new(self, owner: str | None) -> _Slot:
+        try:
+            return self._launch(owner)
+        except NoCoreError as error:
+            self._let_an_idle_slot_go()
+            raise NoRoomError(str(error)) from None
+
+    def _launch(self, owner: str | None) -> _Slot:
+        if self._jobs is None:
+            raise NoRoomError("Spark is still starting")
+        self._ledger.take(1, CoreUse.SLOT)
+        slot = _Slot(uuid.uuid4().hex[:8], owner=owner)
+        self._slots[slot.id] = slot
+        spec = SlotSpec(slot.id, self._channel_url(), self._lease_s, self._log_level)
+        self._jobs.launch(slot.id, spec.to_text())
+        return slot
+
+    def _cancel(self, slot_id: str) -> None:
+        if self._jobs is not None:
+            self._jobs.cancel(slot_id)
+
+    def _slot_of(self, incarnation: str) -> _Slot | None:
+        return next((s for s in self._slots.values() if incarnation in s.tasks), None)
+
+    def _send(self, incarnation: str, verb: str) -> None:
+        with self._changed:
+            slot = self._slot_of(incarnation)
+            if slot is not None:
+                self._tell(slot, verb=verb, incarnation=incarnation)
+
+    def _tell(self, slot: _Slot, **directive: Any) -> None:
+        slot.directives.append({"seq": slot.next_seq, **directive})
+        slot.next_seq += 1
+        self._changed.notify_all()
+
+    def _note(self, slot: _Slot, report: TaskReport) -> None:
+        if report.state in ("STOPPED", "FAILED", "ABANDONED"):
+            slot.tasks.pop(report.incarnation, None)
+            self._maybe_retire(slot)
+            return
+        task, now = slot.tasks[report.incarnation], time.monotonic()
+        polled = report.counters.get("records_polled", 0.0)
+        if task.seen and now - task.seen > 0.2:
+            task.rate = (polled - task.polled) / (now - task.seen)
+        task.polled, task.seen = polled, now
+
+    def _let_an_idle_slot_go(self) -> None:
+        """Make room: the core of a slot without tasks is of more use to whoever asks for one."""
+        idle = next((s for s in self._slots.values() if not s.tasks and not s.is_leaving), None)
+        if idle is not None:
+            idle.is_leaving = True
+            self._tell(idle, verb="leave")
+
+    def _maybe_retire(self, slot: _Slot) -> None:
+        """Give back the core of a slot that nobody uses any more: one with an abandoned task, or a task's own."""
+        if slot.tasks or slot.is_leaving or not (slot.is_tainted or slot.owner is not None):
+            return
+        slot.is_leaving = True
+        if slot.is_tainted:  # a thread that hangs in it would keep the process
+            threading.Thread(target=self._cancel, args=(slot.id,), daemon=True).start()
+        else:
+            self._tell(slot, verb="leave")
+
+
+def _attempt_number(attempt: str) -> int:
+    """Spark's number of an attempt, which grows with every re-run; its rest tells processes apart."""
+    return int(attempt.partition("-")[0])

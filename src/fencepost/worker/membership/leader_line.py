@@ -1,0 +1,200 @@
+"""What a worker asks of the leader, wherever that is: to store task configs, and to fence.
+
+On the leader itself this is a call; from any other worker a signed request (KIP-507, KIP-618). Who leads is looked up
+for each attempt, and what is passing is tried again: no leader yet, one that has just gone, a key that was renewed. A
+leader that does not answer is waited for only while it leads: one that stands still never says so.
+"""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import orjson
+
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    FencingRefusedError,
+    ForbiddenError,
+    NotFoundError,
+    NotLeadingError,
+    OperationError,
+    RawConfig,
+    RequestTimeoutError,
+)
+from fencepost.cluster.session_key import signed_headers
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.membership.peers import Peers
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger(__name__)
+
+_ASKED_TOGETHER = 16
+_REQUEST_S = 90.0
+_RETRY_S = 0.2
+_LOOK_S = 1.0
+_READ_S = 10.0
+_FORBIDDEN_TRIES = 5
+_FENCE = "/fence"
+_ERRORS = {400: BadRequestError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError}
+
+
+@dataclass(frozen=True)
+class LocalLeader:
+    """What the leader in this process does, while it leads."""
+
+    put_task_configs: Callable[[str, Sequence[RawConfig]], "Future[Any]"]
+    fence: Callable[[str], "Future[None]"]
+    is_leading: Callable[[], bool]
+
+
+class LeaderLine:
+    """Futures hold None, or an OperationError: the leader's own answer. Any thread."""
+
+    def __init__(
+        self,
+        local: LocalLeader,
+        peers: Peers,
+        algorithm: str,
+        read_to_end: Callable[[float], ClusterSnapshot],
+    ) -> None:
+        self._local = local
+        self._peers = peers
+        self._algorithm = algorithm
+        self._read_to_end = read_to_end
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._client: httpx.Client | None = None
+        self._pool = ThreadPoolExecutor(_ASKED_TOGETHER, thread_name_prefix="leader-line")
+
+    def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
+        """Have the leader store task configs, if they differ from those that run."""
+        if self._local.is_leading():
+            return self._local.put_task_configs(connector, configs)
+        body = orjson.dumps([dict(config) for config in configs])
+        path = f"/connectors/{quote(connector, safe='')}/tasks"
+        return self._pool.submit(
+            self._ask, "POST", path, body, lambda: self._local.put_task_configs(connector, configs)
+        )
+
+    def fence(self, connector: str) -> "Future[Any]":
+        """Ask for a round of fencing. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
+        if self._local.is_leading():
+            return self._local.fence(connector)
+        path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
+        return self._pool.submit(self._ask, "PUT", path, b"", lambda: self._local.fence(connector))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, method: str, path: str, body: bytes, here: Callable[[], "Future[Any]"]) -> None:
+        deadline, forbidden, last = time.monotonic() + _REQUEST_S, 0, "nobody leads"
+        while time.monotonic() < deadline and not self._stopping.is_set():
+            if self._is_done_here(here):
+                return
+            try:
+                answer = self._send(method, path, body)
+            except Exception as error:  # whatever the way there has: the leader may be another one next time
+                last = str(error) or repr(error)
+            else:
+                if answer is None:
+                    last = "nobody leads"
+                elif answer.status_code < 300:
+                    return
+                else:
+                    last = _message(answer)
+                    forbidden += answer.status_code == 403
+                    if answer.status_code == 403 and forbidden < _FORBIDDEN_TRIES:
+                        self._read_to_end(_READ_S)  # the key was renewed
+                    elif not _is_passing(answer.status_code, last):
+                        raise _error(answer.status_code, last, path)
+            log.debug("%s %s is asked of the leader again: %s", method, path, last)
+            self._stopping.wait(_RETRY_S)
+        raise RequestTimeoutError(f"The leader did not answer {method} {path} within {_REQUEST_S:g} s: {last}")
+
+    def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
+        """Carry it out where this worker leads: it may have been elected since it was asked."""
+        if not self._local.is_leading():
+            return False
+        try:
+            act().result(_REQUEST_S)
+        except NotLeadingError:
+            return False
+        return True
+
+    def _send(self, method: str, path: str, body: bytes) -> "httpx.Response | None":
+        """Return the answer of whoever leads now; None if nobody does, or no more before it has answered."""
+        url = self._peers.leader_url()
+        if url is None or url == self._peers.url:  # the latter: elected, and not told so yet
+            return None
+        audience, key = self._peers.incarnation(url), self._peers.session_key()
+        if audience is None or key is None:
+            self._read_to_end(_READ_S)
+            return None
+        headers = signed_headers(
+            key,
+            self._algorithm,
+            method,
+            path,
+            body,
+            audience=audience,
+            time_ms=int(time.time() * 1000),
+            nonce=uuid.uuid4().hex,
+        )
+        headers["content-type"] = "application/json"
+        client, whole = self._http(), url.rstrip("/") + path
+        sending = _begun(lambda: client.request(method, whole, content=body, headers=headers))
+        while not wait([sending], _LOOK_S).done:
+            if self._stopping.is_set() or (self._peers.leader_url() or url) != url:
+                return None  # what it was asked for it can carry out no more
+        return sending.result()
+
+    def _http(self) -> "httpx.Client":
+        with self._lock:
+            if self._client is None:
+                import httpx  # only followers need it
+
+                self._client = httpx.Client(
+                    timeout=httpx.Timeout(_REQUEST_S, connect=2.0), trust_env=False, headers={"user-agent": "fencepost"}
+                )
+            return self._client
+
+
+def _begun(act: "Callable[[], httpx.Response]") -> "Future[httpx.Response]":
+    """Do it in a thread that nobody has to wait for, not even the end of the process."""
+    done: Future[httpx.Response] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(act())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="leader-line-request", daemon=True).start()
+    return done
+
+
+def _message(answer: "httpx.Response") -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {answer.status_code}"
+
+
+def _is_passing(status: int, message: str) -> bool:
+    return status == 503 or (status == 409 and message == NotLeadingError.TEXT)
+
+
+def _error(status: int, message: str, path: str) -> OperationError:
+    if status not in _ERRORS and path.endswith(_FENCE):
+        return FencingRefusedError(message)
+    return _ERRORS.get(status, OperationError)(message)

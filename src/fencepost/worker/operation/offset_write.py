@@ -1,0 +1,96 @@
+"""Writing the offsets of a connector that does not run: in one transaction where exactly-once is on.
+
+Order: 1 take both ids of the connector's first task, which ends and fences whoever had them (E2) ▸ 2 send what is to
+be written ▸ 3 look again whether it may be ▸ 4 tombstones into the worker's topic, acknowledged (E7) ▸ 5 commit ▸ 6 the
+other copies, where they can be made. A task that starts between 3 and 5 either waits for the commit, since it reads to
+the end that 2 has moved (E3), or takes the id, and nothing is committed.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from fencepost.cluster.fencing import fence, task_transactional_id, task_transactional_ids
+from fencepost.kafka.writer import RecordWriter
+from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
+from fencepost.storage.offset_view import Change
+from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
+from fencepost.worker.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+_WRITE_S = 30.0
+_FENCE_S = 60.0
+
+Config = Mapping[str, str | None]
+
+
+class OffsetWriting:
+    """Carries out changes of offsets. Called on threads of the REST server."""
+
+    def __init__(self, settings: WorkerSettings, copies: OffsetCopies, now_ms: Callable[[], int]) -> None:
+        self._settings = settings
+        self._copies = copies
+        self._now_ms = now_ms
+
+    def fence(self, connector: str, config: Config, tasks: int) -> None:
+        """Fence all ids that tasks of the connector may have, also where no record says so. Raises WriterOpenError."""
+        conf = self._settings.fencing_conf(config)
+        ids = [i for n in range(max(tasks, 1)) for i in task_transactional_ids(self._settings.group_id, connector, n)]
+        fence(ids, lambda _: conf, _FENCE_S)
+
+    def write(
+        self, connector: str, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]
+    ) -> None:
+        """Write all of `changes`, or none. `ensure_allowed` raises where that is not, or no longer, wanted.
+
+        Raises CommitUnknownError: read what happened (E6); any other error: nothing was written to the connector's
+        topic where exactly-once is on. What is off writes records one by one, and may have written some.
+        """
+        if self._settings.is_exactly_once:
+            self._in_transaction(connector, config, changes, ensure_allowed)
+        else:
+            self._at_once(config, changes, ensure_allowed)
+        self._copy_others(connector, changes)
+
+    def _in_transaction(
+        self, connector: str, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]
+    ) -> None:
+        conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
+        ids = lane_ids(task_transactional_id(self._settings.group_id, connector, 0))
+        writer, second = (TransactionalWriter(conf, id_) for id_ in ids)
+        try:
+            open_lanes(writer, second, keeps_second=False)  # 1
+            for change in changes:
+                writer.send(topic, change.main[1], key=change.main[0])  # 2
+            writer.flush()
+            ensure_allowed()  # 3
+            self._forget_copies(changes)  # 4, E7
+            writer.commit()  # 5
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            writer.close()
+
+    def _at_once(self, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]) -> None:
+        conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
+        ensure_allowed()
+        self._forget_copies(changes)
+        writer = RecordWriter(conf, topic)
+        try:
+            writer.write([change.main for change in changes], _WRITE_S)
+        finally:
+            writer.close()
+
+    def _forget_copies(self, changes: Sequence[Change]) -> None:
+        self._copies.write(self._copies_of([c for c in changes if c.is_tombstone]), _WRITE_S)
+
+    def _copy_others(self, connector: str, changes: Sequence[Change]) -> None:
+        try:
+            self._copies.write(self._copies_of([c for c in changes if not c.is_tombstone]), _WRITE_S)
+        except Exception as error:
+            log.warning("connector %s: its offsets were not copied to the worker's topic: %s", connector, error)
+
+    def _copies_of(self, changes: Sequence[Change]) -> list[OffsetCopy]:
+        now_ms = self._now_ms()
+        return [OffsetCopy(*change.copy, now_ms) for change in changes if change.copy is not None]

@@ -1,0 +1,465 @@
+"""What the REST API can ask of this worker: answers from the snapshot and the status table, changes by the leader."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from fencepost import __version__
+from fencepost.api import SourceConnector
+from fencepost.cluster import operations as op
+from fencepost.cluster.command import (
+    ConnectorCommand,
+    PutConnector,
+    PutTaskConfigs,
+    RemoveConnector,
+    RequestRestart,
+    StaleConfigError,
+    StopConnector,
+    now_ms,
+)
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.session_key import Verifier
+from fencepost.config import ConfigError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.plugin import PluginKind, registry
+from fencepost.storage import records
+from fencepost.storage.change import RestartRequested
+from fencepost.storage.config_topic import ConfigTopic, TopicWriter
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.worker.membership.peers import Peers
+from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
+from fencepost.worker.operation.offset_change import OffsetChanges
+from fencepost.worker.operation.progress import Stages
+from fencepost.worker.operation.restart import plan_restart
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_REQUEST_S = 90.0
+_READ_S = 30.0
+_PATCH_TRIES = 10
+_LOOK_AGAIN_S = 0.1
+_CATCH_UP_S = 5.0
+_STALE = (
+    "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+)
+_HEALTHY = "Worker has completed startup and is ready to handle requests."
+_STARTING = "Worker is still starting up."
+_UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
+
+
+class WorkerOperations:
+    """The `ConnectOperations` of a worker."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        config_topic: ConfigTopic,
+        status_topic: StatusTopic,
+        writer: TopicWriter,
+        leader: Leader,
+        *,
+        peers: Peers,
+        stages: Stages,
+        cluster_id: Callable[[], str],
+        fence: Callable[[str], "Future[None]"],
+        restart_connector: Callable[[str], threading.Event],
+        restart_task: Callable[[TaskId], None],
+        metrics: Callable[[], bytes],
+        offsets: OffsetChanges,
+    ) -> None:
+        self._settings = settings
+        self._topic = config_topic
+        self._statuses = status_topic
+        self._writer = writer
+        self._leader = leader
+        self._peers = peers
+        self._stages = stages
+        config = settings.config
+        self._verifier = Verifier(
+            settings.incarnation,
+            tuple(config.verification_algorithms),
+            now_ms,
+            accepts_body_only=config.accepts_body_signatures,
+        )
+        self._cluster_id = cluster_id
+        self._fence = fence
+        self._restart_connector = restart_connector
+        self._restart_task = restart_task
+        self.metrics = metrics
+        self._offsets = offsets
+
+    # root and health
+
+    def server_info(self) -> op.ServerInfo:
+        return op.ServerInfo(__version__, "unknown", self._cluster_id())
+
+    def health(self) -> op.Health:
+        if not self._stages.is_started:
+            return op.Health(op.HealthStatus.STARTING, f"{_STARTING} {self._stages.described()}")
+        try:
+            self._topic.read_to_end(10.0)
+        except Exception:
+            return op.Health(op.HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
+        return op.Health(op.HealthStatus.HEALTHY, _HEALTHY)
+
+    # the cluster
+
+    def locate(self, place: op.Place) -> str | None:
+        return self._peers.locate(place)
+
+    def catch_up(self) -> None:
+        try:
+            self._topic.read_to_end(_CATCH_UP_S)
+        except Exception as error:
+            log.debug("cannot catch up: %s", error)
+
+    def _ensure_here(self, place: op.Place, stage: str) -> None:
+        """Return if this worker is responsible for `place`; wait while nobody is. Raises ElsewhereError."""
+        deadline = time.monotonic() + _REQUEST_S
+        with self._stages.doing(stage):
+            while True:
+                url = self._leader_url() if place == op.LEADER else self._peers.locate(place)
+                if url == self._settings.url:
+                    return
+                if url is not None:
+                    raise op.ElsewhereError(place, url)
+                if time.monotonic() > deadline:
+                    if not self._stages.is_started:
+                        raise self._timed_out()
+                    raise op.NotLeadingError if place == op.LEADER else op.ConflictError(_STALE)
+                time.sleep(_LOOK_AGAIN_S)
+
+    def _ensure_leading(self) -> None:
+        self._ensure_here(op.LEADER, "waiting for the election of a leader")
+
+    def _leader_url(self) -> str | None:
+        """None also where the group says that this worker leads, and it has not taken office yet."""
+        url = self._peers.leader_url()
+        return None if url == self._settings.url and not self._leader.is_leading else url
+
+    # connectors, read
+
+    @property
+    def _snapshot(self) -> ClusterSnapshot:
+        return self._topic.snapshot
+
+    def connector_names(self) -> Sequence[str]:
+        return sorted(self._snapshot.connectors)
+
+    def connector_infos(self) -> Mapping[str, op.ConnectorInfo]:
+        snapshot = self._snapshot
+        return {name: _info(snapshot, name) for name in sorted(snapshot.connectors)}
+
+    def connector_statuses(self) -> Mapping[str, op.ConnectorStatus]:
+        table = self._statuses.table
+        found = {}
+        for name in sorted(self._snapshot.connectors):
+            if table.status(name) is not None:
+                found[name] = self.connector_status(name)
+        return found
+
+    def connector_info(self, name: str) -> op.ConnectorInfo:
+        return _info(self._known(name), name)
+
+    def connector_config(self, name: str) -> op.RawConfig:
+        return masked(self._known(name).connectors[name])
+
+    def task_configs(self, name: str) -> Sequence[op.TaskInfo]:
+        snapshot = self._known(name)
+        found = [(t.task, snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
+        cls = snapshot.connectors[name].get("connector.class")
+        return [op.TaskInfo(op.TaskId(name, number), masked(config, cls)) for number, config in found]
+
+    def connector_status(self, name: str) -> op.ConnectorStatus:
+        status = self._statuses.table.status(name)
+        if status is None:
+            raise op.NotFoundError(f"No status found for connector {name}")
+        tasks = [_task_state(number, s) for number, s in self._statuses.table.tasks(name).items()]
+        state = op.ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
+        return op.ConnectorStatus(name, state, tasks, type_of(self._snapshot, name))
+
+    def task_status(self, name: str, task: int) -> op.TaskState:
+        status = self._statuses.table.status(TaskId(name, task))
+        if status is None:
+            raise op.NotFoundError(f"No status found for task {name}-{task}")
+        return _task_state(task, status)
+
+    def _known(self, name: str, text: str = "Connector {} not found") -> ClusterSnapshot:
+        """What another worker has just stored may not have come here yet."""
+        if name not in self._snapshot.connectors:
+            self.catch_up()
+        snapshot = self._snapshot
+        if name not in snapshot.connectors:
+            raise op.NotFoundError(text.format(name))
+        return snapshot
+
+    # connectors, changed
+
+    def create_connector(
+        self,
+        name: str,
+        config: op.RawConfig,
+        initial_state: op.InitialState | None,
+        initial_offsets: Sequence[op.ConnectorOffset] | None = None,
+    ) -> op.ConnectorInfo:
+        self._ensure_leading()
+        if name in self._snapshot.connectors:
+            raise op.AlreadyExistsError(f"Connector {name} already exists")
+        self._check(config)
+        target = None if initial_state is None else _TARGETS[initial_state]
+        command = PutConnector(name, config, is_create=True, target_state=target)
+        stage = f"writing a config for connector {name} to the config topic"
+        if initial_offsets is None:
+            return _info(self._lead(command, stage), name)
+        snapshot, status = self._offsets.create(command, initial_offsets, lambda each: self._lead(each, stage))
+        return replace(_info(snapshot, name), offsets_status=status)
+
+    def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
+        self._ensure_leading()
+        return self._put(name, config)
+
+    def _put(self, name: str, config: op.RawConfig, expected: op.RawConfig | None = None) -> op.StoredConnector:
+        before = self._snapshot
+        config = unmasked(config, before.connectors.get(name))
+        self._check(config)
+        snapshot = self._lead(
+            PutConnector(name, config, expected=expected), f"writing a config for connector {name} to the config topic"
+        )
+        tasks = _info(before, name).tasks if name in before.connectors else ()
+        info = _info(snapshot, name)
+        return op.StoredConnector(
+            name not in before.connectors, op.ConnectorInfo(info.name, info.config, tasks, info.type)
+        )
+
+    def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
+        self._ensure_leading()
+        for _ in range(_PATCH_TRIES):
+            with self._asking("reading to the end of the config topic"):
+                snapshot = self._topic.read_to_end(_READ_S)
+            if name not in snapshot.connectors:
+                raise op.NotFoundError(f"Connector {name} not found")
+            stored = snapshot.connectors[name]
+            merged = {k: v for k, v in {**stored, **patch}.items() if not (k in patch and v is None)}
+            try:
+                return self._put(name, merged, expected=stored).info
+            except StaleConfigError:
+                continue  # somebody else's change came first: this one is made to what is there now
+        raise op.ConflictError(f"The config of connector {name} changes all the time; ask again")
+
+    def delete_connector(self, name: str) -> None:
+        self._ensure_leading()
+        self._lead(RemoveConnector(name), f"removing the config for connector {name} from the config topic")
+
+    def pause_connector(self, name: str) -> None:
+        self._target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._target(name, TargetState.STARTED)
+
+    def stop_connector(self, name: str) -> None:
+        self._ensure_leading()
+        self._lead(StopConnector(name), f"stopping connector {name}")
+
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> op.ConnectorStatus | None:
+        if not include_tasks and not only_failed:
+            self._known(name, "Unknown connector: {}")
+            stage = f"restarting connector {name}"
+            self._ensure_here(op.Place(name), stage)
+            with self._stages.doing(stage):
+                if not self._restart_connector(name).wait(_REQUEST_S):
+                    raise self._timed_out()
+            return None
+        self._ensure_leading()
+        self._known(name, "Unknown connector: {}")
+        status = self._statuses.table.status(name)
+        if status is None:
+            raise op.NotFoundError(f"Status for connector {name} not found")
+        request = RestartRequested(name, include_tasks, only_failed)
+        plan = plan_restart(request, status, self._statuses.table.tasks(name))
+        self._lead(RequestRestart(request), f"writing a restart request for connector {name}")
+        return _with_restarting(self.connector_status(name), plan.is_connector_restarted, plan.tasks)
+
+    def restart_task(self, name: str, task: int) -> None:
+        snapshot = self._known(name, "Unknown connector: {}")
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            raise op.ConflictError(_STALE)
+        if not snapshot.has_task(TaskId(name, task)):
+            raise op.NotFoundError(f"Unknown task: {name}-{task}")
+        self._ensure_here(op.Place(name, task), f"restarting task {name}-{task}")
+        self._restart_task(TaskId(name, task))
+
+    def _check(self, config: op.RawConfig) -> None:
+        """Raises BadRequestError with everything that is wrong."""
+        hidden = sorted(key for key, value in config.items() if value == HIDDEN)
+        if hidden:
+            raise op.BadRequestError(
+                f"{HIDDEN} is how secrets are shown, and there is none stored for {', '.join(hidden)}: give the value"
+            )
+        require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
+
+    def _target(self, name: str, state: TargetState) -> None:
+        self.catch_up()  # or this would outlive a connector that another worker has just deleted
+        self._known(name, "Unknown connector {}")
+        with self._asking(f"writing target state {state.value} for connector {name}"):
+            self._writer.write([records.target_state(name, state)], _READ_S)
+            self._topic.read_to_end(_READ_S)
+
+    def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
+        """Have it written. Where leadership is lost before that, whoever leads then is found: ElsewhereError."""
+        deadline = time.monotonic() + _REQUEST_S
+        while True:
+            with self._asking(stage):
+                try:
+                    return self._waited_for(self._leader.submit(command), max(0.1, deadline - time.monotonic()))
+                except op.NotLeadingError:
+                    if time.monotonic() > deadline:
+                        raise
+            self._ensure_leading()
+
+    # offsets
+
+    def connector_offsets(self, name: str) -> Sequence[op.ConnectorOffset]:
+        return self._offsets.read(self._known(name), name)
+
+    def alter_connector_offsets(self, name: str, offsets: Sequence[op.ConnectorOffset]) -> str:
+        self._ensure_leading()
+        return self._offsets.alter(
+            name, offsets, lambda each: self._lead(each, f"modifying offsets for connector {name}")
+        )
+
+    def reset_connector_offsets(self, name: str) -> str:
+        self._ensure_leading()
+        return self._offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
+
+    # topics, plugins, the inside
+
+    def active_topics(self, name: str) -> Sequence[str]:
+        if not self._settings.config.topic_tracking_enable:
+            raise op.ForbiddenError("Topic tracking is disabled.")
+        return self._statuses.table.topics(name)
+
+    def reset_active_topics(self, name: str) -> None:
+        if not self._settings.config.topic_tracking_enable:
+            raise op.ForbiddenError("Topic tracking is disabled.")
+        if not self._settings.config.topic_tracking_allow_reset:
+            raise op.ForbiddenError("Topic tracking reset is disabled.")
+        for topic in self._statuses.table.topics(name):
+            self._statuses.remove_topic(name, topic)
+        self._statuses.flush(_READ_S)
+
+    def plugins(self, *, connectors_only: bool) -> Sequence[op.PluginInfo]:
+        found = registry().all_plugins()
+        shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
+        return [op.PluginInfo(p.class_name, p.type, p.version) for p in shown]
+
+    def plugin_config(self, plugin: str) -> Sequence[op.KeyDefinition]:
+        for kind in PluginKind:
+            try:
+                return plugin_definitions(registry().find(kind, plugin))
+            except ConfigError:
+                continue
+        raise op.NotFoundError(f"Unknown plugin {plugin}.")
+
+    def validate(self, plugin: str, config: op.RawConfig) -> op.ValidationReport:
+        try:
+            registry().find(PluginKind.CONNECTOR, plugin)
+        except ConfigError as error:
+            raise op.BadRequestError(str(error)) from None
+        return validate_connector(config, find_plugin=registry().find, worker=self._settings.config)
+
+    def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
+        self._verifier.verify(self._snapshot.session_key, method, path, body, headers)
+
+    def put_task_configs(self, name: str, configs: Sequence[op.RawConfig]) -> None:
+        command = PutTaskConfigs(name, configs, self._settings.is_exactly_once)
+        self._leading()
+        with self._stages.doing(f"writing task configs for connector {name} to the config topic"):
+            self._waited_for(self._leader.submit(command))
+
+    def fence(self, name: str) -> None:
+        self._leading()
+        with self._stages.doing(f"fencing older tasks of connector {name}"):
+            try:
+                self._waited_for(self._fence(name))
+            except op.RequestTimeoutError as error:
+                raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
+
+    def _leading(self) -> None:
+        """Other workers find the leader by themselves, and ask again."""
+        if not self._leader.is_leading:
+            raise op.NotLeadingError
+
+    def _waited_for(self, outcome: "Future[T]", timeout_s: float = _REQUEST_S) -> T:
+        try:
+            return outcome.result(timeout_s)
+        except FutureTimeoutError:
+            raise self._timed_out() from None
+
+    @contextmanager
+    def _asking(self, stage: str) -> Iterator[None]:
+        """Be in a stage of a request in which Kafka is asked: who gets no answer is told so, and what is refused."""
+        with self._stages.doing(stage):
+            try:
+                yield
+            except KafkaUnavailableError as error:
+                log.warning("%s: %s", stage, error)
+                raise self._timed_out() from error
+            except KafkaAuthorizationError as error:
+                raise op.OperationError(str(error)) from error
+
+    def _timed_out(self) -> op.RequestTimeoutError:
+        return op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+
+    def set_cluster_log_level(self, namespace: str, level: str) -> None:
+        with self._asking(f"writing the level of logger {namespace}"):
+            self._writer.write([records.logger_level(namespace, level)], _READ_S)
+
+
+_TARGETS = {
+    op.InitialState.RUNNING: TargetState.STARTED,
+    op.InitialState.PAUSED: TargetState.PAUSED,
+    op.InitialState.STOPPED: TargetState.STOPPED,
+}
+
+
+def type_of(snapshot: ClusterSnapshot, name: str) -> op.ConnectorType:
+    """Return what a connector is; unknown where its class is not here: a sink that Kafka Connect ran, for one."""
+    try:
+        found = registry().find(PluginKind.CONNECTOR, snapshot.connectors.get(name, {}).get("connector.class") or "")
+    except ConfigError:
+        return op.ConnectorType.UNKNOWN
+    return op.ConnectorType.SOURCE if issubclass(found, SourceConnector) else op.ConnectorType.UNKNOWN
+
+
+def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:
+    if name not in snapshot.connectors:
+        raise op.NotFoundError(f"Connector {name} not found")
+    tasks = [op.TaskId(name, t.task) for t in snapshot.tasks(name)]
+    return op.ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, type_of(snapshot, name))
+
+
+def _task_state(number: int, status: Status) -> op.TaskState:
+    return op.TaskState(number, status.state.value, status.worker_id, status.trace, status.version)
+
+
+def _with_restarting(status: op.ConnectorStatus, connector: bool, tasks: Sequence[int]) -> op.ConnectorStatus:
+    """Return the status in which whatever is going to be restarted already reads RESTARTING (KIP-745)."""
+    own = status.connector
+    state = op.ConnectorState(State.RESTARTING.value, own.worker_id, None, own.version) if connector else own
+    shown = [
+        op.TaskState(t.id, State.RESTARTING.value, t.worker_id, None, t.version) if t.id in tasks else t
+        for t in status.tasks
+    ]
+    return op.ConnectorStatus(status.name, state, shown, status.type)

@@ -1,0 +1,75 @@
+"""Admission of tasks that have initialised their producers: steps 6 and 7 of DESIGN 2."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from fencepost.kafka.errors import KafkaAuthorizationError
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.spec import Admission
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.preparation import check_current
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+
+log = logging.getLogger(__name__)
+
+_READ_S = 100.0
+
+
+class Admissions:
+    """Answers "may I?" after every `init_transactions`. Called on threads of the channel."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        read_to_end: Callable[[float], ClusterSnapshot],
+        handle_of: Callable[[TaskId], TaskHandle | None],
+    ) -> None:
+        self._settings = settings
+        self._read_to_end = read_to_end
+        self._handle_of = handle_of
+        self.topics = OffsetTopics(OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf()))
+
+    def admit(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The channel's `/task/admit`."""
+        task = TaskId(body["connector"], body["task"])
+        try:
+            admission = self.decide(task, body["generation"], body["incarnation"])
+        except KafkaAuthorizationError as error:  # it would be the same for the next start of the task
+            admission = Admission(False, failure=str(error))
+        return {
+            "is_admitted": admission.is_admitted,
+            "reason": admission.reason,
+            "failure": admission.failure,
+            "offsets": [[p, o] for p, o in admission.offsets],
+            "spellings": [[p, key] for p, key in admission.spellings],
+        }
+
+    def decide(self, task: TaskId, generation: int, incarnation: str) -> Admission:
+        """Admit a start if its generation is the newest, it is assigned here, and it is the newest start here."""
+        snapshot = self._read_to_end(_READ_S)  # step 6: to the end, after the init
+        reason = self._refusal(snapshot, task, generation, incarnation)
+        if reason is not None:
+            log.info("task %s (%s) is not admitted: %s", task, incarnation, reason)
+            return Admission(False, reason)
+        view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
+        offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
+        return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))
+
+    def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:
+        """Return what the connector has committed: its own topic first, the worker's for what that has not."""
+        own = self._settings.own_offsets(snapshot.connectors.get(connector, {}))
+        return self.topics.read(connector, own, _READ_S, may_be_missing=may_be_missing)
+
+    def close(self) -> None:
+        self.topics.close()
+
+    def _refusal(self, snapshot: ClusterSnapshot, task: TaskId, generation: int, incarnation: str) -> str | None:
+        handle = self._handle_of(task)
+        if handle is None or handle.incarnation != incarnation:
+            return "a newer start of the task has replaced this one"
+        if handle.state is not HandleState.HOSTED:
+            return f"the task is {handle.state.value}"
+        return check_current(snapshot, self._settings, task, generation)

@@ -1,0 +1,42 @@
+"""The worker's end of the copies that tasks make of their offsets: only of starts that no other has replaced."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from fencepost.storage.ids import TaskId
+from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
+from fencepost.storage.offset_view import OffsetTopics
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.supervision.task_handle import TaskHandle
+
+_WRITE_S = 20.0
+
+
+class OffsetCopying:
+    """Writes copies under the key bytes by which the worker's topic knows them. Called on threads of the channel."""
+
+    def __init__(
+        self, topics: OffsetTopics, copies: OffsetCopies, starts_of: Callable[[TaskId], Iterable[TaskHandle]]
+    ) -> None:
+        """`starts_of` a task are those that may be at work here; while one is stopping, no other has begun."""
+        self._topics = topics
+        self._copies = copies
+        self._starts_of = starts_of
+
+    def handle(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The channel's `/task/copy`."""
+        copies = [OffsetCopy.from_json(one) for one in body["copies"]]
+        self.copy(TaskId(body["connector"], body["task"]), body["incarnation"], copies)
+        return {}
+
+    def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:
+        """Return when all are acknowledged. RefusedError for a start that has been superseded (E7)."""
+        if all(start.incarnation != incarnation for start in self._starts_of(task)):
+            raise RefusedError(f"a newer start of task {task} has replaced this one")
+        self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)
+
+    def _spelled(self, connector: str, record: OffsetCopy) -> OffsetCopy:
+        _, partition = orjson.loads(record.key)
+        return record._replace(key=self._topics.shared_key(connector, partition))

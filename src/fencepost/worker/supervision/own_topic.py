@@ -1,0 +1,17 @@
+"""The offsets topic that a connector may have for itself (KIP-618)."""
+
+from collections.abc import Mapping
+
+from fencepost.kafka.admin import Admin
+from fencepost.storage.internal_topics import ensure_own_offsets_topic
+from fencepost.worker.settings import WorkerSettings
+
+
+def ensure_own_topic(settings: WorkerSettings, config: Mapping[str, str | None]) -> None:
+    """Create the connector's own offsets topic, if it has one, as its principal (KIP-618); refuse one that loses data.
+
+    Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError to be tried again.
+    """
+    if settings.has_own_offsets(config):
+        admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)
+        ensure_own_offsets_topic(admin, settings.offsets_topic(config), settings.config)

@@ -1,0 +1,107 @@
+"""The worker's part of the start of a task: steps 1 to 4 of DESIGN 2."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+
+from fencepost.api import RetriableError
+from fencepost.cluster.fencing import task_transactional_id
+from fencepost.cluster.operations import (
+    BadRequestError,
+    ConflictError,
+    FencingRefusedError,
+    ForbiddenError,
+    NotFoundError,
+    OperationError,
+)
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.spec import TaskSpec
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.own_topic import ensure_own_topic
+from fencepost.worker.supervision.task_handle import TaskHandle
+
+log = logging.getLogger(__name__)
+
+_FENCE_S = 90.0
+_READ_S = 60.0
+_RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class AbandonedError(Exception):
+    """The start is abandoned: not a failure, a newer generation or assignment brings a newer start."""
+
+
+def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
+    """Return why a start of a task is not, or no longer, the one to run; None if it is. Pure."""
+    if task.connector not in snapshot.connectors:
+        return f"connector {task.connector} was deleted"
+    if snapshot.commit_offsets.get(task.connector) != generation or task.connector in snapshot.inconsistent:
+        return f"connector {task.connector} has already generated a new set of task configs"
+    if snapshot.target_state(task.connector) is TargetState.STOPPED:
+        return f"connector {task.connector} was stopped"
+    mine = snapshot.assignment.of(settings.incarnation) if snapshot.assignment else None
+    if mine is None or task not in mine.tasks:
+        return f"task {task} has already been revoked from this worker"
+    if settings.is_exactly_once and not snapshot.is_ready(task.connector):
+        return f"connector {task.connector} has task configs that no task-count record follows"
+    return None
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Carries out the steps in a thread of the supervisor's pool."""
+
+    settings: WorkerSettings
+    request_fencing: Callable[[str], "Future[None]"]
+    read_to_end: Callable[[float], ClusterSnapshot]
+    is_stopping: threading.Event
+
+    def prepare(self, handle: TaskHandle) -> TaskSpec:
+        """Return the spec to hand to a slot. Raises AbandonedError, or whatever makes the task fail."""
+        if self.settings.is_exactly_once:
+            self._fence(handle)  # step 2; with one task before and after the id fences itself
+        snapshot = self.read_to_end(_READ_S)  # step 3
+        reason = check_current(snapshot, self.settings, handle.id, handle.generation)
+        if reason is not None:
+            raise AbandonedError(reason)
+        try:
+            spec = self._spec(snapshot, handle)
+            ensure_own_topic(self.settings, spec.connector_config)  # step 4
+        except KafkaUnavailableError as error:
+            raise AbandonedError(str(error)) from error
+        return spec
+
+    def _fence(self, handle: TaskHandle) -> None:
+        """Ask for a round; what is passing is tried again for as long as the start is wanted. The rest fails it."""
+        for attempt in range(1_000_000):
+            try:
+                self.request_fencing(handle.id.connector).result(_FENCE_S)
+                return
+            except (ConflictError, NotFoundError) as error:
+                raise AbandonedError(str(error)) from error
+            except (FencingRefusedError, ForbiddenError, BadRequestError):
+                raise
+            except (OperationError, RetriableError, TimeoutError, CancelledError) as error:
+                log.warning("fencing for %s is tried again: %s", handle.id, error)
+                pause_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
+                if self.is_stopping.wait(pause_s) or not handle.is_live:
+                    raise AbandonedError("the start is not wanted any more") from error
+
+    def _spec(self, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
+        connector, task = handle.id
+        transactional_id = (
+            task_transactional_id(self.settings.group_id, connector, task) if self.settings.is_exactly_once else None
+        )
+        return self.settings.task_spec(
+            snapshot,
+            connector,
+            snapshot.task_config(handle.id) or {},
+            task=task,
+            generation=handle.generation,
+            incarnation=handle.incarnation,
+            transactional_id=transactional_id,
+        )

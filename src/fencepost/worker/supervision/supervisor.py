@@ -1,0 +1,402 @@
+"""What should run on this worker against what runs: one thread that owns every task handle.
+
+Everything that happens (a snapshot of the config topic, a report of a slot, a request of a user) is an event in one
+queue; `_reconcile` then brings what runs closer to what should run. A generation's tasks are stopped together, and its
+successor's are started one by one as their predecessors have ended or were abandoned.
+"""
+
+import logging
+import queue
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from fencepost.cluster.departure import Departures, Start
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import State
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.port import NoRoomError, TaskHost
+from fencepost.worker.supervision.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_metrics import TaskTotals
+
+log = logging.getLogger(__name__)
+
+_TICK_S = 0.25
+_ABANDONED_RETRY_S = 1.0
+_PREPARED_TOGETHER = 32
+
+
+class TaskSupervisor:
+    """Starts, stops, pauses and moves the tasks that are assigned to this worker.
+
+    `hosts(connector_class)` says which door runs a connector's tasks. Methods that are not private may be called from
+    any thread; they only queue an event.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        preparation: Preparation,
+        hosts: Callable[[str], TaskHost],
+        board: StatusBoard,
+        totals: TaskTotals,
+        departures: Departures | None = None,
+        say_stopped: Callable[[list[Start]], None] = lambda starts: None,
+        lock_out: Callable[[TaskSpec], None] = lambda spec: None,
+    ) -> None:
+        """`departures`: what has to end, here and elsewhere; `say_stopped` tells others what has, and never waits.
+
+        `lock_out` ends what a start has left open that no other start follows; called in a thread of its own.
+        """
+        self._settings = settings
+        self._preparation = preparation
+        self._hosts = hosts
+        self._board = board
+        self._totals = totals
+        self._departures = departures or Departures(0.0)
+        self._say_stopped = say_stopped
+        self._lock_out = lock_out
+        self._is_cut_off = False
+        self.began_last_s = 0.0  # by the monotonic clock, whichever task it was
+        self._snapshot = ClusterSnapshot()
+        self._handles: dict[TaskId, TaskHandle] = {}
+        self._stopping: list[TaskHandle] = []
+        self._events: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._is_shutting_down = False
+        self._is_done = threading.Event()
+        self._pool = ThreadPoolExecutor(_PREPARED_TOGETHER, thread_name_prefix="prepare")
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    # any thread
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def shut_down(self, timeout_s: float) -> None:
+        """Stop every task by its boundary's rule, for at most `timeout_s` in all."""
+        self._events.put(self._begin_shutdown)
+        self._is_done.wait(timeout_s + 1.0)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def changed(self, snapshot: ClusterSnapshot) -> None:
+        """The config topic says something new."""
+        self._events.put(lambda: self._take_snapshot(snapshot))
+
+    def cut_off(self, is_cut_off: bool) -> None:
+        """Others may have this worker's tasks: they all end here until it is back."""
+        self._events.put(lambda: self._take_cut(is_cut_off))
+
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        self._events.put(lambda: self._take_reports(reports))
+
+    def lost(self, incarnations: Sequence[str], reason: str) -> None:
+        self._events.put(lambda: self._take_loss(set(incarnations), reason))
+
+    def room_changed(self) -> None:
+        self._events.put(self._reconcile)
+
+    def restart(self, task: TaskId) -> None:
+        """Stop the task, if it runs, and start it again (REST)."""
+        self._events.put(lambda: self._restart(task))
+
+    def handle(self, task: TaskId) -> TaskHandle | None:
+        """Return the newest start of a task."""
+        return self._handles.get(task)
+
+    def starts(self, task: TaskId) -> list[TaskHandle]:
+        """Return the starts of a task that may be at work here: the newest, or one that is stopping before it."""
+        newest = self._handles.get(task)
+        return [h for h in (newest, *self._stopping) if h is not None and h.id == task and h.is_live]
+
+    def count(self) -> int:
+        return len(self._handles)
+
+    # the supervisor's thread
+
+    def _run(self) -> None:
+        while not self._is_done.is_set():
+            try:
+                event: Callable[[], None] = self._events.get(timeout=_TICK_S)
+            except queue.Empty:
+                event = self._tick
+            try:
+                event()
+                if self._events.empty():
+                    self._tick()
+            except Exception:
+                log.exception("the supervisor met an error")
+
+    def _take_snapshot(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._reconcile()
+
+    def _take_cut(self, is_cut_off: bool) -> None:
+        self._is_cut_off = is_cut_off
+        self._reconcile()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for handle in [h for h in self._stopping if h.stop_deadline is not None and now >= h.stop_deadline]:
+            self._abandon(handle)
+        self._reconcile()
+        if self._is_shutting_down and not self._stopping:
+            self._is_done.set()
+
+    def _reconcile(self) -> None:
+        wanted = {} if self._is_shutting_down or self._is_cut_off else self._wanted()
+        for task, handle in list(self._handles.items()):
+            if wanted.get(task) != handle.generation:
+                self._let_go(handle)
+        now = time.monotonic()
+        for task, generation in wanted.items():
+            current = self._handles.get(task)
+            if current is None:
+                if not self._has_predecessor(task, generation):
+                    self._begin(task, generation)
+            elif current.state is HandleState.WAITING and now >= current.starts_again_at:
+                self._place(current)
+            elif current.state is HandleState.ENDED and now >= current.starts_again_at:
+                self._begin(task, generation)
+            elif current.state is HandleState.HOSTED:
+                self._follow_target(current)
+        self._say_what_stopped()
+
+    def _say_what_stopped(self) -> None:
+        """Tell the others which of the starts that were called off have ended here, or never began."""
+        called_off = self._departures.of(self._settings.incarnation, self._snapshot.offset)
+        if called_off:
+            here = {(h.id, h.generation) for h in (*self._stopping, *self._handles.values()) if h.is_live}
+            ended = [start for start in called_off if start not in here]
+            if ended:
+                self._departures.ended(self._settings.incarnation, ended)
+                self._say_stopped(ended)
+
+    def _has_predecessor(self, task: TaskId, generation: int) -> bool:
+        """Whether a start has to wait: a round of fencing would cut off tasks of older generations that still stop."""
+        return self._departures.blocks(task, generation, self._settings.incarnation) or any(
+            h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
+        )
+
+    def _wanted(self) -> dict[TaskId, int]:
+        snapshot = self._snapshot
+        mine = snapshot.assignment.of(self._settings.incarnation) if snapshot.assignment else None
+        if mine is None:
+            return {}
+        return {
+            task: snapshot.commit_offsets[task.connector]
+            for task in mine.tasks
+            if task.connector in snapshot.connectors
+            and snapshot.has_task(task)
+            and snapshot.target_state(task.connector) is not TargetState.STOPPED
+        }
+
+    def _begin(self, task: TaskId, generation: int) -> None:
+        target, assignment = self._snapshot.target_state(task.connector).value, self._snapshot.assignment
+        assert assignment is not None  # for there is something to begin
+        handle = TaskHandle(task, generation, uuid.uuid4().hex, target, assigned_in=assignment.generation)
+        self._handles[task] = handle
+        self.began_last_s = time.monotonic()
+        self._totals.started(task)
+        self._pool.submit(self._prepare, handle)
+
+    def _prepare(self, handle: TaskHandle) -> None:
+        """In a thread of the pool: steps 1 to 4."""
+        try:
+            spec = self._preparation.prepare(handle)
+        except AbandonedError as error:
+            reason = str(error)
+            self._events.put(lambda: self._give_up(handle, reason))
+        except Exception as error:
+            trace = "".join(traceback.format_exception(error))
+            self._events.put(lambda: self._fail(handle, trace))
+        else:
+            self._events.put(lambda: self._prepared(handle, spec))
+
+    def _prepared(self, handle: TaskHandle, spec: TaskSpec) -> None:
+        if self._handles.get(handle.id) is not handle or handle.state is not HandleState.PREPARING:
+            return
+        handle.spec = spec
+        handle.move(HandleState.WAITING)
+        self._place(handle)
+
+    def _place(self, handle: TaskHandle) -> None:
+        assert handle.spec is not None
+        target = self._snapshot.target_state(handle.id.connector).value
+        handle.target = target
+        spec = handle.spec if handle.spec.target_state == target else _with_target(handle.spec, target)
+        try:
+            host = self._hosts(str(spec.connector_config["connector.class"]))
+            handle.host = host
+            handle.move(HandleState.HOSTED)  # before the start: admission may be asked for at once
+            host.start(spec)
+            log.info("task %s starts here", handle.id)
+        except NoRoomError as error:
+            handle.move(HandleState.WAITING)
+            handle.starts_again_at = time.monotonic() + 0.5
+            if handle.reason != str(error):
+                handle.reason = str(error)
+                self._board.task(handle.id, State.UNASSIGNED, str(error))
+        except Exception as error:
+            self._fail(handle, "".join(traceback.format_exception(error)))
+
+    def _follow_target(self, handle: TaskHandle) -> None:
+        target = self._snapshot.target_state(handle.id.connector).value
+        if target == handle.target or handle.host is None:
+            return
+        handle.target = target
+        if target == TargetState.PAUSED.value:
+            handle.host.pause(handle.incarnation)
+        else:
+            handle.host.resume(handle.incarnation)
+
+    def _let_go(self, handle: TaskHandle) -> None:
+        """The start is not wanted any more: end it, gracefully where it runs."""
+        self._handles.pop(handle.id, None)
+        if handle.state is HandleState.HOSTED and handle.host is not None:
+            handle.move(HandleState.STOPPING)
+            handle.stop_deadline = time.monotonic() + self._settings.config.task_shutdown_graceful_timeout_ms / 1000
+            self._stopping.append(handle)
+            handle.host.stop(handle.incarnation)
+        elif handle.state is not HandleState.ENDED:
+            handle.move(HandleState.ENDED)
+            self._say_unassigned(handle)
+
+    def _ended(self, handle: TaskHandle) -> None:
+        """A start that was let go has ended, one way or the other."""
+        handle.move(HandleState.ENDED)
+        if handle in self._stopping:
+            self._stopping.remove(handle)
+        self._say_unassigned(handle)
+        self._reconcile()
+
+    def _say_unassigned(self, handle: TaskHandle) -> None:
+        """Unless the task is gone for good, which the leader says.
+
+        In the generation of its start: a later one may be that of another owner, whose RUNNING this must not hide.
+        """
+        if self._is_cut_off:
+            return  # it would be read only after what the task's next owner has said by then
+        if handle.id not in self._handles and self._snapshot.has_task(handle.id):
+            self._board.task(handle.id, State.UNASSIGNED, generation=handle.assigned_in)
+
+    def _abandon(self, handle: TaskHandle) -> None:
+        log.warning(
+            "task %s did not stop within task.shutdown.graceful.timeout.ms and is abandoned; the fence keeps it out",
+            handle.id,
+        )
+        if handle.report is not None:
+            self._totals.reported(replace(handle.report, state=RunState.ABANDONED.value))  # nothing more is heard of it
+        neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
+        self._end_what_is_open(handle)
+        self._ended(handle)
+        for incarnation in neighbours:
+            self._move_away(incarnation)
+
+    def _end_what_is_open(self, handle: TaskHandle) -> None:
+        """Of a start that went without a word. Where another follows, that one fences it; where none does, every reader
+        of the offsets topic would wait for its transaction's time-out."""
+        id_, snapshot = handle.id, self._snapshot
+        is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
+        if handle.spec is not None and handle.spec.transactional_id is not None and not is_followed:
+            self._pool.submit(self._lock_out, handle.spec)
+
+    def _move_away(self, incarnation: str) -> None:
+        for handle in list(self._handles.values()):
+            if handle.incarnation == incarnation and handle.state is HandleState.HOSTED:
+                self._let_go(handle)
+
+    def _give_up(self, handle: TaskHandle, reason: str) -> None:
+        """An abandoned start is not a failure; if the task is still wanted it is tried again."""
+        if self._handles.get(handle.id) is not handle:
+            return
+        log.info("start of task %s abandoned: %s", handle.id, reason)
+        handle.move(HandleState.ENDED)
+        handle.starts_again_at = time.monotonic() + _ABANDONED_RETRY_S
+
+    def _fail(self, handle: TaskHandle, trace: str) -> None:
+        if self._handles.get(handle.id) is not handle or not handle.is_live:
+            return
+        handle.move(HandleState.FAILED)
+        self._totals.failed(handle.id)
+        self._board.task(handle.id, State.FAILED, trace)
+
+    def _restart(self, task: TaskId) -> None:
+        handle = self._handles.get(task)
+        if handle is not None:
+            self._board.task(task, State.RESTARTING)
+            self._let_go(handle)
+        self._reconcile()
+
+    def _take_loss(self, incarnations: set[str], reason: str) -> None:
+        for handle in [h for h in self._stopping if h.incarnation in incarnations]:
+            self._end_what_is_open(handle)
+            self._ended(handle)
+        for handle in [h for h in self._handles.values() if h.incarnation in incarnations]:
+            log.warning("task %s starts again: %s", handle.id, reason)
+            handle.move(HandleState.ENDED)
+            self._board.task(handle.id, State.RESTARTING)  # readers keep RUNNING over a later UNASSIGNED
+        self._reconcile()
+
+    def _take_reports(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            self._totals.reported(report)
+            if report.connector in self._snapshot.connectors and self._has_written(report):
+                for topic in report.topics:
+                    self._board.topic(report.connector, topic, report.task)
+            handle = self._handles.get(TaskId(report.connector, report.task))
+            if handle is not None and handle.incarnation == report.incarnation:
+                self._take_report(handle, report)
+            else:
+                self._take_last_report(report)
+
+    def _has_written(self, report: TaskReport) -> bool:
+        """Say whether records came since the last report: topics that were reset stay so until then."""
+        starts = (self._handles.get(TaskId(report.connector, report.task)), *self._stopping)
+        start = next((h for h in starts if h is not None and h.incarnation == report.incarnation), None)
+        if start is None:
+            return False
+        last, key = start.report, "records_written"
+        return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
+
+    def _take_report(self, handle: TaskHandle, report: TaskReport) -> None:
+        before = handle.report.state if handle.report else None
+        handle.report = report
+        if report.state == "FAILED":
+            self._fail(handle, report.trace or "")
+        elif report.state == "ABANDONED":
+            self._give_up(handle, report.trace or "")
+        elif report.state == "STOPPED" and handle.state is HandleState.HOSTED:
+            handle.move(HandleState.ENDED)  # its slot is leaving, of its own accord
+            handle.starts_again_at = time.monotonic() + _TICK_S
+        elif report.state != before and report.state in ("RUNNING", "PAUSED"):
+            if report.state == "RUNNING":
+                self._totals.running(handle.id)
+            self._board.task(handle.id, State(report.state))
+
+    def _take_last_report(self, report: TaskReport) -> None:
+        handle = next((h for h in self._stopping if h.incarnation == report.incarnation), None)
+        if handle is None:
+            return
+        handle.report = report
+        if report.state in ("STOPPED", "FAILED", "ABANDONED"):
+            if report.state == "FAILED":
+                log.warning("task %s failed while it was stopping: %s", handle.id, report.trace)
+            self._ended(handle)
+
+    def _begin_shutdown(self) -> None:
+        self._is_shutting_down = True
+        self._reconcile()
+
+
+def _with_target(spec: TaskSpec, target: str) -> TaskSpec:
+    data: dict[str, Any] = {**spec.to_json(), "target_state": target}
+    return TaskSpec.from_json(data)

@@ -1,0 +1,62 @@
+"""One start of a task, as the supervisor sees it: its states and the moves between them."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fencepost.storage.ids import TaskId
+from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.worker.supervision.port import TaskHost
+
+
+class HandleState(Enum):
+    """PREPARING: steps 1 to 4 of DESIGN 2. WAITING: for a slot. HOSTED: a slot or a run has it."""
+
+    PREPARING = "preparing"
+    WAITING = "waiting"
+    HOSTED = "hosted"
+    STOPPING = "stopping"
+    FAILED = "failed"
+    ENDED = "ended"
+
+
+_S = HandleState
+
+LEGAL_MOVES: dict[HandleState, frozenset[HandleState]] = {
+    _S.PREPARING: frozenset({_S.WAITING, _S.FAILED, _S.ENDED}),
+    _S.WAITING: frozenset({_S.HOSTED, _S.FAILED, _S.ENDED}),
+    _S.HOSTED: frozenset({_S.WAITING, _S.STOPPING, _S.FAILED, _S.ENDED}),  # WAITING: there was no room
+    _S.STOPPING: frozenset({_S.ENDED}),
+    _S.FAILED: frozenset({_S.ENDED}),
+    _S.ENDED: frozenset(),
+}
+
+
+@dataclass
+class TaskHandle:
+    """Owned by the supervisor's thread; other threads only read single fields.
+
+    `generation` is the task generation, `assigned_in` the group generation in which this worker was to begin.
+    """
+
+    id: TaskId
+    generation: int
+    incarnation: str
+    target: str
+    state: HandleState = HandleState.PREPARING
+    assigned_in: int = 0
+    spec: TaskSpec | None = None
+    host: TaskHost | None = None
+    stop_deadline: float | None = None
+    reason: str | None = None
+    starts_again_at: float = 0.0
+    report: TaskReport | None = field(default=None, repr=False)
+
+    def move(self, target: HandleState) -> None:
+        """Go to another state. Raises RuntimeError for a move that is not in the table: a bug."""
+        if target not in LEGAL_MOVES[self.state]:
+            raise RuntimeError(f"task {self.id} cannot go from {self.state.value} to {target.value}")
+        self.state = target
+
+    @property
+    def is_live(self) -> bool:
+        return self.state not in (HandleState.FAILED, HandleState.ENDED)

@@ -1,0 +1,45 @@
+"""Validation of a connector's overrides of client settings."""
+
+from collections.abc import Mapping
+
+from fencepost.cluster.operations import KeyReport, KeyValue
+from fencepost.config.override import check_overrides
+from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.settings import Kind, SettingsError, translate
+from fencepost.worker.validation.answer import below
+
+
+def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
+    return [report for kind in Kind for report in _overrides_of(kind, given, worker)]
+
+
+def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
+    """Values are never shown: any of them may be a secret (E11)."""
+    prefix = f"{kind.value}.override."
+    overrides = below(prefix, given)
+    refused = check_overrides(
+        worker.override_policy,
+        overrides,
+        allowlist=worker.override_allowlist,
+        allowed_paths=worker.override_allowed_paths,
+    )
+    refused = _untranslatable(kind, overrides, worker) | refused
+    return [
+        KeyReport(None, KeyValue(prefix + key, "[hidden]", errors=(refused[key],) if key in refused else ()))
+        for key in overrides
+    ]
+
+
+def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+    """Overrides are read together with what the worker says, as the client will; only their own faults count."""
+    try:
+        shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
+        translate(kind, {**shared, **overrides})
+    except SettingsError as error:
+        prefix = f"{kind.value}.override."
+        return {
+            key: f"Invalid value for configuration {prefix}{key}: {reason}"
+            for key, reason in error.by_key.items()
+            if key in overrides
+        }
+    return {}

@@ -1,0 +1,58 @@
+"""Whether a connector can keep what its config promises about transactions (KIP-618's preflight checks)."""
+
+from fencepost.api import ExactlyOnceSupport, SourceConnector
+from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.worker.validation.answer import Answers
+
+
+def check_exactly_once(answers: Answers, instance: SourceConnector, worker: WorkerConfig) -> None:
+    key = SourceConnectorConfig.key_of("exactly_once_support")
+    if not answers.is_valid(key) or _chosen(answers, key) != ExactlyOnceDemand.REQUIRED.value:
+        return
+    if worker.exactly_once is not ExactlyOnceSource.ENABLED:
+        answers.fault(key, "This worker does not have exactly-once source support enabled.")
+    try:
+        support = instance.exactly_once_support()
+    except Exception as error:
+        answers.fault(key, _unexpected(error))
+        return
+    if support is None:
+        answers.fault(
+            key,
+            "The connector does not implement the API required for preflight validation of exactly-once source "
+            "support. Please consult the documentation for the connector to determine whether it supports "
+            "exactly-once semantics, and then consider reconfiguring the connector to use the value "
+            f'"{ExactlyOnceDemand.REQUESTED.value}" for this property (which will disable this preflight check and '
+            "allow the connector to be created).",
+        )
+    elif support is not ExactlyOnceSupport.SUPPORTED:
+        answers.fault(key, "The connector does not support exactly-once semantics with the provided configuration.")
+
+
+def check_boundary(answers: Answers, instance: SourceConnector) -> None:
+    key = SourceConnectorConfig.key_of("transaction_boundary")
+    if not answers.is_valid(key) or _chosen(answers, key) != TransactionBoundary.CONNECTOR.value:
+        return
+    try:
+        can_define = instance.can_define_transaction_boundaries()
+    except Exception as error:
+        answers.fault(key, _unexpected(error))
+        return
+    if not can_define:
+        answers.fault(
+            key,
+            "The connector does not support connector-defined transaction boundaries with the given configuration. "
+            "Please reconfigure it to use a different transaction boundary definition.",
+        )
+
+
+def _chosen(answers: Answers, key: str) -> str:
+    return (answers.by_key[key].value or "").strip().lower()
+
+
+def _unexpected(error: Exception) -> str:
+    reason = str(error).strip()
+    tail = f": {reason}" if reason else "; please see the worker logs for more details."
+    return f"An unexpected error occurred during validation{tail}"

@@ -1,0 +1,479 @@
+"""What a task of a DataFrame connector does about failures: its thread is the test's, Spark is made up."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from fencepost.api import ConfigError, Split
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.error import SparkError
+from fencepost.spark.splits import SplitError
+from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.worker.host import frame_task as module
+from fencepost.worker.host.dataframe_host import DataFrameHost
+from fencepost.worker.host.frame_task import FrameTask
+
+_MOST_TURNS = 30
+
+
+class Runtime:
+    def __init__(self) -> None:
+        self.is_alive = True
+
+    @property
+    def session(self) -> Any:
+        if not self.is_alive:
+            raise SparkError("Spark is not running")
+        return self
+
+    def adopt_thread(self) -> None:
+        _ = self.session
+
+
+class Events:
+    """Remembers what is told, in order; a state may have a consequence."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.traces: list[str] = []
+        self.then: dict[str, Callable[[], None]] = {}
+
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            if not self.told or self.told[-1] != report.state:
+                self.told.append(report.state)
+                self.traces.append(report.trace or "")
+                self.then.get(report.state, lambda: None)()
+
+    def lost(self, incarnations: Sequence[str], reason: str) -> None:
+        self.told.append(f"lost {' '.join(incarnations)}")
+
+    def room_changed(self) -> None: ...
+
+
+class Stage:
+    """One task, with a directory of files that are written when their run ends well.
+
+    `trouble` is called with the names of a run's files before they are written, `listing` before each plan. After the
+    last file is written, or too many plans, the task is stopped.
+    """
+
+    topic = "t"
+    poll_interval_ms = 10
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *files: str) -> None:
+        self.files = dict.fromkeys(files, 1)  # and their versions
+        self.done: list[str] = []
+        self.set_aside_files: list[str] = []
+        self.runs: list[list[str]] = []
+        self.plans = 0
+        self.fenced: list[str] = []
+        self.rows_of_parts: list[int] = []
+        self.is_exact: bool | Callable[[], bool] = True
+        self.rows_max = 0
+        self.trouble: Callable[[list[str]], None] = lambda names: None
+        self.listing: Callable[[], None] = lambda: None
+        self.admission: Callable[[], None] = lambda: None
+        self.events, self.runtime, self.ledger = Events(), Runtime(), CoreLedger(1)
+        anything = cast(Any, self)
+        self.host = DataFrameHost(
+            self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), lambda: "", anything
+        )
+        self.host.attach(self.runtime)
+        monkeypatch.setattr(module, "_BACK_OFF_S", 0.0)
+        monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))
+        monkeypatch.setattr(module, "run_splits", self.run_splits)
+        monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
+        spec = TaskSpec("c", 0, 1, "i", {"name": "c", "connector.class": "X"}, {}, {}, "o", transactional_id="g-c-0")
+        self.task = FrameTask(self.host, spec, self.runtime)
+
+    def run(self) -> None:
+        self.task._run()
+
+    @property
+    def written(self) -> list[str]:
+        return [name for name, _, version in (file.partition("@") for file in self.done) if version]
+
+    @property
+    def trace(self) -> str:
+        return self.events.traces[-1]
+
+    # admissions, with positions that are kept
+
+    def decide(self, *_: object) -> Admission:
+        self.admission()
+        return Admission(True, "", tuple(({"file": each}, {"done": True}) for each in self.done))
+
+    # the connector
+
+    def splits(self, session: Any) -> Iterable[Split]:
+        self.plans += 1
+        self.listing()
+        if self.plans > _MOST_TURNS or set(self.files) <= {*self.written, *self.set_aside_files}:
+            self.task.control.stop()
+        return [self._split(name) for name in self.files]
+
+    def _split(self, name: str) -> Split:
+        order = sorted(self.files).index(name)
+        return Split({"file": f"{name}@{self.files[name]}"}, order=(order,), is_single_file=True, size_bytes=1)
+
+    def is_unchanged(self, session: Any, split: Split) -> bool:
+        name, _, version = split.partition["file"].partition("@")
+        return str(self.files.get(name)) == version
+
+    def finished(self, session: Any, split: Split, rows: int) -> bool:
+        return False
+
+    def set_aside(self, session: Any, split: Split, error: Exception) -> None:
+        self.set_aside_files.append(split.partition["file"].partition("@")[0])
+
+    # Spark
+
+    def run_splits(self, runtime: Any, frame: Sequence[Split], url: str, name: str) -> None:
+        names = [split.partition["file"].partition("@")[0] for split in frame]
+        self.runs.append(names)
+        self.rows_of_parts.append(self.ask("spec", name)["rows_per_commit"])
+        self.trouble(names)
+        if not self.ask("unchanged", name)["is_unchanged"]:
+            raise SplitError("the source changed while it was read", is_broken=False)
+        self.ask("report", name, rows=[1] * len(names), skipped=False)
+        self.done += [split.partition["file"] for split in frame]
+
+    def ask(self, verb: str, name: str | None = None, **body: Any) -> dict[str, Any]:
+        run = name or next(iter(self.host._runs))
+        return self.host.handlers()[f"/split/{verb}"]({"run": run, **body})
+
+
+class Reader:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    @property
+    def rows_max(self) -> int:
+        return self._stage.rows_max
+
+    def frame(self, session: Any, splits: Sequence[Split]) -> Any:
+        return splits
+
+    def is_exact(self, session: Any, split: Split) -> bool:
+        found = self._stage.is_exact
+        return found if isinstance(found, bool) else found()
+
+
+def fails(times: int, error: Exception) -> Callable[..., None]:
+    """Return what raises so many times."""
+    left = [error] * times
+
+    def act(*_: object) -> None:
+        if left:
+            raise left.pop()
+
+    return act
+
+
+def job_failed(text: str = "executor lost") -> SplitError:
+    return SplitError(text, is_broken=False)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    return lambda *files: Stage(monkeypatch, *files)
+
+
+# what passes
+
+
+@pytest.mark.parametrize("error", [ReadTimeoutError("a transaction hangs"), OSError("the name node is away")])
+@pytest.mark.parametrize("place", ["admission", "listing"])
+def test_a_task_goes_on_when_trouble_with_planning_has_passed(
+    stage: Callable[..., Stage], place: str, error: Exception
+) -> None:
+    it = stage("a")
+    setattr(it, place, fails(20, error))
+    it.run()
+    assert it.written == ["a"]
+    assert "FAILED" not in it.events.told
+
+
+def test_a_task_goes_on_when_trouble_that_the_worker_met_for_an_executor_has_passed(
+    stage: Callable[..., Stage],
+) -> None:
+    it = stage("a")
+    it.trouble = lambda names: _asks_in_vain(it)
+    it.run()
+    assert it.written == ["a"]
+    assert "FAILED" not in it.events.told
+
+
+def _asks_in_vain(it: Stage) -> None:
+    """Ask for admission, as an executor does, which knows of the worker's error only that there was one."""
+    if len(it.runs) < 10:
+        it.admission = fails(1, ReadTimeoutError("a transaction hangs"))
+        try:
+            it.ask("admit")
+        except ReadTimeoutError:
+            raise job_failed("/split/admit: 500") from None
+
+
+def test_other_trouble_with_planning_fails_the_task_after_a_few_turns(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.listing = fails(100, RuntimeError("a bug"))
+    it.run()
+    assert it.plans == 5
+    assert it.events.told[-1] == "FAILED"
+
+
+def test_a_wrong_setting_fails_the_task_at_once(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.listing = fails(100, ConfigError("input.path: there is no such directory"))
+    it.run()
+    assert it.plans == 1
+    assert it.events.told[-1] == "FAILED"
+
+
+# Spark goes
+
+
+def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.host.start(it.task.spec)
+    task = it.host._tasks["i"]
+    it.runtime.is_alive = False
+    it.host.attach(None)
+    task.thread.join(10)
+    assert not task.thread.is_alive()
+    assert it.events.told[-1] == "lost i"
+    assert "FAILED" not in it.events.told
+
+
+def test_a_task_waits_to_be_given_up_when_spark_went_and_nobody_has_said_so_yet(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    turns = []
+
+    def spark_goes(*_: object) -> None:
+        it.runtime.is_alive = False
+        turns.append(it.runtime)
+        if len(turns) == 10:
+            it.task.lost()
+        raise ConfigError("the JVM does not answer")
+
+    it.runtime.adopt_thread = spark_goes  # type: ignore[method-assign]
+    it.run()
+    assert len(turns) == 10
+    assert it.events.told == []
+
+
+# what a transaction cannot hold
+
+
+def expires(it: Stage, times: int = 1) -> Callable[[list[str]], None]:
+    def act(names: list[str]) -> None:
+        if len(it.runs) <= times:
+            it.ask("expired", after_s=61.0)
+            raise job_failed("fenced")
+
+    return act
+
+
+def test_a_split_is_committed_in_parts_when_its_transaction_has_expired(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble = expires(it)
+    it.run()
+    assert (it.written, it.rows_of_parts) == (["a"], [0, 100_000])
+
+
+def test_a_split_that_is_not_exact_fails_the_task_when_its_transaction_has_expired(
+    stage: Callable[..., Stage],
+) -> None:
+    it = stage("a")
+    it.trouble, it.is_exact = expires(it), False
+    it.run()
+    assert it.events.told[-1] == "FAILED"
+    assert "ran for 61 s, longer than the producer's transaction.timeout.ms=60000" in it.trace
+
+
+def test_a_run_that_took_long_is_tried_again_when_its_transaction_has_not_expired(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for a core, or for Kafka, or its process was killed."""
+    it = stage("a")
+    clock = iter(range(0, 100_000, 100))
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
+    it.trouble, it.is_exact = fails(3, job_failed()), False
+    it.run()
+    assert (it.written, it.rows_of_parts) == (["a"], [0] * 4)
+
+
+def test_a_split_in_parts_is_tried_again_when_one_of_its_transactions_has_expired(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble, it.rows_max = expires(it), 300
+    it.run()
+    assert (it.written, it.rows_of_parts) == (["a"], [300, 300])
+
+
+def test_a_split_in_parts_fails_the_task_when_its_transactions_expire_again_and_again(
+    stage: Callable[..., Stage],
+) -> None:
+    it = stage("a")
+    it.trouble, it.rows_max = expires(it, 100), 300
+    it.run()
+    assert it.events.told[-1] == "FAILED"
+    assert "fenced" in it.trace
+    assert len(it.runs) == 5
+
+
+# neighbours
+
+
+def test_neighbours_of_a_growing_file_are_written(stage: Callable[..., Stage]) -> None:
+    it = stage(*(f"{n:02}" for n in range(10)), "growing")
+    it.trouble = lambda names: it.files.update(growing=it.files["growing"] + ("growing" in names))
+    it.run()
+    assert it.written == [f"{n:02}" for n in range(10)]
+    assert "FAILED" not in it.events.told
+
+
+def test_neighbours_before_a_refused_record_are_written(stage: Callable[..., Stage]) -> None:
+    it = stage("a", "b", "refused")
+    it.trouble = lambda names: fails("refused" in names, job_failed("Broker: Message size too large"))()
+    it.run()
+    assert it.written == ["a", "b"]
+    assert it.events.told[-1] == "FAILED"
+    assert "too large" in it.trace
+
+
+def test_neighbours_before_a_split_that_does_not_fit_the_settings_are_written(stage: Callable[..., Stage]) -> None:
+    it = stage("a", "b", "other-columns")
+    it.trouble = lambda names: fails("other-columns" in names, ConfigError("key.field: there is no such column"))()
+    it.run()
+    assert it.written == ["a", "b"]
+    assert it.events.told[-1] == "FAILED"
+
+
+def test_a_broken_file_is_set_aside_and_its_neighbours_are_written(stage: Callable[..., Stage]) -> None:
+    it = stage("a", "broken", "c")
+    it.trouble = lambda names: fails("broken" in names, SplitError("malformed", is_broken=True))()
+    it.run()
+    assert (it.written, it.set_aside_files) == (["a", "c"], ["broken"])
+    assert it.runs == [["a", "broken", "c"], ["a"], ["broken"], ["c"]]
+
+
+def test_files_are_listed_again_when_one_has_gone(stage: Callable[..., Stage]) -> None:
+    """A retention job takes a file out of every bundle: the rest of the plan is older than that."""
+    it = stage(*(f"{n:03}" for n in range(320)))
+    gone = [f"{n:03}" for n in range(0, 320, 64)]
+    it.trouble = lambda names: [it.files.pop(name, 0) for name in gone] and None
+    it.run()
+    assert it.written == [f"{n:03}" for n in range(320) if n % 64]
+    assert len(it.runs) == 1 + 5
+    assert "FAILED" not in it.events.told
+
+
+def test_nothing_more_of_a_plan_is_run_when_a_file_by_itself_has_gone(stage: Callable[..., Stage]) -> None:
+    it = stage("a", "b", "c", "d")
+    it.rows_max = 300
+    it.trouble = lambda names: [it.files.pop(name, 0) for name in "abc"] and None
+    it.run()
+    assert it.runs == [["a"], ["d"]]
+    assert it.written == ["d"]
+
+
+# who waits for whom
+
+
+def test_whether_a_split_is_exact_is_asked_before_its_job_has_the_core(stage: Callable[..., Stage]) -> None:
+    """To know it may take a job of its own."""
+    it = stage("a")
+    it.rows_max = 300
+    running: list[bool] = []
+    asked: list[bool] = []
+    it.is_exact = lambda: asked.append(bool(running)) or True
+    begun = it.ask
+
+    def ask(verb: str, name: str | None = None, **body: Any) -> dict[str, Any]:
+        running.append(True)
+        return begun(verb, name, **body)
+
+    it.ask = ask  # type: ignore[method-assign]
+    it.run()
+    assert asked == [False]
+    assert it.rows_of_parts == [300]
+
+
+def test_a_task_that_waits_for_a_core_pauses(stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch) -> None:
+    it = stage("a")
+    asked = []
+
+    def take(n: int, use: CoreUse) -> None:
+        asked.append(use)
+        it.task.control.pause()
+        if len(asked) > 10:
+            raise AssertionError("it goes on asking")
+        raise NoCoreError("none is free")
+
+    monkeypatch.setattr(it.ledger, "take", take)
+    it.events.then["PAUSED"] = it.task.control.stop
+    it.run()
+    assert len(asked) == 1
+    assert "PAUSED" in it.events.told
+    assert it.runs == []
+
+
+# what may be left open
+
+
+def left_open(it: Stage, then: Callable[[], None]) -> Callable[[list[str]], None]:
+    def act(names: list[str]) -> None:
+        it.fenced.clear()
+        then()
+        raise job_failed("the process was killed")
+
+    return act
+
+
+BOTH = "g-c-0 g-c-0#1"
+
+
+def test_both_lanes_are_fenced_before_the_position_is_read(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    seen: list[list[str]] = []
+    it.admission = lambda: seen.append(list(it.fenced))
+    it.run()
+    assert seen[0] == [BOTH]
+
+
+def test_a_paused_task_leaves_no_transaction_open(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble = left_open(it, it.task.control.pause)
+    fenced: list[list[str]] = []
+    it.events.then["PAUSED"] = lambda: (fenced.append(list(it.fenced)), it.task.control.stop())[0]
+    it.run()
+    assert fenced == [[BOTH]]
+
+
+def test_a_failed_task_leaves_no_transaction_open(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.trouble = left_open(it, lambda: None)
+    fenced: list[list[str]] = []
+    it.events.then["FAILED"] = lambda: fenced.append(list(it.fenced))
+    it.run()
+    assert fenced == [[BOTH]]
+
+
+def test_the_supervisor_hears_of_a_stopped_task_that_may_have_left_a_transaction_open(
+    stage: Callable[..., Stage],
+) -> None:
+    """It fences where no other start follows; one that does must not be fenced by its predecessor."""
+    it = stage("a")
+    it.trouble = left_open(it, it.task.control.stop)
+    it.run()
+    assert it.events.told == ["RUNNING", "lost i", "STOPPED"]
+    assert it.fenced == []
+
+
+def test_a_stopped_task_that_left_nothing_open_just_stops(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+    it.run()
+    assert it.events.told == ["RUNNING", "STOPPED"]

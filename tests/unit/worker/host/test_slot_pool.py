@@ -1,0 +1,260 @@
+"""Slots: who gets which task, and what becomes of tasks whose slot goes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fencepost.spark.cores import CoreLedger, CoreUse
+from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.worker.channel import RefusedError
+from fencepost.worker.host import slot_pool as module
+from fencepost.worker.host.slot_pool import SlotPool
+from fencepost.worker.supervision.port import NoRoomError
+
+
+class Jobs:
+    """What Spark would run."""
+
+    def __init__(self) -> None:
+        self.launched: list[str] = []
+        self.cancelled: list[str] = []
+
+    def launch(self, slot_id: str, spec_json: str) -> None:
+        self.launched.append(slot_id)
+
+    def cancel(self, slot_id: str) -> None:
+        self.cancelled.append(slot_id)
+
+
+class Events:
+    def __init__(self) -> None:
+        self.lost_starts: list[str] = []
+        self.reports: list[TaskReport] = []
+
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        self.reports.extend(reports)
+
+    def lost(self, incarnations: Sequence[str], reason: str) -> None:
+        self.lost_starts.extend(incarnations)
+
+    def room_changed(self) -> None: ...
+
+
+class Pool:
+    """A pool, its surroundings, and the slots' side of the channel."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 8, max_slots: int = 4) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "_POLL_S", 0.01)
+        self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
+        self.slots = SlotPool(self.events, self.ledger, lambda: "http://w", lease_s=10, max_slots=max_slots)
+        self.slots.attach(self.jobs)
+
+    def start(self, incarnation: str, **config: str) -> str:
+        """Start a task; the slot that got it."""
+        spec = TaskSpec("c", 0, 1, incarnation, config, {}, {}, "o")
+        self.slots.start(spec)
+        slot = self.slots._slot_of(incarnation)
+        assert slot is not None
+        return slot.id
+
+    def register(self, slot: str, attempt: str = "0-a") -> None:
+        self.slots.register({"slot": slot, "attempt": attempt, "pid": 1})
+
+    def directives(self, slot: str, attempt: str = "0-a", ack: int = 0) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.slots.directives({"slot": slot, "attempt": attempt, "ack": ack})[
+            "directives"
+        ]
+        return found
+
+    def report(self, slot: str, incarnation: str, state: str, polled: float = 0, attempt: str = "0-a") -> None:
+        report = TaskReport("c", 0, incarnation, state, None, {"records_polled": polled})
+        self.slots.report({"slot": slot, "attempt": attempt, "reports": [report.to_json()]})
+
+    def is_idle(self, slot: str, *incarnations: str) -> None:
+        """Time passes in which these tasks do nothing."""
+        for _ in range(2):
+            self.now += 5
+            for incarnation in incarnations:
+                self.report(slot, incarnation, "RUNNING")
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    return Pool(monkeypatch)
+
+
+def test_a_slot_is_asked_of_spark_when_load_asks_for_it(pool: Pool) -> None:
+    slot = pool.start("a")
+    assert pool.jobs.launched == [slot]
+    assert pool.ledger.taken(CoreUse.SLOT) == 1
+
+
+def test_a_task_is_handed_over_once_its_slot_has_registered(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    [directive] = pool.directives(slot)
+    assert (directive["verb"], directive["spec"]["incarnation"]) == ("start", "a")
+    assert pool.directives(slot, ack=directive["seq"]) == []
+
+
+def test_a_directive_that_was_not_acknowledged_is_given_again(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    assert pool.directives(slot) == pool.directives(slot)
+
+
+def test_idle_tasks_are_packed(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.is_idle(slot, "a")
+    for number in range(5):
+        assert pool.start(f"b{number}") == slot
+        pool.is_idle(slot, f"b{number}")
+
+
+def test_busy_tasks_are_spread_over_at_most_so_many_slots(pool: Pool) -> None:
+    used = [pool.start(f"t{n}") for n in range(8)]
+    assert len(set(used)) == 4
+    assert all(used.count(slot) == 2 for slot in used)
+
+
+def test_a_busy_slot_gets_no_further_task(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.report(slot, "a", "RUNNING", polled=1)
+    pool.now += 5
+    pool.report(slot, "a", "RUNNING", polled=100_000)
+    assert pool.start("b") != slot
+
+
+def test_a_connector_may_have_a_slot_of_its_own(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.is_idle(slot, "a")
+    own = pool.start("b", **{"slot.dedicated": "true"})
+    assert own != slot
+    assert pool.start("c") == slot
+
+
+def test_without_spark_or_cores_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowded = Pool(monkeypatch, cores=0)
+    with pytest.raises(NoRoomError, match=r"spark\.master"):
+        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, {}, "o"))
+    crowded.slots.attach(None)
+    with pytest.raises(NoRoomError, match="Spark"):
+        crowded.slots.start(TaskSpec("c", 0, 1, "a", {}, {}, {}, "o"))
+
+
+def test_when_cores_are_short_slots_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Pool(monkeypatch, cores=1)
+    assert small.start("a") == small.start("b")
+
+
+def test_a_slot_that_spark_ran_again_has_lost_its_tasks_and_its_older_attempt_must_leave(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot, "0-a")
+    pool.register(slot, "1-b")
+    assert pool.events.lost_starts == ["a"]
+    with pytest.raises(RefusedError, match="successor"):
+        pool.directives(slot, "0-a")
+    with pytest.raises(RefusedError):
+        pool.report(slot, "a", "RUNNING", attempt="0-a")
+    assert pool.directives(slot, "1-b") == []
+
+
+def test_an_older_attempt_that_registers_late_is_refused(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot, "10-b")
+    with pytest.raises(RefusedError):
+        pool.register(slot, "9-a")
+    assert pool.events.lost_starts == []
+    assert pool.directives(slot, "10-b")
+
+
+def test_a_registration_whose_answer_was_lost_may_be_repeated(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.register(slot)
+    assert pool.events.lost_starts == []
+    assert len(pool.directives(slot)) == 1
+
+
+def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.now += 11
+    pool.slots.check_leases()
+    assert pool.events.lost_starts == []
+    pool.now += 2
+    pool.slots.check_leases()
+    assert pool.events.lost_starts == ["a"]
+    assert pool.jobs.cancelled == [slot]
+    assert pool.ledger.taken(CoreUse.SLOT) == 0
+    with pytest.raises(RefusedError):
+        pool.directives(slot)
+
+
+def test_a_slot_whose_job_ended_frees_its_core_once(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.slots.job_ended(slot, RuntimeError("killed"))
+    pool.slots.job_ended(slot, None)
+    assert pool.events.lost_starts == ["a"]
+    assert pool.ledger.taken(CoreUse.SLOT) == 0
+    assert pool.start("b") != slot
+
+
+def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_neighbours_have_gone(
+    pool: Pool,
+) -> None:
+    slot = pool.start("deaf")
+    pool.register(slot)
+    pool.is_idle(slot, "deaf")
+    assert pool.start("neighbour") == slot
+    assert list(pool.slots.abandon("deaf")) == ["neighbour"]
+    assert pool.directives(slot)[-1]["verb"] == "abandon"
+    assert pool.start("new") != slot
+    assert pool.jobs.cancelled == []
+    pool.report(slot, "neighbour", "STOPPED")
+    for thread in module.threading.enumerate():
+        if thread.daemon and thread is not module.threading.current_thread():
+            thread.join(1)
+    assert pool.jobs.cancelled == [slot]
+
+
+def test_reports_of_starts_that_are_not_here_are_dropped(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.report(slot, "unknown", "RUNNING")
+    assert pool.events.reports == []
+
+
+def test_a_task_that_ended_leaves_its_slot(pool: Pool) -> None:
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.report(slot, "a", "FAILED")
+    pool.slots.job_ended(slot, None)
+    assert pool.events.lost_starts == []
+
+
+def test_an_unknown_slot_is_refused(pool: Pool) -> None:
+    with pytest.raises(RefusedError, match="not wanted"):
+        pool.register("nobody")
+
+
+@pytest.mark.parametrize(("is_full", "cores", "expected"), [(False, 8, 1), (True, 8, 4), (True, 2, 2)])
+def test_slots_in_advance_are_waited_for_until_all_are_there(
+    monkeypatch: pytest.MonkeyPatch, is_full: bool, cores: int, expected: int
+) -> None:
+    pool = Pool(monkeypatch, cores=cores)
+    assert not pool.slots.wait_until_there(0)
+    pool.slots.prepare(is_full=is_full)
+    assert len(pool.jobs.launched) == expected
+    for slot in list(pool.jobs.launched):
+        assert not pool.slots.wait_until_there(0)
+        pool.register(slot)
+    assert pool.slots.wait_until_there(0)
+    pool.slots.prepare(is_full=is_full)
+    assert len(pool.jobs.launched) == expected

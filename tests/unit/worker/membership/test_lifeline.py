@@ -1,0 +1,71 @@
+"""A worker that its group does not see any more ends its tasks; time and group are the test's."""
+
+import pytest
+
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.worker.membership.lifeline import Lifeline
+
+
+class Line:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.answer: bool | Exception = True
+        self.said: list[str] = []
+        self.lifeline = Lifeline(
+            self.is_member, 10.0, lambda: self.said.append("lost"), lambda: self.said.append("back"), lambda: self.now
+        )
+
+    def is_member(self) -> bool:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def after(self, seconds: float, *, looks: bool = True) -> list[str]:
+        self.now += seconds
+        if looks:
+            self.lifeline.look()
+        self.lifeline.judge()
+        return self.said
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+@pytest.mark.parametrize("answer", [False, KafkaUnavailableError("cut off")])
+def test_who_is_not_seen_for_the_session_time_out_is_lost_and_comes_back(line: Line, answer: bool | Exception) -> None:
+    assert line.after(9) == []
+    line.answer = answer
+    assert line.after(9) == []
+    assert line.after(2) == ["lost"]
+    assert line.after(9) == ["lost"]
+    line.answer = True
+    assert line.after(1) == ["lost", "back"]
+
+
+def test_who_was_paused_finds_out_before_it_looks_again(line: Line) -> None:
+    line.after(1)
+    assert line.after(11, looks=False) == ["lost"]
+    assert line.after(0) == ["lost", "back"]
+
+
+def test_what_cannot_wait_for_the_next_look_knows_at_once(line: Line) -> None:
+    assert not line.lifeline.is_overdue
+    line.now += 11
+    assert (line.lifeline.is_overdue, line.lifeline.is_lost) == (True, False)
+    line.after(0)
+    assert not line.lifeline.is_overdue
+
+
+def test_a_look_that_takes_long_counts_from_its_beginning(line: Line) -> None:
+    began = line.now
+
+    def slow() -> bool:
+        line.now += 11
+        return True
+
+    line.lifeline._is_member = slow
+    line.lifeline.look()
+    assert line.lifeline._seen_at == began
+    assert line.after(0, looks=False) == ["lost"]

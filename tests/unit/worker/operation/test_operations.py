@@ -1,0 +1,82 @@
+"""What a request is told when Kafka does not answer, or refuses."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.operations import ConnectorType, OperationError, RequestTimeoutError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.operation.operations import WorkerOperations, type_of
+from fencepost.worker.operation.progress import Stages
+
+SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})
+
+
+def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
+    """Return those of a worker that leads, and whose Kafka answers `reads_before_it` reads of the config topic."""
+    left = [None] * reads_before_it
+
+    def ask(*_: Any) -> ClusterSnapshot:
+        if left:
+            left.pop()
+            return SNAPSHOT
+        raise error
+
+    def write(*_: Any) -> None:
+        raise error
+
+    config = SimpleNamespace(verification_algorithms=["HmacSHA256"], accepts_body_signatures=False)
+    parts: dict[str, Any] = {
+        "settings": SimpleNamespace(url="http://w:1", incarnation="i", config=config),
+        "config_topic": SimpleNamespace(snapshot=SNAPSHOT, read_to_end=ask),
+        "status_topic": None,
+        "writer": SimpleNamespace(write=write),
+        "leader": SimpleNamespace(is_leading=True),
+        "peers": SimpleNamespace(leader_url=lambda: "http://w:1"),
+        "stages": Stages(),
+    }
+    unused: Callable[..., Any] = lambda *_: None  # noqa: E731
+    others = ("cluster_id", "fence", "restart_connector", "restart_task", "metrics", "offsets")
+    return WorkerOperations(**parts, **dict.fromkeys(others, unused))  # type: ignore[arg-type]
+
+
+REQUESTS = {
+    "pause": (lambda o: o.pause_connector("c"), "writing target state PAUSED for connector c"),
+    "resume": (lambda o: o.resume_connector("c"), "writing target state STARTED for connector c"),
+    "level": (lambda o: o.set_cluster_log_level("a.b", "DEBUG"), "writing the level of logger a.b"),
+    "patch": (lambda o: o.patch_connector_config("c", {"a": "b"}), "reading to the end of the config topic"),
+}
+
+
+@pytest.mark.parametrize("error", [KafkaUnavailableError("no broker"), ReadTimeoutError("a transaction stays open")])
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_a_request_that_kafka_does_not_answer_names_the_stage_it_was_in(request_name: str, error: Exception) -> None:
+    act, stage = REQUESTS[request_name]
+    with pytest.raises(RequestTimeoutError, match=f"^Request timed out. The worker is currently {stage}, which began"):
+        act(operations(error))
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_a_right_that_is_missing_is_named(request_name: str) -> None:
+    act, _ = REQUESTS[request_name]
+    with pytest.raises(OperationError, match=r"^Write on topic configs$"):
+        act(operations(KafkaAuthorizationError("Write on topic configs")))
+
+
+@pytest.mark.parametrize(
+    ("connector_class", "expected"),
+    [
+        ("FileStreamSource", ConnectorType.SOURCE),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", ConnectorType.UNKNOWN),
+        (None, ConnectorType.UNKNOWN),
+    ],
+)
+def test_a_connector_whose_class_is_not_here_is_of_unknown_type(
+    connector_class: str | None, expected: ConnectorType
+) -> None:
+    snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": connector_class}})
+    assert type_of(snapshot, "c") is expected
+    assert type_of(snapshot, "gone") is ConnectorType.UNKNOWN

@@ -1,0 +1,90 @@
+"""When a connector is started, and what it publishes."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.plugin import registry
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.fold import apply
+from fencepost.storage.snapshot import SnapshotBuilder
+from fencepost.storage.status_topic import State
+from fencepost.testing import eventually
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.connector_host import ConnectorHost
+from support.settings import SETTINGS
+
+CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id:sequence"}
+
+
+class Board:
+    def __init__(self) -> None:
+        self.said: list[State] = []
+
+    def connector(self, name: str, state: State, trace: str | None = None) -> None:
+        self.said.append(state)
+
+
+class Stage:
+    """A host, and a leader that takes its time."""
+
+    def __init__(self) -> None:
+        self.board = Board()
+        self.published: list[tuple[str, Future[None]]] = []
+        settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
+        self.host = ConnectorHost(
+            settings,
+            lambda name: registry().find("connector", name),
+            self._put,
+            self.board,  # type: ignore[arg-type]
+            lambda name: [],
+        )
+        self.builder = SnapshotBuilder()
+        self.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",)),))
+        self.host.start()
+
+    def _put(self, connector: str, configs: Sequence[Any]) -> "Future[Any]":
+        answer: Future[None] = Future()
+        self.published.append((str(configs[0]["topic"]), answer))
+        return answer
+
+    def put(self, **more: str) -> None:
+        key, value = records.connector_config("c", {**CONFIG, **more})
+        apply(self.builder, self.builder.offset, key, value)
+        self.host.changed(self.builder.freeze())
+
+    @property
+    def topics(self) -> list[str]:
+        return [topic for topic, _ in self.published]
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    stage = Stage()
+    yield stage
+    stage.host.stop()
+
+
+def test_task_configs_are_published_one_set_at_a_time_and_the_newest_last(stage: Stage) -> None:
+    stage.put(topic="first")
+    eventually(lambda: stage.topics == ["first"], within_s=10)
+    stage.put(topic="second")
+    stage.put(topic="third")
+    eventually(lambda: stage.host.startups["successes"] == 3, within_s=10)
+    assert stage.topics == ["first"], "a second request could arrive before the first"
+    stage.published[0][1].set_exception(ConnectionError("late"))
+    eventually(lambda: stage.topics == ["first", "third"], within_s=10)
+    stage.published[1][1].set_result(None)
+
+
+def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stage: Stage) -> None:
+    stage.put()
+    eventually(lambda: stage.board.said == [State.RUNNING], within_s=10)
+    stage.host.changed(stage.builder.freeze())
+    stage.put()
+    eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)
+    assert stage.host.startups["attempts"] == 2

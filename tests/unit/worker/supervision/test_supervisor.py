@@ -1,0 +1,522 @@
+"""What should run against what runs: the supervisor, with doors that only take notes."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.departure import Departures, Start
+from fencepost.config.worker import WorkerConfig
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.storage.status_topic import State
+from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision import supervisor as module
+from fencepost.worker.supervision.port import NoRoomError
+from fencepost.worker.supervision.preparation import AbandonedError
+from fencepost.worker.supervision.supervisor import TaskSupervisor
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from fencepost.worker.supervision.task_metrics import TaskTotals
+from support.settings import SETTINGS
+
+WORKER = {**SETTINGS, "task.shutdown.graceful.timeout.ms": "5000"}
+FIRST, SECOND = TaskId("c", 0), TaskId("c", 1)
+
+
+class Door:
+    """A `TaskHost` that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.has_room = True
+        self.neighbours: Sequence[str] = ()
+
+    def start(self, spec: TaskSpec) -> None:
+        if not self.has_room:
+            raise NoRoomError("all cores are taken")
+        self.told.append((f"start {spec.target_state}", spec.incarnation))
+
+    def stop(self, incarnation: str) -> None:
+        self.told.append(("stop", incarnation))
+
+    def pause(self, incarnation: str) -> None:
+        self.told.append(("pause", incarnation))
+
+    def resume(self, incarnation: str) -> None:
+        self.told.append(("resume", incarnation))
+
+    def abandon(self, incarnation: str) -> Sequence[str]:
+        self.told.append(("abandon", incarnation))
+        return self.neighbours
+
+    @property
+    def verbs(self) -> list[str]:
+        return [verb for verb, _ in self.told]
+
+
+class Board:
+    def __init__(self) -> None:
+        self.said: list[tuple[TaskId, State, str | None]] = []
+        self.said_in: list[int | None] = []
+        self.topics: list[str] = []
+
+    def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
+        self.said.append((task, state, trace))
+        self.said_in.append(generation)
+
+    def topic(self, connector: str, topic: str, task: int) -> None:
+        self.topics.append(topic)
+
+    def states(self, task: TaskId = FIRST) -> list[State]:
+        return [state for each, state, _ in self.said if each == task]
+
+
+class Prepared:
+    """A `Preparation` whose outcome a test chooses."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def prepare(self, handle: TaskHandle) -> TaskSpec:
+        if self.error is not None:
+            raise self.error
+        return TaskSpec(
+            handle.id.connector,
+            handle.id.task,
+            handle.generation,
+            handle.incarnation,
+            {"connector.class": "X"},
+            {},
+            {},
+            "o",
+            transactional_id="g-c-0",
+            target_state=handle.target,
+        )
+
+
+class AtOnce:
+    """An executor without threads."""
+
+    def submit(self, act: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        done.set_result(act(*arguments))
+        return done
+
+    def shutdown(self, **_: Any) -> None: ...
+
+
+class Stage:
+    """A supervisor whose events are carried out by the test, in the test's time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
+        self.door, self.board, self.preparation = Door(), Board(), Prepared()
+        self.departures = Departures(5.0, lambda: self.now)
+        self.told_stopped: list[Start] = []
+        self.locked_out: list[TaskSpec] = []
+        self.snapshot = ClusterSnapshot()
+        settings = WorkerSettings(WorkerConfig(WORKER), "http://w:1", "me")
+        self.supervisor = TaskSupervisor(
+            settings,
+            self.preparation,  # type: ignore[arg-type]
+            lambda _: self.door,
+            self.board,  # type: ignore[arg-type]
+            TaskTotals(),
+            self.departures,
+            self.told_stopped.extend,
+            self.locked_out.append,
+        )
+        self.supervisor._pool = AtOnce()  # type: ignore[assignment]
+        self.builder = SnapshotBuilder()
+        self.write(records.connector_config("c", {"name": "c"}))
+
+    def write(self, *encoded: records.Encoded) -> None:
+        for key, value in encoded:
+            apply(self.builder, self.builder.offset, key, value)
+
+    def tasks(self, count: int) -> None:
+        """A new task generation, all of it assigned here."""
+        ids = [TaskId("c", n) for n in range(count)]
+        self.write(*[records.task_config(t, {}) for t in ids], records.tasks_commit("c", count))
+        self.assign(ids)
+
+    def assign(self, ids: list[TaskId]) -> None:
+        self.write(records.assignment(Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), tuple(ids)),))))
+
+    def share(self, tasks: dict[str, list[TaskId]], generation: int = 1) -> None:
+        """Assign over several workers."""
+        workers = tuple(WorkerAssignment(who, f"http://{who}:1", (), tuple(ids)) for who, ids in tasks.items())
+        self.write(records.assignment(Assignment(generation, workers)))
+
+    def target(self, state: TargetState) -> None:
+        self.write(records.target_state("c", state))
+
+    def tick(self, after_s: float = 0.0) -> None:
+        """Carry out all that is due."""
+        self.now += after_s
+        old, self.snapshot = self.snapshot, self.builder.freeze()
+        self.departures.changed(old, self.snapshot)
+        self.supervisor.changed(self.snapshot)
+        while not self.supervisor._events.empty():
+            self.supervisor._events.get()()
+        self.supervisor._tick()
+        while not self.supervisor._events.empty():
+            self.supervisor._events.get()()
+
+    def handle(self, task: TaskId = FIRST) -> TaskHandle:
+        found = self.supervisor.handle(task)
+        assert found is not None
+        return found
+
+    def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
+        """`written`: records to topic `t`."""
+        counters, topics = {"records_written": float(written)}, ("t",) if written else ()
+        report = TaskReport(handle.id.connector, handle.id.task, handle.incarnation, state, trace, counters, topics)
+        self.supervisor.reported([report])
+        self.tick()
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+@pytest.fixture
+def running(stage: Stage) -> Stage:
+    stage.tasks(1)
+    stage.tick()
+    stage.report(stage.handle(), "RUNNING")
+    return stage
+
+
+def test_an_assigned_task_is_started_once_and_said_to_run(running: Stage) -> None:
+    running.tick()
+    running.report(running.handle(), "RUNNING")
+    assert running.door.verbs == ["start STARTED"]
+    assert running.board.states() == [State.RUNNING]
+
+
+def test_a_topic_is_noted_when_records_went_to_it_and_not_for_a_last_word(running: Stage) -> None:
+    """Topics that were reset stay so until then, also when a task ends that wrote to them before."""
+    older = running.handle()
+    running.report(older, "RUNNING", written=3)
+    running.report(older, "RUNNING", written=3)
+    running.tasks(1)
+    running.tick()
+    running.report(older, "STOPPED", written=3)
+    running.report(older, "STOPPED", written=3)
+    assert running.board.topics == ["t"]
+    newer = running.handle()
+    running.report(newer, "RUNNING", written=4)
+    running.tasks(1)
+    running.tick()
+    running.report(newer, "STOPPED", written=5)
+    assert running.board.topics == ["t", "t", "t"]
+
+
+def test_a_task_of_another_worker_is_not_started(stage: Stage) -> None:
+    stage.tasks(2)
+    stage.assign([SECOND])
+    stage.tick()
+    assert stage.supervisor.handle(FIRST) is None
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_nothing_runs_of_a_connector_that_is_stopped_or_deleted(stage: Stage) -> None:
+    stage.tasks(1)
+    stage.target(TargetState.STOPPED)
+    stage.tick()
+    assert stage.door.told == []
+    stage.target(TargetState.STARTED)
+    stage.write(records.connector_removed("c"))
+    stage.tick()
+    assert stage.door.told == []
+
+
+def test_a_new_generation_starts_only_when_the_older_start_has_ended(running: Stage) -> None:
+    older = running.handle()
+    running.tasks(1)
+    running.tick()
+    assert running.door.told[-1] == ("stop", older.incarnation)
+    running.tick(after_s=1)
+    assert running.door.verbs == ["start STARTED", "stop"]
+    assert running.supervisor.starts(FIRST) == [older]
+    running.report(older, "STOPPED")
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+    assert running.handle().incarnation != older.incarnation
+    assert running.supervisor.starts(FIRST) == [running.handle()]
+
+
+def test_no_task_of_a_new_generation_starts_while_one_of_the_older_still_stops(stage: Stage) -> None:
+    """Its fencing round would cut off the last commit of those that are stopping."""
+    stage.tasks(2)
+    stage.tick()
+    older = [stage.handle(FIRST), stage.handle(SECOND)]
+    stage.tasks(1)
+    stage.tick()
+    stage.report(older[0], "STOPPED")
+    assert stage.door.verbs == ["start STARTED", "start STARTED", "stop", "stop"]
+    stage.report(older[1], "STOPPED")
+    assert stage.door.verbs[4:] == ["start STARTED"]
+
+
+def test_a_restart_of_one_task_does_not_wait_for_another(stage: Stage) -> None:
+    stage.tasks(2)
+    stage.tick()
+    older = [stage.handle(FIRST), stage.handle(SECOND)]
+    stage.supervisor.restart(FIRST)
+    stage.supervisor.restart(SECOND)
+    stage.tick()
+    stage.report(older[0], "STOPPED")
+    assert stage.door.verbs[4:] == ["start STARTED"]
+
+
+def test_a_task_that_does_not_stop_in_time_is_abandoned_and_its_neighbours_move(stage: Stage) -> None:
+    stage.tasks(2)
+    stage.tick()
+    deaf, neighbour = stage.handle(FIRST), stage.handle(SECOND)
+    stage.door.neighbours = [neighbour.incarnation]
+    stage.supervisor.restart(FIRST)
+    stage.tick()
+    stage.tick(after_s=4.9)
+    assert "abandon" not in stage.door.verbs
+    stage.tick(after_s=0.2)
+    assert ("abandon", deaf.incarnation) in stage.door.told
+    assert ("stop", neighbour.incarnation) in stage.door.told
+    assert stage.handle(FIRST).incarnation != deaf.incarnation
+    stage.report(neighbour, "STOPPED")
+    assert stage.handle(SECOND).state is HandleState.HOSTED
+    assert stage.handle(SECOND).incarnation != neighbour.incarnation
+
+
+def test_an_abandoned_task_that_comes_back_to_life_changes_nothing(running: Stage) -> None:
+    older = running.handle()
+    running.supervisor.restart(FIRST)
+    running.tick()
+    running.tick(after_s=6)
+    newer = running.handle()
+    running.report(newer, "RUNNING")
+    said = list(running.board.said)
+    running.report(older, "RUNNING")
+    running.report(older, "FAILED", "late")
+    running.report(older, "STOPPED")
+    assert running.board.said == said
+    assert running.handle() is newer
+
+
+def test_a_failed_task_says_why_and_stays_failed_until_it_is_restarted(running: Stage) -> None:
+    running.report(running.handle(), "FAILED", "the trace")
+    assert running.board.said[-1] == (FIRST, State.FAILED, "the trace")
+    running.tick(after_s=60)
+    assert running.door.verbs == ["start STARTED"]
+    running.supervisor.restart(FIRST)
+    running.tick()
+    assert running.door.verbs == ["start STARTED", "start STARTED"]
+    assert State.RESTARTING in running.board.states()
+
+
+def test_a_preparation_that_fails_fails_the_task(stage: Stage) -> None:
+    stage.preparation.error = ValueError("no such thing")
+    stage.tasks(1)
+    stage.tick()
+    [(task, state, trace)] = stage.board.said
+    assert (task, state) == (FIRST, State.FAILED)
+    assert "no such thing" in (trace or "")
+
+
+def test_an_abandoned_start_is_no_failure_and_is_tried_again(stage: Stage) -> None:
+    stage.preparation.error = AbandonedError("a newer generation")
+    stage.tasks(1)
+    stage.tick()
+    assert stage.board.said == []
+    stage.preparation.error = None
+    stage.tick()
+    assert stage.door.told == []
+    stage.tick(after_s=1.1)
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_a_start_that_was_not_admitted_is_tried_again_only_while_it_is_wanted(running: Stage) -> None:
+    running.report(running.handle(), "ABANDONED", "a newer start")
+    assert State.FAILED not in running.board.states()
+    running.assign([])
+    running.tick(after_s=1.1)
+    assert running.door.verbs == ["start STARTED"]
+    assert running.supervisor.handle(FIRST) is None
+
+
+def test_a_task_without_room_is_unassigned_with_the_reason_until_there_is_room(stage: Stage) -> None:
+    stage.door.has_room = False
+    stage.tasks(1)
+    stage.tick()
+    stage.tick(after_s=0.6)
+    assert stage.board.said == [(FIRST, State.UNASSIGNED, "all cores are taken")]
+    stage.door.has_room = True
+    stage.tick(after_s=0.6)
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_a_lost_task_starts_again_at_once_and_is_not_said_to_run_meanwhile(running: Stage) -> None:
+    lost = running.handle()
+    running.supervisor.lost([lost.incarnation], "its slot ended")
+    running.tick()
+    assert running.board.states()[-1] is State.RESTARTING
+    assert running.handle().incarnation != lost.incarnation
+    assert running.door.verbs == ["start STARTED", "start STARTED"]
+
+
+def test_a_task_that_is_lost_while_it_stops_has_stopped(running: Stage) -> None:
+    older = running.handle()
+    running.tasks(1)
+    running.tick()
+    running.supervisor.lost([older.incarnation], "its slot ended")
+    running.tick()
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+
+
+def test_pause_and_resume_are_passed_on_once(running: Stage) -> None:
+    running.target(TargetState.PAUSED)
+    running.tick()
+    running.tick()
+    running.report(running.handle(), "PAUSED")
+    running.target(TargetState.STARTED)
+    running.tick()
+    assert running.door.verbs == ["start STARTED", "pause", "resume"]
+    assert running.board.states() == [State.RUNNING, State.PAUSED]
+
+
+def test_a_task_that_was_paused_while_it_waited_for_room_is_started_paused(stage: Stage) -> None:
+    stage.door.has_room = False
+    stage.tasks(1)
+    stage.tick()
+    stage.target(TargetState.PAUSED)
+    stage.door.has_room = True
+    stage.tick(after_s=0.6)
+    assert stage.door.verbs == ["start PAUSED"]
+
+
+def test_a_shutdown_stops_every_task_and_says_so(running: Stage) -> None:
+    handle = running.handle()
+    running.supervisor._events.put(running.supervisor._begin_shutdown)
+    running.tick()
+    assert running.door.told[-1] == ("stop", handle.incarnation)
+    assert not running.supervisor._is_done.is_set()
+    running.report(handle, "STOPPED")
+    assert running.supervisor._is_done.is_set()
+    assert running.board.states()[-1] is State.UNASSIGNED
+
+
+def test_a_shutdown_does_not_wait_longer_than_the_grace(running: Stage) -> None:
+    running.supervisor._events.put(running.supervisor._begin_shutdown)
+    running.tick()
+    running.tick(after_s=5.1)
+    running.tick()
+    assert "abandon" in running.door.verbs
+    assert running.supervisor._is_done.is_set()
+
+
+def test_a_deleted_connector_s_tasks_stop_and_are_not_called_unassigned(running: Stage) -> None:
+    handle = running.handle()
+    running.write(records.connector_removed("c"), records.target_state_removed("c"))
+    running.tick()
+    running.report(handle, "STOPPED")
+    assert running.door.verbs == ["start STARTED", "stop"]
+    assert running.board.states() == [State.RUNNING]
+
+
+@pytest.mark.parametrize("end", ["deaf", "lost", "lost, says its host, and then stopped"])
+@pytest.mark.parametrize("fate", ["deleted", "stopped", "reconfigured"])
+def test_what_a_task_left_open_that_none_follows_is_ended(running: Stage, fate: str, end: str) -> None:
+    """Every reader of the offsets topic would wait for the transaction's time-out."""
+    handle = running.handle()
+    if fate == "deleted":
+        running.write(records.connector_removed("c"))
+    elif fate == "stopped":
+        running.target(TargetState.STOPPED)
+    else:
+        running.tasks(1)
+    running.tick()
+    if end != "deaf":
+        running.supervisor.lost([handle.incarnation], "its slot ended")
+    if end.endswith("stopped"):
+        running.report(handle, "STOPPED")
+    running.tick(after_s=6)
+    assert [spec.incarnation for spec in running.locked_out] == ([] if fate == "reconfigured" else [handle.incarnation])
+
+
+def test_a_worker_that_is_cut_off_ends_its_tasks_and_says_nothing_until_it_is_back(running: Stage) -> None:
+    handle = running.handle()
+    running.supervisor.cut_off(True)
+    running.tick()
+    assert running.door.told[-1] == ("stop", handle.incarnation)
+    running.report(handle, "STOPPED")
+    running.tick(after_s=60)
+    assert running.supervisor.handle(FIRST) is None
+    assert running.board.states() == [State.RUNNING]
+    running.supervisor.cut_off(False)
+    running.tick()
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED"]
+
+
+def test_a_late_end_does_not_hide_what_the_next_owner_has_said(running: Stage) -> None:
+    """This worker was away, another got the task, and this one is a member again before its start has ended."""
+    older = running.handle()
+    running.supervisor.cut_off(True)
+    running.share({"other": [FIRST], "me": []}, generation=2)
+    running.supervisor.cut_off(False)
+    running.share({"other": [FIRST], "me": []}, generation=3)
+    running.tick()
+    running.report(older, "STOPPED")
+    assert running.board.states()[-1] is State.UNASSIGNED
+    assert running.board.said_in[-1] == 1
+
+
+def test_a_task_that_comes_from_another_worker_waits_until_that_one_has_stopped_it(stage: Stage) -> None:
+    stage.tasks(1)
+    stage.share({"other": [FIRST], "me": []})
+    stage.tick()
+    stage.share({"other": [], "me": [FIRST]})
+    stage.tick()
+    assert stage.door.told == []
+    stage.departures.ended("other", [(FIRST, stage.builder.freeze().commit_offsets["c"])])
+    stage.tick()
+    assert stage.door.verbs == ["start STARTED"]
+
+
+def test_what_was_called_off_is_said_once_it_has_ended(running: Stage) -> None:
+    handle = running.handle()
+    running.share({"other": [FIRST], "me": []})
+    running.tick()
+    assert running.told_stopped == []
+    running.report(handle, "STOPPED")
+    running.tick()
+    assert running.told_stopped == [(FIRST, handle.generation)]
+
+
+def test_new_task_configs_stop_older_tasks_at_once_and_wait_for_those_of_others(running: Stage) -> None:
+    older = running.handle()
+    running.tasks(2)
+    running.share({"other": [SECOND], "me": [FIRST]})
+    running.tick()
+    running.report(older, "STOPPED")
+    middle = running.handle()
+    assert running.told_stopped == [(FIRST, older.generation)]
+    running.tasks(2)
+    running.share({"other": [SECOND], "me": [FIRST]})
+    running.tick()
+    running.report(middle, "STOPPED")
+    assert running.door.verbs == ["start STARTED", "stop", "start STARTED", "stop"]
+    running.tick(after_s=6)
+    assert running.door.verbs[4:] == ["start STARTED"], "the grace is over"
+
+
+def test_illegal_moves_are_bugs() -> None:
+    handle = TaskHandle(FIRST, 0, "i", "STARTED")
+    with pytest.raises(RuntimeError, match="cannot go from preparing to hosted"):
+        handle.move(HandleState.HOSTED)

@@ -1,0 +1,400 @@
+from typing import Any
+
+import pytest
+
+from fencepost.api import ConfigError, ExactlyOnceSupport, Predicate, SourceConnector, Transform, at_least, setting
+from fencepost.cluster.operations import BadRequestError, KeyReport, ValidationReport
+from fencepost.config.worker import WorkerConfig
+from fencepost.connector.file_stream import FileStreamSourceConnector
+from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+GOOD = {"name": "c", "connector.class": FILE_SOURCE, "topic": "t", "file": "/f"}
+# The names that Kafka's own system test (connect_rest_test.py) expects.
+FILE_SOURCE_KEYS = {
+    "name",
+    "connector.class",
+    "tasks.max",
+    "tasks.max.enforce",
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "transforms",
+    "predicates",
+    "config.action.reload",
+    "errors.retry.timeout",
+    "errors.retry.delay.max.ms",
+    "errors.tolerance",
+    "errors.log.enable",
+    "errors.log.include.messages",
+    "topic.creation.groups",
+    "exactly.once.support",
+    "transaction.boundary",
+    "transaction.boundary.interval.ms",
+    "offsets.storage.topic",
+    "file",
+    "topic",
+    "batch.size",
+}
+
+
+class Undecided(SourceConnector):
+    """Says what its config makes it say."""
+
+    low: int = setting("low", default=1)
+    high: int = setting("high", default=9, check=at_least(0))
+    answer: str = setting("answer", default="none")
+
+    def check_together(self) -> list[str]:
+        return ["Invalid value for configuration low: must not be above high"] if self.low > self.high else []
+
+    def exactly_once_support(self) -> ExactlyOnceSupport | None:
+        if self.answer == "raise":
+            raise RuntimeError("no idea")
+        return None if self.answer == "none" else ExactlyOnceSupport[self.answer]
+
+    def can_define_transaction_boundaries(self) -> bool:
+        return self.answer == "SUPPORTED"
+
+
+class Prefixed(Transform):
+    prefix: str = setting("prefix")
+    times: int = setting("times", default=1, check=at_least(1))
+
+    def apply(self, record: Any) -> Any:
+        return record
+
+
+class Even(Predicate):
+    of: str = setting("of")
+
+    def test(self, record: Any) -> bool:
+        return True
+
+
+OWN = {"Undecided": Undecided, "Prefixed": Prefixed, "Even": Even}
+REGISTRY = PluginRegistry()
+
+
+def find_plugin(kind: PluginKind, name: str) -> type[Any]:
+    return OWN.get(name) or REGISTRY.find(kind, name)
+
+
+def worker(**more: str) -> WorkerConfig:
+    needed = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
+    return WorkerConfig(
+        {
+            **dict.fromkeys(needed, "x"),
+            "key.converter": "JsonConverter",
+            "value.converter": "JsonConverter",
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+    )
+
+
+def validate(config: dict[str, str | None], settings: WorkerConfig | None = None) -> ValidationReport:
+    return validate_connector(config, find_plugin=find_plugin, worker=settings or worker())
+
+
+def by_key(report: ValidationReport) -> dict[str, KeyReport]:
+    return {one.value.name: one for one in report.configs}
+
+
+def errors(report: ValidationReport) -> dict[str, tuple[str, ...]]:
+    return {one.value.name: tuple(one.value.errors) for one in report.configs if one.value.errors}
+
+
+def test_the_file_source_has_the_keys_that_kafkas_system_test_expects():
+    report = validate(GOOD)
+    assert report.error_count == 0
+    assert {one.value.name for one in report.configs} == FILE_SOURCE_KEYS
+    assert len(report.configs) == 23
+    assert report.name == FILE_SOURCE
+    assert report.groups[:6] == (
+        "Common",
+        "Transforms",
+        "Predicates",
+        "Error Handling",
+        "Topic Creation",
+        "Exactly Once Support",
+    )
+    require_valid(report)
+
+
+def test_definitions_are_those_of_kafka_connect():
+    definition = by_key(validate(GOOD))["tasks.max"].definition
+    assert definition is not None
+    assert (definition.type, definition.required, definition.default_value) == ("INT", False, "1")
+    assert (definition.importance, definition.group, definition.order_in_group) == ("HIGH", "Common", 3)
+    assert (definition.width, definition.display_name) == ("SHORT", "Tasks max")
+    boundary = by_key(validate(GOOD))["transaction.boundary"].definition
+    assert boundary is not None
+    assert (boundary.group, boundary.order_in_group, boundary.default_value) == ("Exactly Once Support", 3, "poll")
+
+
+def test_reports_every_error_and_refuses_with_all_of_them():
+    report = validate({"connector.class": FILE_SOURCE, "tasks.max": "0", "errors.tolerance": "some", "file": "/f"})
+    assert errors(report) == {
+        "name": ('Missing required configuration "name" which has no default value.',),
+        "tasks.max": ("Invalid value 0 for configuration tasks.max: Value must be at least 1",),
+        "errors.tolerance": (
+            "Invalid value some for configuration errors.tolerance: String must be one of: none, all",
+        ),
+        "topic": ('Missing required configuration "topic" which has no default value.',),
+    }
+    assert report.error_count == 4
+    with pytest.raises(BadRequestError) as caught:
+        require_valid(report)
+    lines = caught.value.message.split("\n")
+    assert lines[0] == "Connector configuration is invalid and contains the following 4 error(s):"
+    assert len(lines) == 6
+    assert lines[-1] == (
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+
+
+def test_refuses_a_config_without_a_class_or_with_one_that_there_is_not():
+    with pytest.raises(BadRequestError, match="contains no connector type"):
+        validate({"name": "c"})
+    with pytest.raises(BadRequestError, match="which name matches Nonsense"):
+        validate({**GOOD, "connector.class": "Nonsense"})
+
+
+def test_null_values_are_errors():
+    report = validate({**GOOD, "tasks.max": None, "mine": None, "topic": None})
+    null = ("Null value can not be supplied as the configuration value.",)
+    assert errors(report) == {"tasks.max": null, "mine": null, "topic": null}
+    assert by_key(report)["mine"].definition is None
+
+
+@pytest.mark.parametrize("name", ["", "a\tb", "a\x7f"])
+def test_names_are_checked(name):
+    assert set(errors(validate({**GOOD, "name": name}))) == {"name"}
+
+
+def test_settings_of_transforms_and_predicates_are_embedded():
+    config = {
+        **GOOD,
+        "transforms": "a,b",
+        "transforms.a.type": "Prefixed",
+        "transforms.a.times": "0",
+        "transforms.a.predicate": "even",
+        "transforms.b.type": "Nonsense",
+        "transforms.b.negate": "true",
+        "predicates": "even,odd",
+        "predicates.even.type": "Even",
+        "predicates.even.of": "x",
+    }
+    report = validate(config)
+    found = errors(report)
+    assert set(found) == {
+        "transforms.a.prefix",
+        "transforms.a.times",
+        "transforms.b.type",
+        "predicates.odd.type",
+    }
+    assert "Class Nonsense could not be found" in found["transforms.b.type"][0]
+    assert found["transforms.b.type"][1].startswith("Config 'transforms.b.negate' was provided but there is no config")
+    definition = by_key(report)["transforms.a.times"].definition
+    assert definition is not None
+    assert (definition.group, definition.display_name) == ("Transforms: a", "times")
+    assert {"Transforms: a", "Predicates: even"} <= set(report.groups)
+    orders = {
+        one.value.name: one.definition.order_in_group
+        for one in report.configs
+        if one.definition and one.definition.group == "Transforms: a"
+    }
+    assert sorted(orders.values()) == [0, 1, 2, 3, 4]
+    assert orders["transforms.a.type"] == 0
+    assert orders["transforms.a.prefix"] == 1
+
+
+def test_a_predicate_that_is_not_declared_is_an_error():
+    config = {
+        **GOOD,
+        "transforms": "a",
+        "transforms.a.type": "Prefixed",
+        "transforms.a.prefix": "x",
+        "transforms.a.predicate": "p",
+    }
+    assert errors(validate(config)) == {
+        "transforms.a.predicate": (
+            "Invalid value p for configuration transforms.a.predicate: there is no such alias in 'predicates'",
+        )
+    }
+
+
+def test_converters_that_the_config_names_are_checked_with_their_settings():
+    json = {**GOOD, "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    report = validate({**json, "value.converter.schemas.enable": "perhaps"})
+    assert set(errors(report)) == {"value.converter.schemas.enable"}
+    definition = by_key(report)["value.converter.schemas.enable"].definition
+    assert definition is not None
+    assert definition.name == "value.converter.schemas.enable"
+    unknown = errors(validate({**GOOD, "key.converter": "AvroConverter"}))
+    assert list(unknown) == ["key.converter"]
+    assert "AvroConverter" in unknown["key.converter"][0]
+
+
+def test_settings_that_contradict_each_other_are_shown_at_their_key():
+    report = validate({"name": "c", "connector.class": "Undecided", "low": "10"})
+    assert errors(report) == {"low": ("Invalid value for configuration low: must not be above high",)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("none", "The connector does not implement the API required for preflight validation of exactly-once"),
+        ("UNSUPPORTED", "The connector does not support exactly-once semantics with the provided configuration."),
+        ("raise", "An unexpected error occurred during validation: no idea"),
+    ],
+)
+def test_a_connector_that_must_be_exactly_once_has_to_say_that_it_is(answer, expected):
+    config = {"name": "c", "connector.class": "Undecided", "answer": answer, "exactly.once.support": "REQUIRED"}
+    [found] = errors(validate(config, worker(exactly_once_source_support="enabled"))).values()
+    assert len(found) == 1
+    assert found[0].startswith(expected)
+
+
+def test_a_worker_that_is_not_exactly_once_refuses_a_connector_that_must_be():
+    config = {**GOOD, "exactly.once.support": "required"}
+    text = "This worker does not have exactly-once source support enabled."
+    assert errors(validate(config, worker(exactly_once_source_support="preparing"))) == {
+        "exactly.once.support": (text,)
+    }
+    assert errors(validate(config, worker(exactly_once_source_enabled="true"))) == {}
+
+
+def test_a_connector_that_defines_its_transactions_has_to_be_able_to():
+    config = {"name": "c", "connector.class": "Undecided", "transaction.boundary": "connector"}
+    [found] = errors(validate(config)).values()
+    assert found[0].startswith("The connector does not support connector-defined transaction boundaries")
+    assert errors(validate({**config, "answer": "SUPPORTED"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "refused"),
+    [
+        ("All", "linger.ms", False),
+        ("None", "linger.ms", True),
+        ("Principal", "linger.ms", True),
+        ("Principal", "security.protocol", False),
+        ("Allowlist", "linger.ms", True),
+        ("Allowlist", "batch.size", False),
+        ("org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy", "linger.ms", True),
+    ],
+)
+def test_overrides_are_subject_to_the_policy(policy, key, refused):
+    settings = WorkerConfig(
+        {
+            **worker().originals,
+            "connector.client.config.override.policy": policy,
+            "connector.client.config.override.allowlist": "batch.size",
+        }
+    )
+    values = {"linger.ms": "5", "security.protocol": "SSL", "batch.size": "1"}
+    found = errors(validate({**GOOD, f"producer.override.{key}": values[key]}, settings))
+    short = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    text = f"The '{short}' policy does not allow '{key}' to be overridden in the connector configuration."
+    assert found == ({f"producer.override.{key}": (text,)} if refused else {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("plugin.library.paths", "/tmp/x.so"),
+        ("ssl.engine.location", "/tmp/x.so"),
+        ("ssl.engine.factory.class", "x"),
+        ("ssl.providers", "x"),
+        ("sasl.kerberos.kinit.cmd", "rm"),
+        ("sasl.kerberos.keytab", "/etc/k"),
+        ("ssl.truststore.location", "/etc/passwd"),
+        ("ssl.crl.location", "/etc/passwd"),
+        ("sasl.oauthbearer.assertion.file", "/etc/passwd"),
+        ("sasl.oauthbearer.token.endpoint.url", "http://169.254.169.254/"),
+        ("sasl.oauthbearer.metadata.authentication.type", "azure_imds"),
+        ("sasl.login.callback.handler.class", "x"),
+        ("enable.ssl.certificate.verification", "false"),
+        ("ssl.endpoint.identification.algorithm", ""),
+        ("debug", "all"),
+        ("sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required user.provider.url='ldap://x';"),
+    ],
+)
+def test_dangerous_overrides_are_refused_whatever_the_policy_and_not_shown(key, value):
+    report = validate({**GOOD, f"consumer.override.{key}": value})
+    assert set(errors(report)) == {f"consumer.override.{key}"}
+    assert by_key(report)[f"consumer.override.{key}"].value.value == "[hidden]"
+
+
+def test_tls_files_of_overrides_come_from_listed_directories(tmp_path):
+    settings = WorkerConfig(
+        {**worker().originals, "connector.client.config.override.allowed.paths": str(tmp_path / "tls")}
+    )
+    config = {**GOOD, "producer.override.ssl.truststore.type": "PEM"}
+    key = "producer.override.ssl.truststore.location"
+    assert errors(validate({**config, key: str(tmp_path / "tls" / "ca.pem")}, settings)) == {}
+    assert set(errors(validate({**config, key: str(tmp_path / "tls" / ".." / "ca.pem")}, settings))) == {key}
+
+
+def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not():
+    found = errors(validate({**GOOD, "producer.override.linger.ms": "soon", "producer.override.acks": "1"}))
+    assert found == {
+        "producer.override.linger.ms": (
+            "Invalid value for configuration producer.override.linger.ms: it must be a number of milliseconds",
+        )
+    }
+
+
+def test_overrides_are_read_together_with_what_the_worker_says():
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required username=a password=b;"
+    config = {**GOOD, "producer.override.sasl.jaas.config": scram}
+    assert errors(validate(config, worker(sasl_mechanism="SCRAM-SHA-512"))) == {}
+    assert errors(validate(config, worker(producer_sasl_mechanism="SCRAM-SHA-256"))) == {}
+
+
+def test_errors_that_an_author_raises_are_shown_at_their_key():
+    class Strict(Undecided):
+        @classmethod
+        def validate(cls, properties):
+            raise ConfigError(["Invalid value for configuration high: no", "nothing is right"])
+
+    OWN["Strict"] = Strict
+    assert errors(validate({"name": "c", "connector.class": "Strict"})) == {
+        "high": ("Invalid value for configuration high: no",),
+        "connector.class": ("nothing is right",),
+    }
+
+
+def test_topic_creation_groups_are_checked():
+    config = {**GOOD, "topic.creation.groups": "logs", "topic.creation.logs.include": "(", "topic.creation.x": "1"}
+    found = errors(validate(config))
+    assert set(found) == {
+        "topic.creation.default.replication.factor",
+        "topic.creation.default.partitions",
+        "topic.creation.logs.include",
+    }
+    config |= {
+        "topic.creation.default.replication.factor": "-1",
+        "topic.creation.default.partitions": "0",
+        "topic.creation.logs.include": "logs.*",
+    }
+    assert set(errors(validate(config))) == {"topic.creation.default.partitions"}
+
+
+def test_a_connector_cannot_declare_config_providers():
+    config = {**GOOD, "config.providers": "file", "config.providers.file.class": "x"}
+    assert set(errors(validate(config))) == {"config.providers", "config.providers.file.class"}
+
+
+def test_the_definitions_of_a_plugin_are_its_own_first():
+    names = [one.name for one in plugin_definitions(FileStreamSourceConnector)]
+    assert names[:3] == ["file", "topic", "batch.size"]
+    assert set(names) == FILE_SOURCE_KEYS
+    assert [one.name for one in plugin_definitions(Prefixed)] == ["prefix", "times"]
+
+
+def test_the_finder_of_the_test_is_the_real_one():
+    with pytest.raises(ConfigError):
+        find_plugin(PluginKind.CONVERTER, "nothing")
