@@ -45,28 +45,36 @@ class ChildSlots:
         self._on_end(slot_id, None if was_cancelled or code == 0 else RuntimeError(f"the slot ended with {code}"))
 
 
+class LightSpark:
+    """The `Runtime` of a worker that has no Spark."""
+
+    cores, is_alive = 4, True
+    context = session = None
+
+    def on_exit(self, listener: Callable[[str], None]) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 def _work(file: str) -> int:
-    from fencepost.cli import serve as module
+    from fencepost.cli.serve import serve
     from fencepost.config.properties import read_properties
     from fencepost.config.worker import WorkerConfig
     from fencepost.telemetry.logs import configure_logs
     from fencepost.worker.driver import Driver
-    from fencepost.worker.process import WorkerProcess
 
-    class LightProcess(WorkerProcess):
-        def _run_spark(self) -> None:
-            jobs = ChildSlots(self._driver.secrets, self._slots.job_ended)
-            self._ledger.set_total(4)
-            self._slots.attach(jobs)
-            self._slots.prepare()
-            self._slots.wait_until_there(30.0)
-            self._attendance.be_ready()
-            self._stopping.wait()
+    class LightDriver(Driver):
+        def runtime(self) -> LightSpark:
+            return LightSpark()
+
+        def slot_jobs(self, runtime: object, on_end: OnEnd) -> ChildSlots:
+            return ChildSlots(self.secrets, on_end)
 
     configure_logs()
-    module.WorkerProcess = LightProcess  # type: ignore[misc]
     config = WorkerConfig(read_properties(Path(file)))
-    failure = module.serve(config, Driver(config))
+    failure = serve(config, LightDriver(config))
     if failure is not None:
         print(failure, file=sys.stderr)
     return 0 if failure is None else 1

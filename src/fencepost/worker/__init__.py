@@ -1,5 +1,10 @@
 """Supervises connectors, slots and tasks on this worker, and answers its REST requests.
 
-Core types: `WorkerProcess` (everything in one process), `TaskSupervisor` (what should run against what runs),
-`ConnectorHost`, `SlotPool` and `DataFrameHost` (the two doors), `ChannelServer`, `Admissions` (DESIGN 2, steps 6, 7).
+`process.py` says what a worker is made of, `start_up.py` in which order it comes up, `config_changes.py` what follows
+from a change of the config topic. The rooms, each with an object of the same name that puts its parts together:
+
+- `membership`: this worker's place in the group (`Membership`);
+- `supervision`: what should run against what runs, fencing and admission (`Supervision`);
+- `host`: the two doors that run tasks, and who keeps Spark running (`Hosts`);
+- `validation`, `operation`: what REST asks (`WorkerOperations`).
 """

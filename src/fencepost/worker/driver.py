@@ -4,11 +4,16 @@ import logging
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.jvm import DriverJvm
 from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
+
+if TYPE_CHECKING:
+    from fencepost.worker.host.slot_pool import Jobs
+    from fencepost.worker.host.spark_keeper import OnSlotEnd, Runtime
 
 log = logging.getLogger("fencepost.worker")
 
@@ -37,6 +42,19 @@ class Driver:
         """Return the JVM that was launched, to the first who asks."""
         jvm, self.jvm = self.jvm, None
         return jvm
+
+    def runtime(self) -> "Runtime":
+        """Return a Spark to start; the first takes the JVM that was launched."""
+        from fencepost.spark.session import SparkRuntime  # imports what the JVM need not wait for
+
+        return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=say_line, jvm=self.take())
+
+    def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
+        """Return what launches slots on a Spark that was started."""
+        from fencepost.spark.slots import SlotJobs
+        from fencepost.task.slot import run_slot
+
+        return SlotJobs(runtime, run_slot, on_end)
 
 
 def say_line(line: str) -> None:

@@ -1,8 +1,8 @@
-"""Something small, every second."""
+"""What has to be looked at every second."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -10,22 +10,25 @@ _EVERY_S = 1.0
 
 
 class Housekeeping:
-    """Calls `act` every second in a thread of its own; what it raises is logged."""
+    """Carries out `chores` every second, in their order, in a thread of its own; what one raises is logged."""
 
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act = act
+    def __init__(self, chores: Sequence[Callable[[], None]]) -> None:
+        self._chores = tuple(chores)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def start(self) -> None:
+        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Carry out nothing more."""
         self._is_over.set()
 
     def _run(self) -> None:
         while not self._is_over.wait(_EVERY_S):
-            try:
-                self._act()
-            except Exception as error:
-                log.warning("housekeeping: %s", error)
+            for chore in self._chores:
+                try:
+                    chore()
+                except Exception as error:
+                    log.warning("housekeeping: %s", error)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.cluster.command import PutTaskConfigs
 from fencepost.cluster.operations import (
     ConflictError,
     FencingRefusedError,
@@ -68,7 +69,7 @@ class Scene:
         self.known_key = OLD
         self.local: list[object] = []
         self.line = LeaderLine(
-            LocalLeader(self.put_here, self.fence_here, lambda: self.leads),
+            LocalLeader(self, self, is_exactly_once=True),
             Peers(HERE, self.group, lambda: self.snapshot, lambda: self.leads),
             "HmacSHA256",
             self.read_to_end,
@@ -87,11 +88,15 @@ class Scene:
         leading = [] if self.leader_url is None else [GroupMember("m1", self.leader_url, "h", owned)]
         return Group("g", "Stable", (GroupMember("m0", HERE, "h", frozenset()), *leading))
 
-    def put_here(self, connector: str, configs: Any) -> "Future[Any]":
-        self.local.append(("tasks", connector, configs))
+    @property
+    def is_leading(self) -> bool:
+        return self.leads
+
+    def submit(self, command: PutTaskConfigs) -> "Future[Any]":
+        self.local.append(("tasks", command.connector, command.configs))
         return _done()
 
-    def fence_here(self, connector: str) -> "Future[None]":
+    def fence(self, connector: str) -> "Future[None]":
         self.local.append(("fence", connector))
         return _done()
 

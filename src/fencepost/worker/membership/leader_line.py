@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import orjson
 
+from fencepost.cluster.command import PutTaskConfigs
 from fencepost.cluster.operations import (
     BadRequestError,
     ConflictError,
@@ -47,13 +48,40 @@ _FENCE = "/fence"
 _ERRORS = {400: BadRequestError, 403: ForbiddenError, 404: NotFoundError, 409: ConflictError}
 
 
+class Deciding(Protocol):
+    """What is needed of the `Leader` in this process."""
+
+    @property
+    def is_leading(self) -> bool: ...
+
+    def submit(self, command: PutTaskConfigs) -> "Future[Any]": ...
+
+
+class Fencing(Protocol):
+    """What is needed of the `FencingRounds` in this process."""
+
+    def fence(self, connector: str) -> "Future[None]": ...
+
+
 @dataclass(frozen=True)
 class LocalLeader:
     """What the leader in this process does, while it leads."""
 
-    put_task_configs: Callable[[str, Sequence[RawConfig]], "Future[Any]"]
-    fence: Callable[[str], "Future[None]"]
-    is_leading: Callable[[], bool]
+    leader: Deciding
+    rounds: Fencing
+    is_exactly_once: bool
+
+    @property
+    def is_leading(self) -> bool:
+        return self.leader.is_leading
+
+    def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
+        """Store task configs, if they differ from those that run."""
+        return self.leader.submit(PutTaskConfigs(connector, configs, self.is_exactly_once))
+
+    def fence(self, connector: str) -> "Future[None]":
+        """Begin a round of fencing."""
+        return self.rounds.fence(connector)
 
 
 class LeaderLine:
@@ -77,7 +105,7 @@ class LeaderLine:
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
         """Have the leader store task configs, if they differ from those that run."""
-        if self._local.is_leading():
+        if self._local.is_leading:
             return self._local.put_task_configs(connector, configs)
         body = orjson.dumps([dict(config) for config in configs])
         path = f"/connectors/{quote(connector, safe='')}/tasks"
@@ -87,7 +115,7 @@ class LeaderLine:
 
     def fence(self, connector: str) -> "Future[Any]":
         """Ask for a round of fencing. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
-        if self._local.is_leading():
+        if self._local.is_leading:
             return self._local.fence(connector)
         path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
         return self._pool.submit(self._ask, "PUT", path, b"", lambda: self._local.fence(connector))
@@ -123,7 +151,7 @@ class LeaderLine:
 
     def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
         """Carry it out where this worker leads: it may have been elected since it was asked."""
-        if not self._local.is_leading():
+        if not self._local.is_leading:
             return False
         try:
             act().result(_REQUEST_S)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fencepost import __version__
-from fencepost.api import SourceConnector
 from fencepost.cluster import operations as op
 from fencepost.cluster.command import (
     ConnectorCommand,
@@ -34,11 +33,12 @@ from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.worker.connector_classes import type_of
 from fencepost.worker.membership.peers import Peers
 from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
 from fencepost.worker.operation.offset_change import OffsetChanges
-from fencepost.worker.operation.progress import Stages
 from fencepost.worker.operation.restart import plan_restart
+from fencepost.worker.progress import Stages
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
 
@@ -432,15 +432,6 @@ _TARGETS = {
     op.InitialState.PAUSED: TargetState.PAUSED,
     op.InitialState.STOPPED: TargetState.STOPPED,
 }
-
-
-def type_of(snapshot: ClusterSnapshot, name: str) -> op.ConnectorType:
-    """Return what a connector is; unknown where its class is not here: a sink that Kafka Connect ran, for one."""
-    try:
-        found = registry().find(PluginKind.CONNECTOR, snapshot.connectors.get(name, {}).get("connector.class") or "")
-    except ConfigError:
-        return op.ConnectorType.UNKNOWN
-    return op.ConnectorType.SOURCE if issubclass(found, SourceConnector) else op.ConnectorType.UNKNOWN
 
 
 def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:

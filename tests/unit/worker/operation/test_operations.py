@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.operations import ConnectorType, OperationError, RequestTimeoutError
+from fencepost.cluster.operations import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.operation.operations import WorkerOperations, type_of
-from fencepost.worker.operation.progress import Stages
+from fencepost.worker.operation.operations import WorkerOperations
+from fencepost.worker.progress import Stages
 
 SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})
 
@@ -64,19 +64,3 @@ def test_a_right_that_is_missing_is_named(request_name: str) -> None:
     act, _ = REQUESTS[request_name]
     with pytest.raises(OperationError, match=r"^Write on topic configs$"):
         act(operations(KafkaAuthorizationError("Write on topic configs")))
-
-
-@pytest.mark.parametrize(
-    ("connector_class", "expected"),
-    [
-        ("FileStreamSource", ConnectorType.SOURCE),
-        ("org.apache.kafka.connect.file.FileStreamSinkConnector", ConnectorType.UNKNOWN),
-        (None, ConnectorType.UNKNOWN),
-    ],
-)
-def test_a_connector_whose_class_is_not_here_is_of_unknown_type(
-    connector_class: str | None, expected: ConnectorType
-) -> None:
-    snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": connector_class}})
-    assert type_of(snapshot, "c") is expected
-    assert type_of(snapshot, "gone") is ConnectorType.UNKNOWN

@@ -1,0 +1,106 @@
+"""What follows on this worker from a change of the config topic."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fencepost.cluster.command import now_ms
+from fencepost.cluster.departure import Departures
+from fencepost.storage.change import (
+    Change,
+    ConnectorConfigRemoved,
+    LoggerLevelSet,
+    RestartRequested,
+    TaskConfigsUpdated,
+    TasksStopped,
+)
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import StatusTable
+from fencepost.telemetry.loggers import LEVELS, loggers
+from fencepost.worker.operation.restart import plan_restart
+from fencepost.worker.progress import Stages
+from fencepost.worker.supervision.supervision import Supervision
+from fencepost.worker.supervision.vanished import Vanished
+
+
+class Leading(Protocol):
+    """What is needed of the `Leader`."""
+
+    @property
+    def is_leading(self) -> bool: ...
+
+    def wake(self) -> None: ...
+
+
+class Restarts:
+    """Carries out what users ask of every worker: a restart of the part of a connector that runs there (KIP-745)."""
+
+    def __init__(self, incarnation: str, statuses: StatusTable, supervision: Supervision) -> None:
+        self._incarnation = incarnation
+        self._statuses = statuses
+        self._supervision = supervision
+
+    def carry_out(self, request: RestartRequested, snapshot: ClusterSnapshot) -> None:
+        """Queue the restarts; never waits."""
+        mine = snapshot.assignment.of(self._incarnation) if snapshot.assignment else None
+        if mine is None:
+            return
+        connector = request.connector
+        plan = plan_restart(request, self._statuses.status(connector), self._statuses.tasks(connector))
+        if plan.is_connector_restarted and connector in mine.connectors:
+            self._supervision.connectors.restart(connector)
+        for number in plan.tasks:
+            if TaskId(connector, number) in mine.tasks:
+                self._supervision.supervisor.restart(TaskId(connector, number))
+
+
+class ConfigChanges:
+    """Called on the thread that reads the config topic: takes note, and never waits."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        departures: Departures,
+        supervision: Supervision,
+        leader: Leading,
+        vanished: Vanished,
+        restarts: Restarts,
+    ) -> None:
+        self._stages = stages
+        self._departures = departures
+        self._supervision = supervision
+        self._leader = leader
+        self._vanished = vanished
+        self._restarts = restarts
+
+    def changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+        """Pass a change on, once the worker has started."""
+        if not self._stages.is_started:
+            return
+        self._note_departures(old, new, changes)
+        if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
+            self._vanished.forget(new)  # before a connector of the same name says something
+        self._show_waiting(old, new)
+        self.take_work(new)
+        for change in changes:
+            if isinstance(change, RestartRequested):
+                self._restarts.carry_out(change, new)
+            elif isinstance(change, LoggerLevelSet) and change.level in LEVELS:
+                loggers.set_level(change.namespace, change.level, now_ms())
+
+    def take_work(self, snapshot: ClusterSnapshot) -> None:
+        """Have what should run here by the snapshot run."""
+        self._supervision.changed(snapshot)
+        self._leader.wake()
+
+    def _note_departures(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
+        self._departures.changed(old, new)
+        for change in changes:
+            if isinstance(change, TasksStopped):
+                self._departures.ended(change.incarnation, change.tasks)
+
+    def _show_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+        """The leader says of what a lost worker had that it waits for it."""
+        if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
+            before = old.assignment.waiting if old.assignment is not None else ()
+            self._supervision.board.waiting([each for each in new.assignment.waiting if each not in before])

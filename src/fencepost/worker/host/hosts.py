@@ -1,0 +1,77 @@
+"""Both doors, put together: the channel to their executors, the cores they share, and who keeps Spark running."""
+
+import logging
+import os
+import threading
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.spark.cores import CoreLedger
+from fencepost.worker.channel import ChannelServer, ChannelTls
+from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.driver import Driver
+from fencepost.worker.host.dataframe_host import DataFrameHost
+from fencepost.worker.host.slot_pool import SlotPool
+from fencepost.worker.host.spark_keeper import Outlook, SparkKeeper
+from fencepost.worker.supervision.supervision import Supervision
+
+
+class Hosts:
+    """The parts of the room."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        driver: Driver,
+        classes: ConnectorClasses,
+        supervision: Supervision,
+        outlook: Outlook,
+        stopping: threading.Event,
+    ) -> None:
+        self._ledger = CoreLedger(0, reserved=1)
+        self.slots = SlotPool(
+            supervision.supervisor,
+            self._ledger,
+            lambda: self._channel.url,
+            lease_s=config.slot_lease_ms / 1000,
+            max_slots=config.slots_max or max(2, os.cpu_count() or 2),
+            log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+        )
+        self.frames = DataFrameHost(
+            supervision.supervisor,
+            self._ledger,
+            supervision.admissions,
+            classes.find,
+            lambda: self._channel.url,
+            supervision.copying,
+        )
+        self._channel = ChannelServer(
+            driver.secret.encode(),
+            {
+                "/slot/register": self.slots.register,
+                "/slot/directives": self.slots.directives,
+                "/slot/report": self.slots.report,
+                "/task/admit": supervision.admissions.admit,
+                "/task/copy": supervision.copying.handle,
+                **self.frames.handlers(),
+            },
+            host=config.channel_host,
+            tls=_channel_tls(config),
+        )
+        self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, outlook, stopping)
+        supervision.doors.hang(self.slots, self.frames)
+
+    def start(self) -> None:
+        """Open the channel, and begin to start Spark: a slot may be there before the worker is ready for tasks."""
+        self._channel.start()
+        self.spark.start()
+
+    def stop(self) -> None:
+        """Close the channel and stop Spark."""
+        self._channel.stop()
+        self.spark.stop()
+
+
+def _channel_tls(config: WorkerConfig) -> ChannelTls | None:
+    if config.channel_certificate is None or config.channel_key is None:
+        return None
+    return ChannelTls(config.channel_certificate, config.channel_key)

@@ -1,0 +1,43 @@
+"""How far a worker has come, whether it is to end, and why."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.worker.progress import Stages
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+class WorkerLife:
+    """Shared by the parts of one worker. Any thread."""
+
+    def __init__(self) -> None:
+        self.stages = Stages()
+        self.stopping = threading.Event()
+        self._error: Exception | None = None
+
+    @property
+    def error(self) -> Exception | None:
+        """Why this worker has to end: wrong settings, wrong topics, or another process in its place."""
+        return self._error
+
+    def fail(self, error: Exception) -> None:
+        """Have the worker end: it cannot start, or not go on."""
+        if not self.stopping.is_set():
+            log.error("the worker %s: %s", "has to end" if self.stages.is_started else "cannot start", error)
+            self._error = self._error or error
+
+    def patiently(self, stage: str, act: Callable[[], object]) -> None:
+        """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
+        with self.stages.doing(stage):
+            while not self.stopping.is_set():
+                try:
+                    act()
+                    return
+                except KafkaUnavailableError as error:
+                    log.warning("%s: %s; trying again", stage, error)
+                    self.stopping.wait(_RETRY_S)

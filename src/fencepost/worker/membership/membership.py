@@ -1,0 +1,139 @@
+"""This worker's place in the group: who leads and who is there, what it asks of the leader, how it comes and goes."""
+
+import logging
+from collections.abc import Sequence
+
+from fencepost.cluster.departure import Departures, Start
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.rounds import FencingRounds
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.group import Group
+from fencepost.kafka.leave import remove_static_member
+from fencepost.kafka.member import GroupMembership
+from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.life import WorkerLife
+from fencepost.worker.membership.attendance import Attendance
+from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
+from fencepost.worker.membership.peers import Peers
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.fence import TaskFence
+from fencepost.worker.topics import WorkerTopics
+
+log = logging.getLogger(__name__)
+
+_LEAVE_S = 5.0
+_LOOK_S = 2.0
+_READ_S = 60.0
+
+
+class Membership:
+    """The parts of the room, and the order in which they join and leave."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topics: WorkerTopics,
+        life: WorkerLife,
+        departures: Departures,
+        fence: TaskFence,
+        classes: ConnectorClasses,
+    ) -> None:
+        config = settings.config
+        self._settings = settings
+        self._topics = topics
+        self._life = life
+        self._looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
+        self.leader = Leader(
+            settings.group_id,
+            topics.config,
+            settings.leader_conf(),
+            self.roster,
+            key_algorithm=config.key_generation_algorithm,
+            key_ttl_ms=config.key_ttl_ms,
+            lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
+            fence_lost=fence.fence_lost,
+            left_behind=departures.left_behind,
+        )
+        self._group = GroupMembership(
+            settings.member_conf(),
+            config.config_storage_topic,
+            self.leader.on_term,
+            life.fail,
+            life.fail,
+            self._is_taken,
+        )
+        self.peers = Peers(settings.url, self._look, lambda: topics.snapshot, lambda: self.leader.is_leading)
+        self.attendance = Attendance(topics.writer, settings.url, settings.incarnation, life.stopping)
+        self.rounds = FencingRounds(
+            settings.group_id,
+            self.leader,
+            lambda: topics.read_config(_READ_S),
+            fence.conf_of,
+            departures.wait_for,
+            classes.is_source,
+        )
+        self.line = LeaderLine(
+            LocalLeader(self.leader, self.rounds, is_exactly_once=settings.is_exactly_once),
+            self.peers,
+            config.signature_algorithm,
+            topics.config.read_to_end,
+        )
+
+    def roster(self) -> list[str]:
+        """Return the URLs of the group's members."""
+        return [member.client_id for member in self._look().members]
+
+    def is_member(self) -> bool:
+        """Say whether the group has this worker. Raises what keeps it from answering."""
+        return self._settings.url in self.roster()
+
+    def join(self) -> None:
+        """Join the group: from here on this worker may lead it."""
+        self._group.start()
+
+    def announce(self) -> None:
+        """Have work assigned to this incarnation from here on."""
+        self.attendance.announce(self._topics.newest_here)
+
+    def ended_here(self, starts: Sequence[Start]) -> None:
+        """Say, soon, that these starts of tasks have ended here. Nobody waits for it where this is the only worker."""
+        assignment = self._topics.snapshot.assignment
+        if assignment is not None and len(assignment.workers) > 1:
+            self.attendance.say_stopped(starts)
+
+    def leave(self) -> None:
+        """Give away at once what would otherwise wait for the session time-out."""
+        has_others = self._life.error is None and self._hand_over()
+        self.line.stop()
+        self.leader.stop()
+        self.rounds.stop()
+        self._group.stop()
+        if has_others:
+            self._quit_group()
+
+    def _hand_over(self) -> bool:
+        """Say that this worker goes, and where it leads, see to its tasks. Returns whether there are others."""
+        self.attendance.leave()
+        try:
+            if all(url == self._settings.url for url in self.roster()):
+                return False  # whoever is alone takes its place again at once when it is started again
+            self.leader.reassign(_LEAVE_S)
+            return True
+        except Exception as error:
+            log.warning("the group learns only by the session time-out that this worker has left: %s", error)
+            return False
+
+    def _quit_group(self) -> None:
+        """Once the member is closed: a static one stays in the group for its session time-out, and may lead it."""
+        settings = self._settings
+        try:
+            remove_static_member(settings.admin_conf(), settings.group_id, settings.worker_id, timeout_s=_LEAVE_S)
+        except KafkaUnavailableError as error:
+            log.warning("%s", error)
+
+    def _look(self) -> Group:
+        return self._looking.group(self._settings.group_id)
+
+    def _is_taken(self) -> bool:
+        return self.attendance.is_followed_by(self._topics.newest_here)

@@ -1,0 +1,36 @@
+"""What Spark's keeper has to know of a worker's tasks before it makes room for them."""
+
+from dataclasses import dataclass
+
+from fencepost.worker.membership.attendance import Attendance
+from fencepost.worker.supervision.supervision import Supervision
+from fencepost.worker.topics import WorkerTopics
+
+
+@dataclass(frozen=True)
+class TaskOutlook:
+    """The `Outlook` of a worker."""
+
+    url: str
+    topics: WorkerTopics
+    supervision: Supervision
+    attendance: Attendance
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether tasks may come that run elsewhere now."""
+        assignment = self.topics.snapshot.assignment
+        return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
+
+    @property
+    def began_last_s(self) -> float:
+        """When a task began last, by the monotonic clock."""
+        return self.supervision.supervisor.began_last_s
+
+    def wait_for_offsets(self, timeout_s: float) -> bool:
+        """Wait until offsets were read ahead. Returns whether they were."""
+        return self.supervision.offsets.wait_until_read(timeout_s)
+
+    def be_ready(self) -> None:
+        """Say, soon, that there is somewhere to run tasks."""
+        self.attendance.be_ready()

@@ -1,0 +1,65 @@
+"""The order in which a worker comes up.
+
+1. REST answers (health says "starting"). 2. Kafka is reached; internal topics are there and right. 3. Config and status
+topics are read to their ends. 4. The group is joined, beside 3; somebody leads. 5. Ids that this worker's predecessor
+held are fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of this; tasks wait for it, REST does not.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass
+from functools import partial
+
+from fencepost.worker.config_changes import ConfigChanges
+from fencepost.worker.housekeeping import Housekeeping
+from fencepost.worker.life import WorkerLife
+from fencepost.worker.membership.lifeline import Lifeline
+from fencepost.worker.membership.membership import Membership
+from fencepost.worker.supervision.fence import TaskFence
+from fencepost.worker.supervision.supervision import Supervision
+from fencepost.worker.topics import WorkerTopics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """Brings the parts of a worker up, in a thread of its own."""
+
+    worker_id: str
+    life: WorkerLife
+    topics: WorkerTopics
+    membership: Membership
+    fence: TaskFence
+    supervision: Supervision
+    changes: ConfigChanges
+    lifeline: Lifeline
+    housekeeping: Housekeeping
+
+    def start(self) -> None:
+        """Begin with step 2."""
+        threading.Thread(target=self._run, name="start-up", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._come_up()
+        except Exception as error:
+            self.life.fail(error)
+
+    def _come_up(self) -> None:
+        life = self.life
+        life.patiently("connecting to Kafka", self.topics.connect)  # 2
+        self.supervision.offsets.start()
+        with life.stages.doing("joining the group"):
+            self.membership.join()  # 4, beside 3: whoever leads decides only after that
+        self.topics.read(after_config=self.membership.leader.start)  # 3
+        fence_predecessor = partial(self.fence.fence_predecessor, self.topics.snapshot)
+        life.patiently("fencing what this worker's predecessor held", fence_predecessor)  # 5
+        life.patiently("announcing this worker", self.membership.announce)
+        self.membership.leader.wake()
+        self.supervision.start()
+        self.lifeline.start()
+        self.housekeeping.start()
+        life.stages.is_started = True
+        self.changes.take_work(self.topics.snapshot)  # 6
+        log.info("worker %s is ready", self.worker_id)

@@ -1,0 +1,76 @@
+"""The internal topics as this worker reads and writes them."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.storage.config_topic import ConfigTopic, OnChange, TopicWriter
+from fencepost.storage.internal_topics import ReplicationError, ensure_internal_topics
+from fencepost.storage.offset_copies import OffsetCopies
+from fencepost.storage.shared_read import SharedRead
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import StatusTopic
+from fencepost.worker.life import WorkerLife
+from fencepost.worker.settings import WorkerSettings
+
+_READ_S = 60.0
+_BROKERS_S = 30.0
+_READING = "reading to the end of internal topics"
+
+
+class WorkerTopics:
+    """Readers, writers and what they have read. `read_config` is one read to the end for all who ask for it at once."""
+
+    def __init__(self, settings: WorkerSettings, life: WorkerLife, on_change: OnChange) -> None:
+        config = settings.config
+        self._settings = settings
+        self._life = life
+        self._admin = Admin(settings.admin_conf(), timeout_s=15.0)
+        self._brokers_by: float | None = None
+        self.cluster_id = ""
+        self.config = ConfigTopic(settings.reader_conf(), config.config_storage_topic, on_change)
+        self.status = StatusTopic(settings.reader_conf(), settings.producer_conf(), config.status_storage_topic)
+        self.writer = TopicWriter(settings.producer_conf(), config.config_storage_topic)
+        self.copies = OffsetCopies(settings.producer_conf(), config.offset_storage_topic)
+        self.read_config = SharedRead(self.config.read_to_end)  # many tasks start at once
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """What the config topic said last."""
+        return self.config.snapshot
+
+    @property
+    def newest_here(self) -> str | None:
+        """The newest incarnation that has announced itself at this worker's address."""
+        return self.snapshot.incarnations.get(self._settings.url)
+
+    def connect(self) -> None:
+        """Reach Kafka, and find or make the internal topics. Raises KafkaUnavailableError, or why it is in vain."""
+        self.cluster_id = self._admin.cluster_id()
+        try:
+            ensure_internal_topics(self._admin, self._settings.config)
+        except ReplicationError as error:
+            self._brokers_by = self._brokers_by or time.monotonic() + _BROKERS_S
+            if time.monotonic() > self._brokers_by:
+                raise
+            raise KafkaUnavailableError(
+                f"{error} Brokers may be coming up: waiting {_BROKERS_S:g} s for them"
+            ) from error
+
+    def read(self, after_config: Callable[[], None]) -> None:
+        """Read the config and status topics, both at once; `after_config` need not wait for the statuses."""
+        with ThreadPoolExecutor(1) as beside:
+            statuses = beside.submit(self._life.patiently, _READING, partial(self.status.start, _READ_S))
+            self._life.patiently(_READING, partial(self.config.start, _READ_S))
+            after_config()
+            statuses.result()
+
+    def close(self) -> None:
+        """End all readers and writers."""
+        self.status.stop()
+        self.config.stop()
+        self.writer.close()
+        self.copies.close()

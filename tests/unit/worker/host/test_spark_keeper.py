@@ -1,0 +1,89 @@
+"""What a worker does with its tasks when Spark goes, and when the worker itself stops."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencepost.spark.cores import CoreLedger
+from fencepost.worker.host.spark_keeper import SparkKeeper
+
+
+class Scene:
+    """The keeper's neighbours in one: Sparks that go at once, doors that take notes, and a worker that may stop."""
+
+    context = session = None
+    cores, is_alive = 2, True
+    takes_over, began_last_s = False, 0.0
+
+    def __init__(self, is_stopping: bool) -> None:
+        self.is_stopping = is_stopping
+        self.stopping = threading.Event()
+        self.frames: list[str] = []
+        self.slots: list[str] = []
+        self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
+
+    # Sparks, and one of them
+
+    def runtime(self) -> "Scene":
+        return self
+
+    def slot_jobs(self, runtime: object, on_end: Any) -> Any:
+        return "jobs"
+
+    def on_exit(self, listener: Callable[[str], None]) -> None:
+        self.go = listener
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    # slots
+
+    def attach(self, jobs: object) -> None:
+        self.slots.append("ready" if jobs else "gone")
+
+    def prepare(self, *, is_full: bool) -> None: ...
+
+    def job_ended(self, slot_id: str, error: Exception | None) -> None: ...
+
+    def wait_until_there(self, timeout_s: float) -> bool:
+        if self.is_stopping or len(self.frames) > 1:
+            self.stopping.set()
+        else:
+            self.go("Spark has gone")
+        return False
+
+    # the outlook
+
+    def wait_for_offsets(self, timeout_s: float) -> bool:
+        return True
+
+    def be_ready(self) -> None: ...
+
+
+class Frames:
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def attach(self, runtime: object) -> None:
+        self.notes.append("ready" if runtime else "gone")
+
+
+@pytest.mark.parametrize(
+    ("is_stopping", "expected"),
+    [(False, ["ready", "gone", "ready"]), (True, ["ready"])],
+    ids=["spark-goes", "the-worker-stops"],
+)
+def test_dataframe_tasks_are_lost_only_when_spark_goes(is_stopping: bool, expected: list[str]) -> None:
+    """When the worker stops they end by themselves, with the split that is being written."""
+    scene = Scene(is_stopping)
+    scene.keeper.run()
+    assert scene.frames == expected
+
+
+def test_slots_are_lost_with_spark_and_with_the_worker() -> None:
+    scene = Scene(is_stopping=False)
+    scene.keeper.run()
+    assert scene.slots == ["ready", "gone", "ready", "gone"]
