@@ -21,6 +21,7 @@ from fencepost.task.offsets import OffsetBook, checked_update
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.tolerance import StoppedInRetryError
 from fencepost.task.topics import TopicCreation
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class SourceLoop:
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list["_Delivered"] = field(default_factory=list)
     _has_failed: bool = False
+    _is_cut_short: bool = False  # a batch was polled of which nothing is sent: the author hears of no commit any more
 
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
@@ -79,6 +81,19 @@ class SourceLoop:
             self.counters.dropped()
 
     def _run(self) -> Ending:
+        try:
+            ending = self._take_turns()
+        except StoppedInRetryError as error:
+            log.info("task %s stops without the batch it has at hand: %s", self.spec.id, error)
+            self._is_cut_short = True
+            ending = Ending.STOPPED
+        if ending is Ending.STOPPED:
+            if not self._delivery.must_be_replaced:  # else nothing is open, and a start for nothing would fence others
+                self._ends_cleanly()
+            self._learn(wait=True)
+        return ending
+
+    def _take_turns(self) -> Ending:
         while not self.control.is_stopping:
             if self._delivery.must_be_replaced:
                 self._replace()
@@ -89,9 +104,6 @@ class SourceLoop:
                 self._stay_paused()
             else:
                 return Ending.DISCARDED
-        if not self._delivery.must_be_replaced:  # else nothing is open, and a start for nothing would fence others
-            self._ends_cleanly()
-        self._learn(wait=True)
         return Ending.STOPPED
 
     def _maybe_replace(self) -> None:
@@ -211,8 +223,8 @@ class SourceLoop:
     def _commit(self, *, is_covered: bool = False) -> bool:
         """Commit what is open, if anything. Returns False where it has to wait longer."""
         if self._acknowledged is not None:
-            return self._flush(self._acknowledged)
-        if self._updates_offsets:
+            return not self._is_cut_short and self._flush(self._acknowledged)
+        if self._updates_offsets and not self._is_cut_short:
             self.book.updated_by(checked_update(self.task.update_offsets(self.book.pending), self.spec.id))
         if not self._delivery.is_open and not self.book.has_news:
             self.book.drop_pending()
@@ -251,7 +263,8 @@ class SourceLoop:
 
     def _tell_committed(self) -> None:
         self._tell_records()
-        self.task.commit()
+        if not self._is_cut_short:  # an author who acknowledges upstream whatever was polled would lose the rest
+            self.task.commit()
 
     def _tell_records(self) -> None:
         delivered, self._delivered = self._delivered, []

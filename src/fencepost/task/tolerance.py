@@ -16,6 +16,13 @@ T = TypeVar("T")
 _FIRST_DELAY_S = 0.3
 
 
+class StoppedInRetryError(Exception):
+    """The task is to stop while an operation is tried again: what becomes of the record is not known.
+
+    It is neither sent nor dropped, nor is its offset committed; the next start polls it again.
+    """
+
+
 @dataclass
 class ErrorCounters:
     """Totals of `task-error-metrics`."""
@@ -42,9 +49,14 @@ class Tolerance:
     counters: ErrorCounters = field(default_factory=ErrorCounters)
 
     def run(self, stage: str, operation: Callable[[], T], record: SourceRecord) -> tuple[bool, T | None]:
-        """Return (True, result), or (False, None) where the record is dropped. Raises FatalError."""
+        """Return (True, result), or (False, None) where the record is dropped.
+
+        Raises FatalError, which names the record, where its error is not tolerated; StoppedInRetryError.
+        """
         try:
             return True, self._retried(operation)
+        except StoppedInRetryError:
+            raise
         except Exception as error:
             self._failed(stage, error, record)
             return False, None
@@ -54,12 +66,13 @@ class Tolerance:
         while True:
             try:
                 return operation()
-            except RetriableError:
+            except RetriableError as error:
                 self.counters.failures += 1
                 spent_ms = (time.monotonic() - started) * 1000
-                is_over = 0 <= self.retry_timeout_ms <= spent_ms
-                if is_over or self.control.is_stopping:
+                if 0 <= self.retry_timeout_ms <= spent_ms:
                     raise
+                if self.control.is_stopping:
+                    raise StoppedInRetryError(str(error)) from error
                 self.counters.retries += 1
                 self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
                 delay_s *= 2
@@ -72,7 +85,10 @@ class Tolerance:
             self.counters.logged += 1
             log.error("%s", self._described(stage, error, record))
         if not self.tolerates_all:
-            raise FatalError("Tolerance exceeded in error handler") from error
+            raise FatalError(
+                f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {_place(record)}: "
+                f"{_one_line(error)}"
+            ) from error
         self.counters.skipped += 1
 
     def _described(self, stage: str, error: Exception, record: SourceRecord) -> str:
@@ -82,4 +98,14 @@ class Tolerance:
                 f", where source record is = {{topic='{record.topic}', partition={record.source_partition}, "
                 f"offset={record.source_offset}, timestamp={record.timestamp}}}"
             )
-        return f"{text}: {''.join(traceback.format_exception_only(error)).strip()}"
+        return f"{text}: {_one_line(error)}"
+
+
+def _place(record: SourceRecord) -> str:
+    """Say where a record comes from and where it goes, without what is in it."""
+    partition, offset = record.source_partition, record.source_offset
+    return f"topic {record.topic}, source partition {partition}, source offset {offset}"
+
+
+def _one_line(error: Exception) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import pytest
@@ -114,6 +114,8 @@ class Stage:
     control: Control = field(default_factory=lambda: Control(is_paused=False))
     book: OffsetBook = field(default_factory=OffsetBook)
     transforms: dict[str, str] = field(default_factory=dict)
+    value_converter: type[StringConverter] = StringConverter
+    tolerance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.delivery = Notes(self.log)
@@ -121,8 +123,11 @@ class Stage:
         self.counters = Counters()
 
     def run(self) -> Ending:
-        tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
-        key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
+        usual: dict[str, Any] = {"tolerates_all": False, "retry_timeout_ms": 0, "retry_delay_max_ms": 1}
+        tolerance = Tolerance(
+            **{**usual, **self.tolerance}, logs=False, logs_messages=False, control=self.control, task_id="c-0"
+        )
+        key, value = StringConverter({"converter.type": "key"}), self.value_converter({"converter.type": "value"})
         chain = Chain.from_config(self.transforms, find)
         identity = "g-c-0" if self.is_exactly_once else None
         spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id=identity)
@@ -179,6 +184,53 @@ def test_the_order_at_a_boundary() -> None:
         "commit_record b",
         "committed",
     ]
+
+
+class StoppedInRetry(StringConverter):
+    """Cannot convert the value `late` before the task is told to stop."""
+
+    control: ClassVar[Control]
+
+    def from_connect_data(self, topic: str, schema: Any, value: Any) -> bytes | None:
+        if value == "late":
+            self.control.stop()
+            raise RetriableError("the registry is away")
+        return super().from_connect_data(topic, schema, value)
+
+    def from_column(self, schema: Any, values: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize("is_exactly_once", [True, False])
+@pytest.mark.parametrize("tolerated", ["all", "none"])
+def test_a_stop_ends_without_the_batch_whose_converter_is_tried_again(is_exactly_once: bool, tolerated: str) -> None:
+    stage = Stage(
+        IntervalBoundary(3600),
+        script=[records("a"), records("b", "late")],
+        task=Watching,
+        is_exactly_once=is_exactly_once,
+        value_converter=StoppedInRetry,
+        tolerance={"tolerates_all": tolerated == "all", "retry_timeout_ms": -1},
+        update={(("f", 1),): {"at": "late"}},
+    )
+    StoppedInRetry.control = stage.control
+    assert stage.run() is Ending.STOPPED
+    assert "late" not in " ".join(stage.log)
+    assert "send b" not in stage.log
+    assert "committed" not in stage.log, "an author who acknowledges what was polled loses it"
+    assert stage.counters.errors.skipped == 0
+
+
+def test_a_stop_commits_the_batches_before_that_whose_converter_is_tried_again() -> None:
+    stage = Stage(
+        IntervalBoundary(3600),
+        script=[records("a"), records("late")],
+        value_converter=StoppedInRetry,
+        tolerance={"tolerates_all": True, "retry_timeout_ms": -1},
+    )
+    StoppedInRetry.control = stage.control
+    assert stage.run() is Ending.STOPPED
+    assert stage.log == ["send a", 'commit {"at":"a"}']
 
 
 def test_updated_offsets_are_written_without_records() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.api import FatalError, RetriableError, SourceRecord
 from fencepost.task.control import Control
-from fencepost.task.tolerance import Tolerance
+from fencepost.task.tolerance import StoppedInRetryError, Tolerance
 
 RECORD = SourceRecord({"f": "a"}, {"n": 1}, "topic-1", "secret value")
 
@@ -80,12 +80,23 @@ def test_retries_end_with_their_time() -> None:
     assert own.counters.retries > 0
 
 
-def test_a_stop_ends_retries() -> None:
+@pytest.mark.parametrize("tolerates_all", [True, False])
+def test_a_stop_ends_retries_and_drops_nothing(tolerates_all: bool) -> None:
     control = Control(is_paused=False)
-    own = tolerance(retry_timeout_ms=-1, retry_delay_max_ms=60_000, control=control)
+    own = tolerance(
+        retry_timeout_ms=-1, retry_delay_max_ms=60_000, control=control, tolerates_all=tolerates_all, logs=True
+    )
     threading.Timer(0.05, control.stop).start()
-    with pytest.raises(FatalError):
+    with pytest.raises(StoppedInRetryError, match="later"):
         own.run("TRANSFORMATION", failing(10_000, RetriableError("later")), RECORD)
+    assert (own.counters.errors, own.counters.skipped, own.counters.logged) == (0, 0, 0)
+
+
+def test_what_is_no_more_to_be_tried_again_is_tolerated_also_while_the_task_stops() -> None:
+    control = Control(is_paused=False)
+    control.stop()
+    own = tolerance(tolerates_all=True, control=control)
+    assert own.run("TRANSFORMATION", failing(1, RetriableError("never again")), RECORD) == (False, None)
 
 
 def test_retries_do_not_spin_while_paused() -> None:
@@ -94,6 +105,17 @@ def test_retries_do_not_spin_while_paused() -> None:
     with pytest.raises(FatalError):
         own.run("TRANSFORMATION", failing(10_000_000, RetriableError("later")), RECORD)
     assert own.counters.retries <= 10
+
+
+@pytest.mark.parametrize("error", [ValueError("does not fit"), RetriableError("does not fit")])
+def test_the_error_that_fails_a_task_names_stage_topic_source_partition_and_source_offset(error: Exception) -> None:
+    with pytest.raises(FatalError) as failed:
+        tolerance().run("VALUE_CONVERTER", failing(1, error), RECORD)
+    text = str(failed.value)
+    assert text.startswith("Tolerance exceeded in error handler")
+    for part in ("VALUE_CONVERTER", "topic-1", "source partition {'f': 'a'}", "source offset {'n': 1}", "does not fit"):
+        assert part in text
+    assert "secret value" not in text
 
 
 @pytest.mark.parametrize(("with_message", "shown"), [(True, True), (False, False)])
