@@ -31,8 +31,9 @@ class RecordMetadata(NamedTuple):
 class TransactionContext(Protocol):
     """Lets a task define its transactions (`transaction.boundary=connector`).
 
-    With a record, the request takes effect after that record of the batch that `poll` returns next; without one, at
-    the end of that batch. Asking for both a commit and an abort at one place fails the task.
+    With a record, the request takes effect after that record, the very object, whenever `poll` returns it; without
+    one, at the end of the batch that `poll` returns next. Asking for both a commit and an abort at one place fails the
+    task, and so does a request with a record where `poll` returns a `Batch` of columns: its rows are no records.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...

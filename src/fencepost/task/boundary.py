@@ -1,5 +1,6 @@
-"""When a transaction ends: `transaction.boundary` (contract A.10)."""
+"""When a transaction ends: `transaction.boundary` (KIP-618)."""
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +8,10 @@ from enum import Enum
 
 from fencepost.api import FatalError
 from fencepost.record import SourceRecord
+
+log = logging.getLogger(__name__)
+
+_MOST_WAITING = 10_000
 
 
 class Verdict(Enum):
@@ -69,11 +74,15 @@ class IntervalBoundary(Boundary):
 
 
 class ConnectorBoundary(Boundary):
-    """The task says where transactions end; also its `TransactionContext`."""
+    """The task says where transactions end; also its `TransactionContext`.
+
+    A request after a record waits, as in Kafka Connect, until `poll` returns that very object.
+    """
 
     def __init__(self) -> None:
         self._at_end: set[Verdict] = set()
-        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}
+        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}  # a record that is kept keeps its id
+        self._has_warned = False
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         self._request(record, Verdict.COMMIT)
@@ -85,7 +94,15 @@ class ConnectorBoundary(Boundary):
         if record is None:
             self._at_end.add(verdict)
         else:
+            self._ensure_few_wait(record)
             self._after.setdefault(id(record), (record, set()))[1].add(verdict)
+
+    def _ensure_few_wait(self, record: SourceRecord) -> None:
+        if len(self._after) >= _MOST_WAITING and id(record) not in self._after:
+            raise FatalError(
+                f"the task asked for the end of a transaction after each of {len(self._after)} records that poll has "
+                "not returned; name the very objects that poll returns, before it returns them"
+            )
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
         start = 0
@@ -94,9 +111,25 @@ class ConnectorBoundary(Boundary):
             if asked:
                 yield start, index + 1, _only(asked, f"record {index} of a batch")
                 start = index + 1
-        self._after.clear()  # what is left named records of other batches
+        self._see_to_what_waits(has_columns=records is None and count > 0, count=count)
         asked, self._at_end = self._at_end, set()
         yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
+
+    def _see_to_what_waits(self, *, has_columns: bool, count: int) -> None:
+        """A row of a batch of columns is no record that a request could have named."""
+        if not self._after:
+            return
+        if has_columns:
+            raise FatalError(
+                "the task asked for the end of a transaction after a record, and poll returned a batch of columns, "
+                "whose rows are no records: ask without a record, which means the end of the batch, or return records"
+            )
+        if count and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "the end of a transaction was asked for after a record that poll did not return this time; the request "
+                "is kept until it does (said once)"
+            )
 
     def should_commit_at_end(self) -> bool:
         """Only what the task asked for is committed, and every request was carried out with its batch."""

@@ -84,11 +84,42 @@ def test_asking_for_both_at_one_place_fails_the_task(at_record: bool) -> None:
         list(boundary.segments(batch, 1))
 
 
-def test_a_request_for_a_record_that_never_came_is_not_kept_for_ever() -> None:
+def test_a_request_after_a_record_of_a_later_poll_is_kept_until_that_comes() -> None:
+    boundary = ConnectorBoundary()
+    first, later = records(2), records(3)
+    boundary.commit_transaction(later[1])
+    assert list(boundary.segments(first, 2)) == [(0, 2, Verdict.GO_ON)]
+    assert list(boundary.segments(None, 0)) == [(0, 0, Verdict.GO_ON)]
+    assert list(boundary.segments(later, 3)) == [(0, 2, Verdict.COMMIT), (2, 3, Verdict.GO_ON)]
+
+
+def test_a_request_that_has_to_wait_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     boundary = ConnectorBoundary()
     boundary.commit_transaction(records(1)[0])
-    list(boundary.segments(records(3), 3))
-    assert not boundary._after
+    for _ in range(3):
+        list(boundary.segments(records(2), 2))
+    assert [r.message for r in caplog.records if "is kept until" in r.message] == [caplog.records[0].message]
+
+
+def test_a_request_after_a_record_beside_a_batch_of_columns_fails_the_task() -> None:
+    boundary = ConnectorBoundary()
+    boundary.abort_transaction(records(1)[0])
+    with pytest.raises(FatalError, match=r"batch of columns.*without a record"):
+        list(boundary.segments(None, 5))
+
+
+def test_a_request_at_the_end_of_a_batch_of_columns_is_carried_out() -> None:
+    boundary = ConnectorBoundary()
+    boundary.commit_transaction()
+    assert list(boundary.segments(None, 5)) == [(0, 5, Verdict.COMMIT)]
+
+
+def test_requests_after_records_that_never_come_fail_the_task_when_they_are_very_many() -> None:
+    boundary = ConnectorBoundary()
+    for record in records(10_000):
+        boundary.commit_transaction(record)
+    with pytest.raises(FatalError, match="10000 records that poll has not returned"):
+        boundary.commit_transaction(records(1)[0])
 
 
 def test_boundaries_by_name() -> None:
