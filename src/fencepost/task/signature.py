@@ -1,4 +1,8 @@
-"""Signatures of the channel between slots and their worker: method, path, body, time and nonce (KIP-507, wider)."""
+"""Signatures of the channel between slots and their worker: method, path, body, time and nonce (KIP-507, wider).
+
+The time is the worker's own, counted since some moment that nobody else knows. Who signs by another time is refused,
+and told the worker's in an answer that is signed, too; so no clock of an executor has to be right.
+"""
 
 import hashlib
 import hmac
@@ -15,18 +19,48 @@ _TIME, _NONCE, _SIGNATURE = "X-Fencepost-Time", "X-Fencepost-Nonce", "X-Fencepos
 
 
 class SignatureError(Exception):
-    """A request of the channel is unsigned, wrongly signed, stale or replayed."""
+    """A request of the channel is unsigned, wrongly signed or replayed."""
 
 
-def _digest(secret: bytes, method: str, path: str, body: bytes, stamp: str, nonce: str) -> str:
-    text = "\n".join((method, path, stamp, nonce, hashlib.sha256(body).hexdigest()))
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+class StaleError(SignatureError):
+    """The signature is right, but made by another time. `headers`, of the answer, tell the signer the worker's."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__("stale request")
+        self.headers = headers
 
 
-def sign(secret: bytes, method: str, path: str, body: bytes) -> dict[str, str]:
-    """Return the headers that sign a request."""
-    stamp, nonce = f"{time.time():.3f}", os.urandom(12).hex()
-    return {_TIME: stamp, _NONCE: nonce, _SIGNATURE: _digest(secret, method, path, body, stamp, nonce)}
+def _digest(secret: bytes, *parts: str) -> str:
+    return hmac.new(secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def _request_digest(secret: bytes, method: str, path: str, body: bytes, stamp: str, nonce: str) -> str:
+    return _digest(secret, method, path, stamp, nonce, hashlib.sha256(body).hexdigest())
+
+
+class Signer:
+    """Signs requests by the worker's time, as far as it was told of it. Safe for many threads."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._ahead_s = 0.0  # of this process: on the worker's own machine both count alike
+
+    def sign(self, method: str, path: str, body: bytes) -> dict[str, str]:
+        """Return the headers that sign a request."""
+        stamp, nonce = f"{time.monotonic() + self._ahead_s:.3f}", os.urandom(12).hex()
+        return {
+            _TIME: stamp,
+            _NONCE: nonce,
+            _SIGNATURE: _request_digest(self._secret, method, path, body, stamp, nonce),
+        }
+
+    def learns(self, sent: Mapping[str, str], answered: Mapping[str, str | None]) -> bool:
+        """Take the worker's time from the answer to a request with the headers `sent`. False: it does not tell it."""
+        stamp, signature = answered.get(_TIME) or "", answered.get(_SIGNATURE) or ""
+        if not hmac.compare_digest(_digest(self._secret, sent[_NONCE], stamp).encode(), signature.encode()):
+            return False
+        self._ahead_s = float(stamp) - time.monotonic()
+        return True
 
 
 class Verifier:
@@ -38,14 +72,15 @@ class Verifier:
         self._nonces: dict[str, float] = {}
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Raises SignatureError."""
+        """Raises SignatureError, and of these StaleError where only the time is wrong."""
         stamp, nonce = headers.get(_TIME) or "", headers.get(_NONCE) or ""
-        expected = _digest(self._secret, method, path, body, stamp, nonce)
+        expected = _request_digest(self._secret, method, path, body, stamp, nonce)
         if not hmac.compare_digest(expected.encode(), (headers.get(_SIGNATURE) or "").encode()):
             raise SignatureError("wrong or missing signature")
-        now = time.time()
+        now = time.monotonic()
         if abs(now - float(stamp)) > WINDOW_S:
-            raise SignatureError("stale request")
+            told = f"{now:.3f}"
+            raise StaleError({_TIME: told, _SIGNATURE: _digest(self._secret, nonce, told)})
         self._remember(nonce, now)
 
     def _remember(self, nonce: str, now: float) -> None:

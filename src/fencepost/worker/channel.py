@@ -3,16 +3,20 @@
 import logging
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from fencepost.task.signature import SignatureError, Verifier
+from fencepost.task.signature import SignatureError, StaleError, Verifier
 
 log = logging.getLogger(__name__)
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_MOST_SAID = 1_000
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -23,15 +27,35 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class ChannelTls:
-    """Files of the channel's certificate and key (PEM)."""
+    """Files of the channel's certificate and key (PEM), and how long a caller may take to shake hands."""
 
     certificate: str
     key: str
+    handshake_s: float = 10.0
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024  # all tasks of a slot start at the same moment
+
+    def __init__(self, host: str, handler: type[BaseHTTPRequestHandler], tls: ChannelTls | None) -> None:
+        super().__init__((host, 0), handler)
+        self._handshake_s = tls.handshake_s if tls is not None else 0.0
+        self._context = tls.context() if tls is not None else None
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Shake hands in the connection's own thread: a silent one would else keep all others from being accepted."""
+        if self._context is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(self._handshake_s)
+        with self._context.wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Tell of an executor that was killed in the middle of a request in a line, not with a stack."""
@@ -49,14 +73,10 @@ class ChannelServer:
         class Request(_Request):
             routes = handlers
             signatures = verifier
+            refusals = _Refusals()
 
-        self._server = _Server((host, 0), Request)
-        self._scheme = "http"
-        if tls is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(tls.certificate, tls.key)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-            self._scheme = "https"
+        self._server = _Server(host, Request, tls)
+        self._scheme = "http" if tls is None else "https"
         self._host = host
         self._thread = threading.Thread(target=self._server.serve_forever, name="channel", daemon=True)
 
@@ -73,6 +93,18 @@ class ChannelServer:
         self._server.server_close()
 
 
+class _Refusals:
+    """Says in the log, once for each caller and reason, that requests are refused: a slot could not say why."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, str]] = set()
+
+    def say(self, host: str, reason: str) -> None:
+        if (host, reason) not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add((host, reason))
+            log.warning("channel: requests from %s are refused: %s", host, reason)
+
+
 class _Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -80,6 +112,7 @@ class _Request(BaseHTTPRequestHandler):
     timeout = 120
     routes: dict[str, Handler]
     signatures: Verifier
+    refusals: _Refusals
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -89,7 +122,10 @@ class _Request(BaseHTTPRequestHandler):
             if handler is None:
                 raise RefusedError("no such path")
             self._answer(200, handler(orjson.loads(body)))
+        except StaleError as error:
+            self._answer(403, {"message": str(error)}, error.headers)
         except SignatureError as error:
+            self.refusals.say(self.client_address[0], str(error))
             self._answer(403, {"message": str(error)})
         except RefusedError as error:
             self._answer(409, {"message": str(error)})
@@ -99,11 +135,13 @@ class _Request(BaseHTTPRequestHandler):
             log.exception("channel: %s failed", self.path)
             self._answer(500, {"message": repr(error)})
 
-    def _answer(self, status: int, body: dict[str, Any]) -> None:
+    def _answer(self, status: int, body: dict[str, Any], headers: Mapping[str, str] = _NO_HEADERS) -> None:
         data = orjson.dumps(body)
         self.send_response_only(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
         self.wfile.flush()

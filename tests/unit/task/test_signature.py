@@ -1,12 +1,19 @@
 """Signatures of the channel."""
 
+import time
+from collections.abc import Callable
+
 import pytest
 
 from fencepost.task import signature
-from fencepost.task.signature import SignatureError, Verifier, sign
+from fencepost.task.signature import SignatureError, Signer, StaleError, Verifier
 
 SECRET = b"secret"
 BODY = b'{"slot":"a"}'
+
+
+def sign(secret: bytes, method: str, path: str, body: bytes) -> dict[str, str]:
+    return Signer(secret).sign(method, path, body)
 
 
 @pytest.fixture
@@ -54,10 +61,49 @@ def test_a_replayed_request_is_refused(verifier: Verifier) -> None:
         verifier.verify("POST", "/p", BODY, headers)
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let this process count its time otherwise from now on."""
+    steady = time.monotonic
+
+    def move(by_s: float) -> None:
+        monkeypatch.setattr(signature.time, "monotonic", lambda: steady() + by_s)
+
+    return move
+
+
 @pytest.mark.parametrize("drift_s", [-signature.WINDOW_S - 1, signature.WINDOW_S + 1])
-def test_a_stale_request_is_refused(verifier: Verifier, monkeypatch: pytest.MonkeyPatch, drift_s: float) -> None:
-    headers = sign(SECRET, "POST", "/p", BODY)
-    now = signature.time.time()
-    monkeypatch.setattr(signature.time, "time", lambda: now + drift_s)
-    with pytest.raises(SignatureError, match="stale"):
+def test_a_stale_request_is_refused_and_its_signer_learns_the_verifier_s_time(
+    verifier: Verifier, elsewhere: Callable[[float], None], drift_s: float
+) -> None:
+    signer = Signer(SECRET)
+    elsewhere(drift_s)
+    headers = signer.sign("POST", "/p", BODY)
+    elsewhere(0)
+    with pytest.raises(StaleError) as refused:
         verifier.verify("POST", "/p", BODY, headers)
+    elsewhere(drift_s)
+    assert signer.learns(headers, refused.value.headers)
+    again = signer.sign("POST", "/p", BODY)
+    elsewhere(0)
+    verifier.verify("POST", "/p", BODY, again)
+
+
+def test_a_request_that_was_kept_back_is_refused(verifier: Verifier, elsewhere: Callable[[float], None]) -> None:
+    headers = sign(SECRET, "POST", "/p", BODY)
+    elsewhere(signature.WINDOW_S + 1)
+    with pytest.raises(StaleError):
+        verifier.verify("POST", "/p", BODY, headers)
+
+
+def test_nobody_but_the_verifier_tells_a_signer_the_time(elsewhere: Callable[[float], None]) -> None:
+    signer, verifier = Signer(SECRET), Verifier(SECRET)
+    headers, others = signer.sign("POST", "/p", BODY), signer.sign("POST", "/p", BODY)
+    elsewhere(100)
+    with pytest.raises(StaleError) as refused:
+        verifier.verify("POST", "/p", BODY, headers)
+    told = dict(refused.value.headers)
+    assert not signer.learns(headers, {})
+    assert not signer.learns(headers, {**told, "X-Fencepost-Time": "1e9"}), "a time that was made up"
+    assert not signer.learns(others, told), "the answer to another request"
+    assert signer.learns(headers, told)

@@ -1,0 +1,88 @@
+"""Both ends of the channel, over loopback: signatures without clocks, and TLS that one silent caller does not stop."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.task.channel import ChannelClient, ChannelRefusedError
+from fencepost.task.signature import SECRET_VARIABLE
+from fencepost.testing import eventually
+from fencepost.worker.channel import ChannelServer, ChannelTls
+
+SECRET = b"of the channel"
+TLS = Path(__file__).parents[2] / "fixtures" / "channel"
+
+# An executor whose clocks, both of them, are off.
+_ELSEWHERE = """
+import sys, time
+wall, steady, off = time.time, time.monotonic, float(sys.argv[2])
+time.time, time.monotonic = lambda: wall() + off, lambda: steady() + off
+from fencepost.task.channel import ChannelClient
+client = ChannelClient(sys.argv[1])
+print([client.call("/say", {"n": n})["n"] for n in range(3)])
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ChannelServer]:
+    server = ChannelServer(SECRET, {"/say": lambda body: body})
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("off_s", [-3600, 45, 86_400])
+def test_an_executor_whose_clock_is_off_is_served(server: ChannelServer, off_s: int) -> None:
+    called = subprocess.run(
+        [sys.executable, "-c", _ELSEWHERE, server.url, str(off_s)],
+        env={**os.environ, SECRET_VARIABLE: SECRET.decode()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert called.stdout.strip() == "[0, 1, 2]", called.stderr
+
+
+def test_a_caller_with_another_secret_is_refused_and_the_worker_says_so_once(
+    server: ChannelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = ChannelClient(server.url, b"another")
+    for _ in range(3):
+        with pytest.raises(ChannelRefusedError, match="wrong or missing signature"):
+            stranger.call("/say", {})
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == [
+        "channel: requests from 127.0.0.1 are refused: wrong or missing signature"
+    ]
+
+
+def test_a_silent_connection_stops_nobody_where_the_channel_has_tls() -> None:
+    certificate = TLS / "certificate.pem"
+    server = ChannelServer(SECRET, {"/say": lambda body: body}, tls=ChannelTls(str(certificate), str(TLS / "key.pem")))
+    server.start()
+    host, port = server.url.removeprefix("https://").split(":")
+    try:
+        with socket.create_connection((host, int(port))):
+            client = ChannelClient(server.url, SECRET, certificate.read_text())
+            assert client.call("/say", {"n": 1}, timeout_s=20) == {"n": 1}
+    finally:
+        server.stop()
+
+
+def test_a_connection_that_does_not_shake_hands_in_time_is_closed() -> None:
+    server = ChannelServer(
+        SECRET, {}, tls=ChannelTls(str(TLS / "certificate.pem"), str(TLS / "key.pem"), handshake_s=0.1)
+    )
+    server.start()
+    host, port = server.url.removeprefix("https://").split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=20) as silent:
+            eventually(lambda: silent.recv(1) == b"", within_s=20)
+    finally:
+        server.stop()
