@@ -31,7 +31,7 @@ from fencepost.config import (
     one_of,
     setting,
 )
-from fencepost.record import Batch, Header, Schema, SchemaType, SourceRecord
+from fencepost.record import Batch, Header, Schema, SchemaType, SourceRecord, partition_key
 
 __all__ = [
     "HIGH",
@@ -67,5 +67,6 @@ __all__ = [
     "between",
     "non_empty",
     "one_of",
+    "partition_key",
     "setting",
 ]

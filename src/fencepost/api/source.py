@@ -130,8 +130,9 @@ class SourceTask(ABC):
         """Change what is about to be committed (KIP-910). Called right before that, records or not.
 
         `offsets`, read-only, holds what is about to be committed: not all that was polled. A source partition stands as
-        its sorted items, and may be returned with its items in any order. Return additions and changes; None as an
-        offset writes a tombstone. What is left out is committed as it is; None, or an empty map, changes nothing.
+        its sorted items, and may be returned with its items in any order (`partition_key` makes such a key, where 1,
+        1.0 and True differ, as in the topic). Return additions and changes; None as an offset writes a
+        tombstone. What is left out is committed as it is; None, or an empty map, changes nothing.
 
         Exactly once, it is called in the transaction that the offsets will be committed in; with boundaries of the
         connector's only when the task asks for a commit, or for an abort, after which offsets alone are committed. At

@@ -5,6 +5,7 @@ Core types: `Schema`, `SourceRecord`, `Batch` (columns), `Utf8Column`, `Position
 
 from fencepost.record.batch import Batch
 from fencepost.record.column import PositionColumn, Repeated, Utf8Column
+from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.record import Header, SourceRecord
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
 
@@ -12,6 +13,7 @@ __all__ = [
     "Batch",
     "Field",
     "Header",
+    "PartitionKey",
     "PositionColumn",
     "Repeated",
     "Schema",
@@ -19,4 +21,6 @@ __all__ = [
     "SchemaType",
     "SourceRecord",
     "Utf8Column",
+    "is_same",
+    "partition_key",
 ]

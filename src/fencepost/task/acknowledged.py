@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fencepost.api import RecordMetadata, SourceTask
-from fencepost.record import Batch
+from fencepost.record import Batch, PartitionKey, partition_key
 from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
-from fencepost.task.offsets import Offset, OffsetBook, PartitionKey, checked_update, partition_key
+from fencepost.task.offsets import Offset, OffsetBook, checked_update
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
@@ -42,8 +42,11 @@ class OffsetQueue:
             _Entry(_NOTHING if offset is None else dict(offset), is_acknowledged=index not in sent)
             for index, offset in enumerate(batch.source_offsets)
         ]
+        last, key = None, partition_key({})
         for partition, entry in zip(batch.source_partitions, entries, strict=True):
-            self._append(partition_key(partition), entry)
+            if partition is not last:  # mostly it is
+                last, key = partition, partition_key(partition)
+            self._append(key, entry)
 
         def acknowledged(index: int, metadata: RecordMetadata) -> None:
             entries[index].is_acknowledged = True

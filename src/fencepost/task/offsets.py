@@ -6,14 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.api import FatalError
+from fencepost.record import PartitionKey, is_same, partition_key
 
-PartitionKey = tuple[tuple[str, Any], ...]
 Offset = Mapping[str, Any] | None
-
-
-def partition_key(partition: Mapping[str, Any]) -> PartitionKey:
-    """Return a source partition as a hashable key: its sorted items."""
-    return tuple(sorted(partition.items()))
 
 
 class OffsetBook:
@@ -55,7 +50,7 @@ class OffsetBook:
         """
         for made in (*reversed(self._sealed), self._own, self._committed):
             if key in made:
-                return made[key] != offset
+                return not is_same(made[key], offset)
         return True
 
     @property
@@ -104,7 +99,7 @@ class OffsetBook:
     def differs_from(self, stored: Iterable[tuple[Mapping[str, Any], Offset]]) -> bool:
         """Say whether the stored offsets of partitions that this task committed are not what it committed."""
         found = {partition_key(p): o for p, o in stored}
-        return any(_plain(found.get(key)) != _plain(offset) for key, offset in self._own.items())
+        return any(not is_same(found.get(key), offset) for key, offset in self._own.items())
 
 
 def checked_update(update: Any, task: str) -> dict[PartitionKey, Offset]:
@@ -135,8 +130,4 @@ def _checked_key(key: Any, task: str) -> PartitionKey:
 def _checked_offset(offset: Any, key: Any, task: str) -> Offset:
     if offset is not None and not isinstance(offset, Mapping):
         raise FatalError(f"update_offsets of task {task} returned {offset!r} for {dict(key)}; {_EXPECTED}")
-    return None if offset is None else dict(offset)
-
-
-def _plain(offset: Offset) -> dict[str, Any] | None:
     return None if offset is None else dict(offset)

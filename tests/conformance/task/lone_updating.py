@@ -12,9 +12,9 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
 from fencepost.kafka.settings import producer_conf, transactional_conf
 from fencepost.plugin import use_plugin_path
+from fencepost.record import PartitionKey, partition_key
 from fencepost.record.schema import STRING
 from fencepost.storage.offset_topic import OffsetReader, stored
-from fencepost.task.offsets import PartitionKey, partition_key
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.testing import eventually

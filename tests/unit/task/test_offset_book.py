@@ -3,8 +3,8 @@
 import pytest
 
 from fencepost.api import FatalError, SourceRecord
-from fencepost.record import Batch
-from fencepost.task.offsets import OffsetBook, checked_update, partition_key
+from fencepost.record import Batch, partition_key
+from fencepost.task.offsets import OffsetBook, checked_update
 
 A, B = {"f": "a"}, {"f": "b"}
 
@@ -163,3 +163,29 @@ def test_an_update_is_compared_with_what_the_commits_under_way_will_leave() -> N
     assert book.to_write() == []
     book.updated_by({key: {"at": 1}})
     assert book.to_write() == [({"f": 1}, {"at": 1})]
+
+
+ONE, TRUE, FLOAT = {"p": 1}, {"p": True}, {"p": 1.0}
+
+
+def test_partitions_are_told_apart_by_json_s_types() -> None:
+    book = OffsetBook([(ONE, {"n": 1}), (TRUE, {"n": 2}), (FLOAT, {"n": 3})])
+    assert [book.offset(p) for p in (ONE, TRUE, FLOAT)] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    book.add([(ONE, {"n": 4}), (TRUE, {"n": 5})])
+    assert [repr(p) for p, _ in book.to_write()] == [repr(ONE), repr(TRUE)]
+
+
+def test_update_of_one_partition_is_none_of_another_type() -> None:
+    book = OffsetBook([(TRUE, {"n": 1})])
+    book.updated_by(checked_update({partition_key(ONE): {"n": 1}}, "c-0"))
+    assert [(repr(p), o) for p, o in book.to_write()] == [(repr(ONE), {"n": 1})]
+
+
+def test_offset_of_another_type_is_news() -> None:
+    book = OffsetBook([(A, {"n": 1})])
+    book.updated_by(checked_update({partition_key(A): {"n": True}}, "c-0"))
+    assert book.has_news
+    book.seal()
+    book.committed()
+    assert book.differs_from([(A, {"n": 1})])
+    assert not book.differs_from([(A, {"n": True})])

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
-from fencepost.record import Batch
+from fencepost.record import Batch, partition_key
 from fencepost.task.acknowledged import AcknowledgedOffsets, OffsetQueue
 from fencepost.task.delivery import Delivery, offset_records
-from fencepost.task.offsets import OffsetBook, partition_key
+from fencepost.task.offsets import OffsetBook
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 

@@ -15,13 +15,13 @@ from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.record import partition_key
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.splits import SplitFrame, SplitReader, cancel_run, is_unreadable, run_splits
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
-from fencepost.task.offsets import partition_key
 from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import lane_ids

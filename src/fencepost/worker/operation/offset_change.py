@@ -21,10 +21,10 @@ from fencepost.cluster.operations import (
     OperationError,
 )
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
+from fencepost.record import is_same, partition_key
 from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.offsets import partition_key
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
 from fencepost.worker.operation.offset_write import Config, OffsetWriting
 from fencepost.worker.settings import WorkerSettings
@@ -202,7 +202,7 @@ class OffsetChanges:
         """Learn what a commit did: fence the writer, so that it does nothing any more, and read."""
         self._writing.fence(connector, config, 1)
         found = {partition_key(p or {}): o for p, o in self._view(connector, config).offsets}
-        if any(found.get(partition_key(p or {})) != o for p, o in offsets):
+        if any(not is_same(found.get(partition_key(p or {})), o) for p, o in offsets):
             raise OperationError(
                 f"Failed to modify offsets for source connector {connector}: {error}. Nothing was changed; the "
                 "request can be safely retried"

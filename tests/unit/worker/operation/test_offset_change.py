@@ -225,3 +225,11 @@ def test_refusal_of_the_connector_comes_before_anything_is_written(scene: Scene)
         with pytest.raises(OperationError, match=r"^not these$"):
             act()
     assert not [one for one in scene.log if one[0] == "written" or one == "PutConnector"]
+
+
+def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: Scene) -> None:
+    scene.alter(({"p": 1}, {"n": 1}), ({"p": True}, {"n": 2}), ({"p": 1.0}, {"n": 3}))
+    assert scene.log[-1] == (
+        "written",
+        [(b'["c",{"p":1}]', b'{"n":1}'), (b'["c",{"p":true}]', b'{"n":2}'), (b'["c",{"p":1.0}]', b'{"n":3}')],
+    )

@@ -1,0 +1,47 @@
+"""Source partitions as keys, told apart as the offsets topic tells them apart: by the types of JSON.
+
+Python takes 1, 1.0 and True for one value; JSON, and so the topic and Kafka Connect, for three.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+PartitionKey = tuple[tuple[str, Any], ...]
+
+
+class _Key(tuple[tuple[str, Any], ...]):
+    """The sorted items of a source partition. Equal to another, or to a plain tuple, of the same values and types."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and tuple.__eq__(self, other) and _kinds(self) == _kinds(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def partition_key(partition: Mapping[str, Any]) -> PartitionKey:
+    """Return a source partition as a hashable key: its sorted items."""
+    return _Key(sorted(partition.items()))
+
+
+def is_same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Say whether two source offsets, or partitions, are the same as JSON."""
+    if one is None or other is None:
+        return one is other
+    return partition_key(one) == partition_key(other)
+
+
+def _kinds(items: PartitionKey) -> list[object]:
+    return [_kind(value) for _, value in items]
+
+
+def _kind(value: Any) -> object:
+    if value is True or value is False:
+        return bool
+    if isinstance(value, float):
+        return float.__repr__(value)  # -0.0 is another than 0.0
+    return int if isinstance(value, int) else None
