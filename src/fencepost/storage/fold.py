@@ -145,6 +145,12 @@ def _incarnation(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Chan
     return None
 
 
+def _left(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | None:
+    if value is not None:
+        builder.leave(url, _field(_object(value), "incarnation", str))
+    return None
+
+
 def _stopped(_: SnapshotBuilder, url: str, value: Any, __: int) -> Change | None:
     if value is None:
         return None
@@ -215,5 +221,6 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.LOGGER, False, _logger),
     (records.ASSIGNMENT, True, _assignment),
     (records.WORKER, False, _incarnation),
+    (records.LEFT, False, _left),
     (records.STOPPED, False, _stopped),
 )

@@ -26,6 +26,7 @@ LOGGER = "logger-cluster-"
 # Ours: Kafka Connect logs and skips keys that it does not know.
 ASSIGNMENT = "fencepost-assignment"
 WORKER = "fencepost-worker-"
+LEFT = "fencepost-left-"
 STOPPED = "fencepost-stopped-"
 
 STATUS_CONNECTOR = "status-connector-"
@@ -99,9 +100,13 @@ def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> 
     return _record(WORKER + url, {"incarnation": incarnation, "ready": is_ready})
 
 
-def worker_left(url: str) -> Encoded:
-    """The worker at `url` has ended its tasks and goes: what it had can be given to others at once."""
-    return _record(WORKER + url, None)
+def worker_left(url: str, incarnation: str) -> Encoded:
+    """That process has ended its tasks and goes: what it had can be given to others at once.
+
+    Under a key of its own, and it names who goes: delivered late it takes nothing from a successor at `url`, and
+    compaction keeps the successor's announcement beside it. An older form is a tombstone of the announcement.
+    """
+    return _record(LEFT + url, {"incarnation": incarnation})
 
 
 def tasks_stopped(url: str, incarnation: str, tasks: Iterable[tuple[TaskId, int]]) -> Encoded:

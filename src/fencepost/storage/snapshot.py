@@ -41,6 +41,7 @@ class ClusterSnapshot:
         task_count_records: how many producers of earlier generations may need fencing.
         pending_fencing: connectors whose commit record is newer than their task-count record.
         incarnations: the newest process at each worker's URL; none for a worker that has left.
+        left: the process at each worker's URL that said last that it leaves; it never comes back.
         ready_workers: the URLs of those that have somewhere to run tasks.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
     """
@@ -58,6 +59,7 @@ class ClusterSnapshot:
     inconsistent: frozenset[str] = frozenset()
     logger_levels: Mapping[str, str] = field(default_factory=_empty)
     incarnations: Mapping[str, str] = field(default_factory=_empty)
+    left: Mapping[str, str] = field(default_factory=_empty)
     ready_workers: frozenset[str] = frozenset()
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
@@ -111,6 +113,7 @@ class SnapshotBuilder:
         self._inconsistent: set[str] = set()
         self._logger_levels: dict[str, str] = {}
         self._incarnations: dict[str, str] = {}
+        self._left: dict[str, str] = {}
         self._ready_workers: set[str] = set()
         self._frozen: dict[str, Any] = {}
 
@@ -134,6 +137,7 @@ class SnapshotBuilder:
         builder._inconsistent.update(snapshot.inconsistent)
         builder._logger_levels.update(snapshot.logger_levels)
         builder._incarnations.update(snapshot.incarnations)
+        builder._left.update(snapshot.left)
         builder._ready_workers.update(snapshot.ready_workers)
         return builder
 
@@ -207,9 +211,17 @@ class SnapshotBuilder:
         self._touch("logger_levels")
 
     def set_incarnation(self, url: str, incarnation: str, *, is_ready: bool = True) -> None:
+        if self._left.get(url) == incarnation:
+            return  # said before it left, delivered after
         self._incarnations[url] = incarnation
         self._ready_workers.add(url) if is_ready else self._ready_workers.discard(url)
         self._touch("incarnations", "ready_workers")
+
+    def leave(self, url: str, incarnation: str) -> None:
+        self._left[url] = incarnation
+        self._touch("left")
+        if self._incarnations.get(url) == incarnation:
+            self.remove_incarnation(url)
 
     def remove_incarnation(self, url: str) -> None:
         self._incarnations.pop(url, None)
@@ -231,6 +243,7 @@ class SnapshotBuilder:
             inconsistent=self._set("inconsistent", self._inconsistent),
             logger_levels=self._mapping("logger_levels", self._logger_levels),
             incarnations=self._mapping("incarnations", self._incarnations),
+            left=self._mapping("left", self._left),
             ready_workers=self._set("ready_workers", self._ready_workers),
             session_key=self.session_key,
             assignment=self.assignment,

@@ -18,7 +18,7 @@ CONFIG = records.connector_config("c", {"a": "b"})
 FOREIGN = [
     records.connector_config("other", {}),
     records.task_count("c", 2),
-    records.worker_left("http://w/"),
+    records.worker_left("http://w/", "i"),
     (b"what", b"?"),
 ]
 

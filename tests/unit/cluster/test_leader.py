@@ -256,7 +256,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     leader.submit(put("c")).result(10)
     leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
     eventually(lambda: _tasks(topic, "j"), within_s=10)
-    topic.put(records.worker_left(other))
+    topic.put(records.worker_left(other, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
     assert fenced == []
@@ -319,7 +319,7 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
     assert _tasks(topic, "j")
     reads = topic.reads
     leader.wake()
-    topic.put(records.worker_left(other))
+    topic.put(records.worker_left(other, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
     assert topic.reads > reads

@@ -288,3 +288,28 @@ def test_freezing_shares_what_has_not_changed(log: Log):
     before = log.snapshot
     log.put(records.target_state("a", TargetState.PAUSED))
     assert log.snapshot.task_configs is before.task_configs
+
+
+def test_a_leave_takes_away_the_incarnation_that_it_names_and_no_other(log: Log):
+    log.put(records.worker_incarnation("u", "first"), records.worker_left("u", "first"))
+    assert (dict(log.snapshot.incarnations), log.snapshot.ready_workers) == ({}, frozenset())
+    log.put(records.worker_incarnation("u", "second"))
+    log.put(records.worker_left("u", "first"))  # delivered late
+    assert dict(log.snapshot.incarnations) == {"u": "second"}
+    assert log.snapshot.ready_workers == {"u"}
+
+
+def test_who_has_left_is_not_brought_back_by_an_announcement_that_is_delivered_late(log: Log):
+    log.put(records.worker_left("u", "first"), records.worker_incarnation("u", "first"))
+    assert dict(log.snapshot.incarnations) == {}
+
+
+def test_compaction_keeps_a_successor_beside_the_late_leave_of_its_predecessor(log: Log):
+    written = [records.worker_incarnation("u", "first"), records.worker_incarnation("u", "second")]
+    log.put(*dict([*written, records.worker_left("u", "first")]).items())
+    assert dict(log.snapshot.incarnations) == {"u": "second"}
+
+
+def test_a_leave_of_the_older_form_is_a_tombstone_that_names_nobody(log: Log):
+    log.put(records.worker_incarnation("u", "first"), ((records.WORKER + "u").encode(), None))
+    assert dict(log.snapshot.incarnations) == {}

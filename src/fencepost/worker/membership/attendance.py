@@ -68,7 +68,7 @@ class Attendance:
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._is_announced:
             try:
-                self._writer.write([records.worker_left(self._url)], _LEAVE_S)
+                self._writer.write([records.worker_left(self._url, self._incarnation)], _LEAVE_S)
             except Exception as error:
                 log.warning("the cluster learns only by the session time-out that this worker has left: %s", error)
 

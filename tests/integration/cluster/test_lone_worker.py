@@ -1,0 +1,35 @@
+"""One worker, the only one of its group: what it leaves behind when it is told to end, and what follows it."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rows import ok, rows
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.storage.config_topic import TopicWriter
+from fencepost.testing.reader import CommittedReader
+from support.cluster import Cluster, url
+
+
+@pytest.fixture
+def lone(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(kafka.bootstrap_servers, tmp_path, f"lone-{uuid.uuid4().hex[:6]}", 1) as cluster:
+        cluster.start()
+        cluster.await_leader()
+        yield cluster
+
+
+def test_a_leave_that_is_delivered_late_takes_nothing_from_the_successor(lone: Cluster, topic_name: str) -> None:
+    worker, configs = lone.workers[0], f"{lone.group}-configs"
+    assert worker.stop() == 0
+    worker.process = None
+    last = CommittedReader(lone.bootstrap, [configs]).read_all(20)[-1]
+    assert (last.key or b"").decode().endswith(url(worker)), "what it said last"
+    lone.start()
+    late = TopicWriter({"bootstrap.servers": lone.bootstrap}, configs)
+    late.write([(last.key or b"", last.value)], 20)
+    late.close()
+    ok(worker.create(topic_name, rows(topic_name, 10, 1)), 201)
+    worker.wait_for_tasks(topic_name, "RUNNING")
