@@ -158,9 +158,13 @@ def _table(settings: Iterable[Setting]) -> Iterator[str]:
             _default(one),
             _escaped(valid),
             one.importance.value.lower(),
-            _escaped(one.doc),
+            _escaped(_meaning(one)),
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _meaning(setting: Setting) -> str:
+    return setting.doc + (f" Without effect: {setting.without_effect}." if setting.without_effect else "")
 
 
 def _default(setting: Setting) -> str:

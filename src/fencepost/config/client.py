@@ -96,7 +96,8 @@ class ConnectionConfig(Config):
         check=at_least(0),
         importance=LOW,
         type=Type.LONG,
-        doc="The longest that the former grows to; no counterpart in our client library.",
+        doc="The longest that the former grows to.",
+        without_effect="it has no counterpart in our client library",
     )
 
 

@@ -10,6 +10,7 @@ _REPLICATION_FACTOR = at_least_or_minus_one(
     "or -1 to use the broker's default",
 )
 _MAX_INT = (1 << 31) - 1
+_NEVER_AWAY = "a worker that lags behind the config topic stays in the group and reads on"
 
 
 class GroupConfig(Config):
@@ -38,14 +39,19 @@ class GroupConfig(Config):
         check=at_least(0),
         importance=HIGH,
         doc="How long a worker may take to join again once a rebalance has begun.",
+        without_effect="the broker waits for members as long as its own group protocol says",
     )
     worker_sync_timeout_ms: int = setting(
         "worker.sync.timeout.ms",
         default=3_000,
         doc="How long a worker that lags behind the config topic tries to catch up.",
+        without_effect=_NEVER_AWAY,
     )
     worker_unsync_backoff_ms: int = setting(
-        "worker.unsync.backoff.ms", default=300_000, doc="How long a worker that could not catch up stays away."
+        "worker.unsync.backoff.ms",
+        default=300_000,
+        doc="How long a worker that could not catch up stays away.",
+        without_effect=_NEVER_AWAY,
     )
     connect_protocol: str = setting(
         "connect.protocol",
@@ -137,6 +143,7 @@ class SigningConfig(Config):
         check=at_least(128),
         importance=LOW,
         doc="Bits of a session key; unset: what suits the algorithm.",
+        without_effect="a session key always has the length that suits its algorithm",
     )
     key_ttl_ms: int = setting(
         "inter.worker.key.ttl.ms",

@@ -2,11 +2,14 @@
 
 from fencepost.config.check import between, one_of
 from fencepost.config.listener import Listener, bracketed, listener_urls
-from fencepost.config.setting import LOW, Config, setting
+from fencepost.config.setting import LOW, MEDIUM, Config, setting
+
+_ACCEPTED = "accepted"
+_HTTPS = ("listeners.https.", "admin.listeners.https.")
 
 
 class RestConfig(Config):
-    """Listeners, the advertised address, CORS, extensions. TLS stands under `listeners.https.`."""
+    """Listeners, the advertised address, CORS; and what would protect the API in Kafka Connect, and does not here."""
 
     listeners: list[str] = setting(
         "listeners",
@@ -37,10 +40,24 @@ class RestConfig(Config):
         default=None,
         check=listener_urls(may_be_empty=True),
         importance=LOW,
-        doc="Addresses of the admin resources; unset: those of `listeners`; empty: none at all.",
+        doc="Empty: no admin resources at all; unset: at the addresses of `listeners`. Addresses of their own are "
+        "refused, unless `rest.unprotected` accepts that they are at those of `listeners`.",
     )
     rest_extension_classes: list[str] = setting(
-        "rest.extension.classes", default=[], importance=LOW, doc="Extensions of the REST API, by entry-point name."
+        "rest.extension.classes",
+        default=[],
+        importance=LOW,
+        doc="Extensions of Kafka Connect's REST API, such as BasicAuthSecurityRestExtension. There are none here: a "
+        "file that names one is refused, unless `rest.unprotected` accepts it.",
+    )
+    rest_unprotected: str = setting(
+        "rest.unprotected",
+        default="refused",
+        check=one_of("refused", _ACCEPTED),
+        importance=MEDIUM,
+        doc="What becomes of a file whose settings would protect the REST API in Kafka Connect and cannot here: "
+        "`rest.extension.classes`, addresses in `admin.listeners`, `listeners.https.` and `admin.listeners.https.`, "
+        "`ssl.client.auth=required`. refused: the worker does not start. accepted: a proxy in front does it.",
     )
     access_control_allow_origin: str = setting(
         "access.control.allow.origin",
@@ -62,8 +79,30 @@ class RestConfig(Config):
         default="none",
         check=one_of("required", "requested", "none"),
         importance=LOW,
-        doc="Whether an https listener asks its callers for a certificate.",
+        doc="Whether an https listener asks its callers for a certificate. There is no such listener here: `required` "
+        "is refused, unless `rest.unprotected` accepts it.",
     )
+
+    def unprotected(self) -> dict[str, str]:
+        """Return the keys that would protect the REST API in Kafka Connect and cannot here, each with the reason."""
+        found = {key: "this worker speaks no https" for key in self.originals if key.startswith(_HTTPS)}
+        if self.rest_extension_classes:
+            found[RestConfig.key_of("rest_extension_classes")] = "this worker has no REST extensions"
+        if self.admin_listeners:
+            found[RestConfig.key_of("admin_listeners")] = "the admin resources are at the addresses of 'listeners'"
+        if self.ssl_client_auth.lower() == "required":
+            found[RestConfig.key_of("ssl_client_auth")] = "this worker asks nobody for a certificate"
+        return found
+
+    def unprotected_faults(self) -> list[str]:
+        """Return a fault for each of them, unless the file accepts it."""
+        if self.rest_unprotected.lower() == _ACCEPTED:
+            return []
+        return [
+            f"Configuration {key} would protect the REST API in Kafka Connect, and does not here: {why}. Let a proxy "
+            f"in front do it and set {RestConfig.key_of('rest_unprotected')}={_ACCEPTED}, or take {key} out"
+            for key, why in self.unprotected().items()
+        ]
 
     @property
     def rest_listeners(self) -> tuple[Listener, ...]:

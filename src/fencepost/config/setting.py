@@ -103,6 +103,7 @@ class Setting:
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
     order: int = -1
+    without_effect: str | None = None
     attribute: str = field(default="", repr=False)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -145,9 +146,16 @@ def setting(
     display_name: str | None = None,
     dependents: tuple[str, ...] = (),
     order: int = -1,
+    without_effect: str | None = None,
 ) -> Any:
-    """Declare a setting as a class field: `url: str = setting("price.url", doc="The feed.")`."""
-    return Setting(key, default, check, doc, importance, type, group, width, display_name, dependents, order)
+    """Declare a setting as a class field: `url: str = setting("price.url", doc="The feed.")`.
+
+    `without_effect` is for keys that are taken for the sake of other people's files: it says why nothing follows from
+    them, and a worker whose file has one says so when it starts.
+    """
+    return Setting(
+        key, default, check, doc, importance, type, group, width, display_name, dependents, order, without_effect
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
 
 import difflib
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
@@ -109,6 +110,7 @@ class RuntimeConfig(Config):
         default=[],
         importance=LOW,
         doc="Names of the providers that look up `${provider:path:key}`.",
+        without_effect="references like ${provider:path:key} are not looked up yet",
     )
     plugin_path: list[str] | None = setting(
         "plugin.path",
@@ -121,8 +123,12 @@ class RuntimeConfig(Config):
         default="hybrid_warn",
         check=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load"),
         importance=LOW,
-        doc="Without effect: plugins are found by their entry points.",
+        doc="How Java looks for plug-ins.",
+        without_effect="plug-ins are found in the directories of plugin.path and by their entry points",
     )
+
+
+_NO_SAMPLES = "metrics have no windows; ask Prometheus for rate()"
 
 
 class MetricConfig(Config):
@@ -135,9 +141,15 @@ class MetricConfig(Config):
         importance=LOW,
         type=Type.LONG,
         doc="Length of a sample.",
+        without_effect=_NO_SAMPLES,
     )
     metrics_num_samples: int = setting(
-        "metrics.num.samples", default=2, check=at_least(1), importance=LOW, doc="Samples that a rate is made of."
+        "metrics.num.samples",
+        default=2,
+        check=at_least(1),
+        importance=LOW,
+        doc="Samples that a rate is made of.",
+        without_effect=_NO_SAMPLES,
     )
     metrics_recording_level: str = setting(
         "metrics.recording.level",
@@ -145,12 +157,14 @@ class MetricConfig(Config):
         check=one_of("INFO", "DEBUG"),
         importance=LOW,
         doc="Detail of metrics.",
+        without_effect="there is one level of detail",
     )
     metric_reporters: list[str] = setting(
         "metric.reporters",
         default=["org.apache.kafka.common.metrics.JmxReporter"],
         importance=LOW,
-        doc="Without effect: Prometheus asks for the metrics.",
+        doc="Classes that metrics are handed to.",
+        without_effect="Prometheus asks for the metrics at /metrics",
     )
 
 
@@ -211,6 +225,7 @@ _PREFIXES = (
     "key.converter.", "value.converter.", "header.converter.", "config.providers.",
     "ssl.", "sasl.", "metrics.context.", "spark.",
 )  # fmt: skip
+_METRICS_CONTEXT = "metrics.context."
 _OURS_ALONE = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
@@ -247,7 +262,9 @@ class WorkerConfig(
 
     def client_properties(self, prefix: str) -> dict[str, object]:
         """Return what connectors' clients get from the worker: its brokers and what stands under `producer.` etc."""
-        return {WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers), **self.with_prefix(prefix)}
+        of_rest = WorkerConfig.key_of("admin_listeners")
+        given = {k: v for k, v in self.with_prefix(prefix).items() if not f"{prefix}{k}".startswith(of_rest)}
+        return {WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers), **given}
 
     @property
     def internal_client_properties(self) -> dict[str, object]:
@@ -255,6 +272,7 @@ class WorkerConfig(
         shared = {*ConnectionConfig.settings(), *SecurityConfig.settings()}
         given = {k: v for k, v in self.originals.items() if k in shared or k.startswith(("ssl.", "sasl."))}
         given.pop(WorkerConfig.key_of("ssl_client_auth"), None)
+        given = {k: v for k, v in given.items() if not self._is_without_effect(k)}
         return {**given, WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers)}
 
     def topic_settings(self, prefix: str) -> dict[str, str]:
@@ -272,19 +290,42 @@ class WorkerConfig(
     def warnings(self) -> list[str]:
         """Return one text per setting of the file that is known and has no effect."""
         found = [f"Ignoring '{key}': {why}" for key, why in _IGNORED.items() if key in self.originals]
-        for key in ("config.storage.cleanup.policy", "offset.storage.cleanup.policy", "status.storage.cleanup.policy"):
-            if key in self.originals:
-                found.append(f"Ignoring '{key}': internal topics are always compacted")
-        if self.config_providers:
-            found.append("Ignoring 'config.providers': references like ${provider:key} are not looked up yet")
+        found += [
+            f"Ignoring '{key}': {declared.without_effect}"
+            for key, declared in self.settings().items()
+            if declared.without_effect is not None and key in self.originals
+        ]
+        found += [f"Ignoring '{key}': {why}" for key, why in self._without_effect_here() if key in self.originals]
+        if any(key.startswith(_METRICS_CONTEXT) for key in self.originals):
+            found.append(f"Ignoring '{_METRICS_CONTEXT}*': metrics are handed to no reporter")
         if len(self.listeners) > 1:
             found.append(f"Ignoring all of 'listeners' but the first, {self.listeners[0]}")
-        return found
+        return [*found, *(f"Ignoring '{key}': {why}" for key, why in self.unprotected().items())]
+
+    def _without_effect_here(self) -> Iterator[tuple[str, str]]:
+        """Yield what has no effect beside the other settings of this file, and why."""
+        for kind in ("config", "offset", "status"):
+            yield f"{kind}.storage.cleanup.policy", "internal topics are always compacted"
+        if self.exactly_once is ExactlyOnceSource.ENABLED:
+            why = "with exactly-once on, the time-out of the transaction bounds a commit"
+            yield WorkerConfig.key_of("offset_flush_timeout_ms"), why
+        if self.ssl_client_auth.lower() == "requested":
+            yield WorkerConfig.key_of("ssl_client_auth"), "this worker asks nobody for a certificate"
+
+    def _is_without_effect(self, key: str) -> bool:
+        declared = self.settings().get(key)
+        return declared is not None and declared.without_effect is not None
 
     def check_together(self) -> list[str]:
         return [
             text
-            for text in (self._sessions(), self._algorithms(), self._exactly_once_names(), self.channel_fault())
+            for text in (
+                self._sessions(),
+                self._algorithms(),
+                self._exactly_once_names(),
+                self.channel_fault(),
+                *self.unprotected_faults(),
+            )
             if text
         ]
 

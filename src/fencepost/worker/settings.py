@@ -1,6 +1,7 @@
 """The client settings that everything on a worker is made with, derived once from its file."""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -192,11 +193,13 @@ def _overrides(connector_config: Config, prefix: str) -> dict[str, str]:
 
 
 _told: set[str] = set()
+_OF_A_CLIENT = re.compile(r"^Ignoring the \w+ setting ")
 
 
 def _logged(translated: Translated) -> dict[str, Any]:
     for warning in translated.warnings:
-        if warning not in _told:
-            _told.add(warning)
+        named = _OF_A_CLIENT.sub("", warning)  # the worker's own settings go to clients of every kind
+        if named not in _told:
+            _told.add(named)
             log.warning("%s", warning)
     return dict(translated.conf)

@@ -1,9 +1,17 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from fencepost.config import ConfigError
+from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.listener import Listener
+from fencepost.config.setting import rendered
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.kafka.setting_table import NO_COUNTERPART
 from support.settings import SETTINGS
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def worker(**more: str) -> WorkerConfig:
@@ -78,6 +86,73 @@ def test_warns_of_what_has_no_effect():
     assert config.unknown_keys() == []
     assert len(config.warnings()) == 3
     assert "transactional.id" in config.warnings()[0]
+
+
+_PROTECTING = {
+    "rest.extension.classes": "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension",
+    "admin.listeners": "http://127.0.0.1:8084",
+    "listeners.https.ssl.client.auth": "required",
+    "admin.listeners.https.ssl.keystore.location": "/k.p12",
+    "ssl.client.auth": "REQUIRED",
+}
+
+
+@pytest.mark.parametrize(("key", "value"), _PROTECTING.items())
+def test_refuses_what_would_protect_the_rest_api_elsewhere_unless_the_file_accepts_it(key, value):
+    with pytest.raises(ConfigError, match=r"rest\.unprotected=accepted") as caught:
+        WorkerConfig({**SETTINGS, key: value})
+    assert [key in message for message in caught.value.messages] == [True]
+    accepted = WorkerConfig({**SETTINGS, key: value, "rest.unprotected": "accepted"})
+    [warning] = accepted.warnings()
+    assert key in warning
+    assert list(accepted.client_properties("admin.")) == ["bootstrap.servers"]
+
+
+def test_names_all_that_would_protect_at_once():
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig({**SETTINGS, **_PROTECTING})
+    assert len(caught.value.messages) == len(_PROTECTING)
+
+
+def test_no_admin_resources_and_no_certificates_need_no_protection():
+    assert worker(admin_listeners="", ssl_client_auth="none", rest_extension_classes="").warnings() == []
+
+
+_HANDED_ON = {*ConnectionConfig.settings(), *SecurityConfig.settings()}  # to Kafka's clients, under these names
+
+
+def test_every_setting_of_the_worker_is_read_somewhere_or_named_as_without_effect():
+    source = "\n".join(file.read_text() for file in (ROOT / "src" / "fencepost").rglob("*.py"))
+    silent = {
+        key
+        for key, declared in WorkerConfig.settings().items()
+        if declared.without_effect is None
+        and key not in _HANDED_ON
+        and not re.search(rf"\.{declared.attribute}\b|key_of\(\"{declared.attribute}\"\)", source)
+    }
+    assert silent == set()
+    assert {key for key in _HANDED_ON if key in NO_COUNTERPART} == {
+        key for key in _HANDED_ON if WorkerConfig.settings()[key].without_effect
+    }
+
+
+def test_every_key_without_effect_is_named_once():
+    without = [one for one in WorkerConfig.settings().values() if one.without_effect]
+    assert len(without) > 9
+    config = WorkerConfig(
+        {
+            **SETTINGS,
+            **{one.key: rendered(one.default, one.kind) or "256" for one in without},
+            "metrics.context.a": "1",
+            "ssl.client.auth": "requested",
+            "exactly.once.source.support": "enabled",
+            "offset.flush.timeout.ms": "1",
+        }
+    )
+    named = [re.findall(r"Ignoring '([^']+)'", text) for text in config.warnings()]
+    expected = [*(one.key for one in without), "metrics.context.*", "ssl.client.auth", "offset.flush.timeout.ms"]
+    assert sorted(key for keys in named for key in keys) == sorted(expected)
+    assert not {one.key for one in without} & set(config.internal_client_properties)
 
 
 def test_splits_the_file_by_prefix():

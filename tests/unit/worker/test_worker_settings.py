@@ -102,3 +102,11 @@ def test_ids_are_fenced_with_the_settings_of_a_transaction_in_every_mode(mode: s
     settings, _ = settings_of(**{"exactly.once.source.support": mode, "producer_delivery_timeout_ms": "120000"})
     conf = settings.fencing_conf({"producer.override.delivery.timeout.ms": "180000"})
     ProducerClient({**conf, "transactional.id": "g-c-0"}).drop()  # raises for settings that are at odds
+
+
+def test_a_key_of_the_file_that_no_client_knows_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    settings, _ = settings_of(ssl_provider="SunJSSE")
+    for conf in (settings.reader_conf, settings.admin_conf, settings.producer_conf, settings.leader_conf):
+        conf()
+    settings.task_producer_conf({})
+    assert ["ssl.provider" in record.getMessage() for record in caplog.records] == [True]
