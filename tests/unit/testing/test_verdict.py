@@ -84,7 +84,7 @@ def test_the_text_names_the_first_few_of_many():
 def test_a_million_records_take_seconds():
     expected = {"a": range(500_000), "b": range(500_000)}
     seen = [(source, n) for n in range(500_000) for source in "ab"]
-    started = time.monotonic()
+    started = time.process_time()  # of this process: how busy the machine is does not count
     assert judge(expected, seen).is_clean
     assert judge(expected, seen[:-1]).missing == (("b", 499_999),)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
