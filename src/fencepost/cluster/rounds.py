@@ -22,6 +22,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import WriterOpenError
 
 _FENCE_S = 90.0
+_READ_S = 60.0
 _ROUNDS = 32
 
 
@@ -32,10 +33,10 @@ class FencingRounds:
         self,
         group_id: str,
         leader: Leader,
-        read_to_end: Callable[[], ClusterSnapshot],
+        read_to_end: Callable[[float], ClusterSnapshot],
         conf_of: Callable[[ClusterSnapshot, str], ConfOf],
-        wait_for_stops: Callable[[str, int | None], None] = lambda connector, generation: None,
-        is_source: Callable[[ClusterSnapshot, str], bool] = lambda snapshot, connector: True,
+        wait_for_stops: Callable[[str, int | None], None],
+        is_source: Callable[[ClusterSnapshot, str], bool],
     ) -> None:
         """`wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up."""
         self._is_source = is_source
@@ -88,7 +89,7 @@ class FencingRounds:
         _settle(outcome, error)
 
     def _round(self, connector: str) -> None:
-        snapshot = self._read_to_end()
+        snapshot = self._read_to_end(_READ_S)
         if connector not in snapshot.connectors:
             raise NotFoundError(f"Unknown connector {connector}")
         if not self._is_source(snapshot, connector):

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Sequence
-from functools import partial
 
 from fencepost.cluster.command import now_ms
 from fencepost.cluster.departure import Departures
@@ -49,12 +48,9 @@ class WorkerProcess:
         outlook = TaskOutlook(url, topics, supervision, membership.attendance)
         hosts = self._hosts = Hosts(config, driver, classes, supervision, outlook, life.stopping)
         lifeline = self._lifeline = Lifeline(
-            membership.is_member,
-            config.session_timeout_ms / 1000,
-            on_lost=partial(supervision.supervisor.cut_off, True),
-            on_back=partial(supervision.supervisor.cut_off, False),
+            membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor
         )
-        vanished = Vanished(topics.status, supervision.totals, membership.leader, lifeline)
+        vanished = Vanished(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
         self._changes = ConfigChanges(life.stages, departures, supervision, membership.leader, vanished, restarts)
         self._housekeeping = Housekeeping(
@@ -62,7 +58,7 @@ class WorkerProcess:
                 lifeline.judge,  # first: whose tasks are they, if this process was paused and its slots with it
                 hosts.slots.check_leases,
                 hosts.spark.count_cores,
-                lambda: vanished.forget(topics.snapshot),
+                vanished.look,
             ]
         )
         self._start_up = StartUp(

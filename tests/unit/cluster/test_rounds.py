@@ -39,14 +39,18 @@ class Scene:
     def __init__(self) -> None:
         self.recorded: list[Any] = []
         self.is_source = True
+        self.waited: list[tuple[str, int | None]] = []
         self.on_read: Callable[[], None] = lambda: None
         self.on_conf: Callable[[], None] = lambda: None
         self.on_fence: Callable[[], None] = lambda: None
         self.on_record: Callable[[], None] = lambda: None
         leader: Any = SimpleNamespace(submit=self._submit)
-        self.rounds = FencingRounds("g", leader, self._read, self._conf, is_source=lambda *_: self.is_source)
+        self.rounds = FencingRounds("g", leader, self._read, self._conf, self._wait, lambda *_: self.is_source)
 
-    def _read(self) -> ClusterSnapshot:
+    def _wait(self, connector: str, generation: int | None) -> None:
+        self.waited.append((connector, generation))
+
+    def _read(self, timeout_s: float) -> ClusterSnapshot:
         self.on_read()
         return PENDING
 

@@ -70,7 +70,7 @@ class Scene:
         self.local: list[object] = []
         self.line = LeaderLine(
             LocalLeader(self, self, is_exactly_once=True),
-            Peers(HERE, self.group, lambda: self.snapshot, lambda: self.leads),
+            Peers(HERE, self.group, self, self),
             "HmacSHA256",
             self.read_to_end,
         )

@@ -4,8 +4,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 log = logging.getLogger(__name__)
+
+
+class Tasks(Protocol):
+    """What is needed of the `TaskSupervisor`."""
+
+    def cut_off(self, is_cut_off: bool) -> None:
+        """Others may have this worker's tasks: they all end here until it is back."""
 
 
 class Lifeline:
@@ -20,15 +28,13 @@ class Lifeline:
         self,
         is_member: Callable[[], bool],
         session_timeout_s: float,
-        on_lost: Callable[[], None],
-        on_back: Callable[[], None],
+        tasks: Tasks,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`is_member` may raise whatever keeps it from answering, and must answer in much less than the time-out."""
         self._is_member = is_member
         self._session_timeout_s = session_timeout_s
-        self._on_lost = on_lost
-        self._on_back = on_back
+        self._tasks = tasks
         self._now = now
         self._seen_at = now()
         self.is_lost = False
@@ -71,10 +77,10 @@ class Lifeline:
                 "this worker was not seen in its group for %g s: its tasks end here, others may have them",
                 self._session_timeout_s,
             )
-            self._on_lost()
+            self._tasks.cut_off(True)
         else:
             log.info("this worker is in its group again")
-            self._on_back()
+            self._tasks.cut_off(False)
 
     def _is_unseen(self) -> bool:
         return self._now() - self._seen_at > self._session_timeout_s

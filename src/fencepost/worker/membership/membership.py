@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 _LEAVE_S = 5.0
 _LOOK_S = 2.0
-_READ_S = 60.0
 
 
 class Membership:
@@ -63,12 +62,12 @@ class Membership:
             life.fail,
             self._is_taken,
         )
-        self.peers = Peers(settings.url, self._look, lambda: topics.snapshot, lambda: self.leader.is_leading)
+        self.peers = Peers(settings.url, self._look, topics.config, self.leader)
         self.attendance = Attendance(topics.writer, settings.url, settings.incarnation, life.stopping)
         self.rounds = FencingRounds(
             settings.group_id,
             self.leader,
-            lambda: topics.read_config(_READ_S),
+            topics.read_config,
             fence.conf_of,
             departures.wait_for,
             classes.is_source,

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from fencepost.cluster.operations import LEADER, Place
 from fencepost.kafka.group import Group
@@ -12,6 +13,20 @@ from fencepost.storage.snapshot import ClusterSnapshot
 log = logging.getLogger(__name__)
 
 
+class Topic(Protocol):
+    """What is needed of the `ConfigTopic`."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot: ...
+
+
+class Leading(Protocol):
+    """What is needed of the `Leader` in this process."""
+
+    @property
+    def is_leading(self) -> bool: ...
+
+
 class Peers:
     """Answers from what the group and the config topic say now. Any thread."""
 
@@ -19,13 +34,14 @@ class Peers:
         self,
         url: str,
         group: Callable[[], Group],
-        snapshot: Callable[[], ClusterSnapshot],
-        is_leading: Callable[[], bool],
+        topic: Topic,
+        leader: Leading,
     ) -> None:
+        """`group` asks Kafka who is in the group, and raises what keeps it from answering."""
         self.url = url
         self._group = group
-        self._snapshot = snapshot
-        self._is_leading = is_leading
+        self._topic = topic
+        self._leader = leader
 
     def roster(self) -> list[str]:
         """Return the URLs of the group's members."""
@@ -33,7 +49,7 @@ class Peers:
 
     def leader_url(self) -> str | None:
         """Return where the leader listens; None while a rebalance is under way, or Kafka does not answer."""
-        if self._is_leading():
+        if self._leader.is_leading:
             return self.url
         try:
             members = self._group().members
@@ -44,17 +60,17 @@ class Peers:
 
     def incarnation(self, url: str) -> str | None:
         """Return the process that listens at `url`."""
-        return self._snapshot().incarnations.get(url)
+        return self._topic.snapshot.incarnations.get(url)
 
     def session_key(self) -> SessionKey | None:
         """Return the key that signs requests between workers, as far as it was read."""
-        return self._snapshot().session_key
+        return self._topic.snapshot.session_key
 
     def locate(self, place: Place) -> str | None:
         """Return where the worker listens that is responsible for `place`; None while nobody is."""
         if place == LEADER:
             return self.leader_url()
-        assignment = self._snapshot().assignment
+        assignment = self._topic.snapshot.assignment
         workers = assignment.workers if assignment is not None else ()
         return next((worker.url for worker in workers if _has(worker, place)), None)
 

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from fencepost import __version__
-from fencepost.cluster.departure import Departures, Start
+from fencepost.cluster.departure import Departures
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
@@ -18,7 +18,7 @@ from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.offsets_ahead import OffsetsAhead
 from fencepost.worker.supervision.preparation import Preparation
 from fencepost.worker.supervision.status import StatusBoard
-from fencepost.worker.supervision.supervisor import TaskSupervisor
+from fencepost.worker.supervision.supervisor import Notices, TaskSupervisor
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
@@ -31,13 +31,6 @@ class Line(Protocol):
     def put_task_configs(self, connector: str, configs: Sequence[Properties]) -> "Future[Any]": ...
 
     def fence(self, connector: str) -> "Future[Any]": ...
-
-
-class Notices(Protocol):
-    """Tells the other workers."""
-
-    def ended_here(self, starts: list[Start]) -> None:
-        """Say, soon, that these starts of tasks have ended here. Never waits."""
 
 
 class Supervision:
@@ -65,19 +58,19 @@ class Supervision:
             tracks_topics=settings.config.topic_tracking_enable,
             version=__version__,
         )
-        self.admissions = Admissions(settings, topics.read_config, lambda task: self.supervisor.handle(task))
-        self.copying = OffsetCopying(self.admissions.topics, topics.copies, lambda task: self.supervisor.starts(task))
-        self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
         self.supervisor = TaskSupervisor(
             settings,
             Preparation(settings, line.fence, topics.read_config, life.stopping),
-            self.doors.of,
+            self.doors,
             self.board,
             self.totals,
             departures,
-            notices.ended_here,
-            fence.lock_out,
+            notices,
+            fence,
         )
+        self.admissions = Admissions(settings, topics.read_config, self.supervisor.handle)
+        self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
+        self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
         self.connectors = ConnectorHost(
             settings, classes.find, line.put_task_configs, self.board, self._committed_offsets
         )

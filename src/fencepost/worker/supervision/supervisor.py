@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.cluster.departure import Departures, Start
 from fencepost.storage.ids import TargetState, TaskId
@@ -35,10 +35,31 @@ _ABANDONED_RETRY_S = 1.0
 _PREPARED_TOGETHER = 32
 
 
+class Doors(Protocol):
+    """Says which door runs the tasks of a class of connectors."""
+
+    def of(self, connector_class: str) -> TaskHost:
+        """Return the door. Raises ConfigError for a class that is not there."""
+
+
+class Notices(Protocol):
+    """Tells the other workers."""
+
+    def ended_here(self, starts: Sequence[Start]) -> None:
+        """Say, soon, that these starts of tasks have ended here. Never waits."""
+
+
+class StartFence(Protocol):
+    """What is needed of `TaskFence`."""
+
+    def lock_out(self, spec: TaskSpec) -> None:
+        """End what a start has left open that no other start follows; called in a thread of its own."""
+
+
 class TaskSupervisor:
     """Starts, stops, pauses and moves the tasks that are assigned to this worker.
 
-    `hosts(connector_class)` says which door runs a connector's tasks. Methods that are not private may be called from
+    Methods that are not private may be called from
     any thread; they only queue an event.
     """
 
@@ -46,25 +67,22 @@ class TaskSupervisor:
         self,
         settings: WorkerSettings,
         preparation: Preparation,
-        hosts: Callable[[str], TaskHost],
+        doors: Doors,
         board: StatusBoard,
         totals: TaskTotals,
-        departures: Departures | None = None,
-        say_stopped: Callable[[list[Start]], None] = lambda starts: None,
-        lock_out: Callable[[TaskSpec], None] = lambda spec: None,
+        departures: Departures,
+        notices: Notices,
+        fence: StartFence,
     ) -> None:
-        """`departures`: what has to end, here and elsewhere; `say_stopped` tells others what has, and never waits.
-
-        `lock_out` ends what a start has left open that no other start follows; called in a thread of its own.
-        """
+        """`departures`: what has to end, here and elsewhere."""
         self._settings = settings
         self._preparation = preparation
-        self._hosts = hosts
+        self._doors = doors
         self._board = board
         self._totals = totals
-        self._departures = departures or Departures(0.0)
-        self._say_stopped = say_stopped
-        self._lock_out = lock_out
+        self._departures = departures
+        self._notices = notices
+        self._fence = fence
         self._is_cut_off = False
         self.began_last_s = 0.0  # by the monotonic clock, whichever task it was
         self._snapshot = ClusterSnapshot()
@@ -178,7 +196,7 @@ class TaskSupervisor:
             ended = [start for start in called_off if start not in here]
             if ended:
                 self._departures.ended(self._settings.incarnation, ended)
-                self._say_stopped(ended)
+                self._notices.ended_here(ended)
 
     def _has_predecessor(self, task: TaskId, generation: int) -> bool:
         """Whether a start has to wait: a round of fencing would cut off tasks of older generations that still stop."""
@@ -234,7 +252,7 @@ class TaskSupervisor:
         handle.target = target
         spec = handle.spec if handle.spec.target_state == target else _with_target(handle.spec, target)
         try:
-            host = self._hosts(str(spec.connector_config["connector.class"]))
+            host = self._doors.of(str(spec.connector_config["connector.class"]))
             handle.host = host
             handle.move(HandleState.HOSTED)  # before the start: admission may be asked for at once
             host.start(spec)
@@ -307,7 +325,7 @@ class TaskSupervisor:
         id_, snapshot = handle.id, self._snapshot
         is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
         if handle.spec is not None and handle.spec.transactional_id is not None and not is_followed:
-            self._pool.submit(self._lock_out, handle.spec)
+            self._pool.submit(self._fence.lock_out, handle.spec)
 
     def _move_away(self, incarnation: str) -> None:
         for handle in list(self._handles.values()):

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.storage.status_topic import StatusTopic
 from fencepost.worker.supervision.task_metrics import TaskTotals
+from fencepost.worker.topics import WorkerTopics
 
 
 class Leading(Protocol):
@@ -25,11 +25,16 @@ class Seen(Protocol):
 class Vanished:
     """Any thread; never waits."""
 
-    def __init__(self, statuses: StatusTopic, totals: TaskTotals, leader: Leading, lifeline: Seen) -> None:
-        self._statuses = statuses
+    def __init__(self, topics: WorkerTopics, totals: TaskTotals, leader: Leading, lifeline: Seen) -> None:
+        self._topics = topics
+        self._statuses = topics.status
         self._totals = totals
         self._leader = leader
         self._lifeline = lifeline
+
+    def look(self) -> None:
+        """Forget by what the config topic said last."""
+        self.forget(self._topics.snapshot)
 
     def forget(self, snapshot: ClusterSnapshot) -> None:
         """Have statuses, topics and metrics end of what is no more, where this worker leads.

@@ -11,9 +11,10 @@ class Line:
         self.now = 0.0
         self.answer: bool | Exception = True
         self.said: list[str] = []
-        self.lifeline = Lifeline(
-            self.is_member, 10.0, lambda: self.said.append("lost"), lambda: self.said.append("back"), lambda: self.now
-        )
+        self.lifeline = Lifeline(self.is_member, 10.0, self, lambda: self.now)
+
+    def cut_off(self, is_cut_off: bool) -> None:
+        self.said.append("lost" if is_cut_off else "back")
 
     def is_member(self) -> bool:
         if isinstance(self.answer, Exception):

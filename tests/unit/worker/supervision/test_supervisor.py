@@ -125,16 +125,25 @@ class Stage:
         self.supervisor = TaskSupervisor(
             settings,
             self.preparation,  # type: ignore[arg-type]
-            lambda _: self.door,
+            self,
             self.board,  # type: ignore[arg-type]
             TaskTotals(),
             self.departures,
-            self.told_stopped.extend,
-            self.locked_out.append,
+            self,
+            self,
         )
         self.supervisor._pool = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
         self.write(records.connector_config("c", {"name": "c"}))
+
+    def of(self, connector_class: str) -> Door:
+        return self.door
+
+    def ended_here(self, starts: Sequence[Start]) -> None:
+        self.told_stopped.extend(starts)
+
+    def lock_out(self, spec: TaskSpec) -> None:
+        self.locked_out.append(spec)
 
     def write(self, *encoded: records.Encoded) -> None:
         for key, value in encoded:
