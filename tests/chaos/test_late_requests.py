@@ -11,13 +11,13 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.member import GroupMembership
 from fencepost.kafka.producer import StrikeLog
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from support.chaos.evidence import Evidence
 from support.late.attempt import Attempt, plan
 from support.late.trial import Trials
+from support.member import undisturbed_member
 
 COUNT = 200 if os.environ.get("FENCEPOST_CHAOS") == "long" else 20
 SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -29,7 +29,7 @@ def trials(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Trials]:
     admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     terms: list = []
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic_name}
-    membership = GroupMembership(conf, f"{topic_name}-offsets", terms.append)
+    membership = undisturbed_member(conf, f"{topic_name}-offsets", terms.append)
     membership.start()
     yield Trials(kafka.bootstrap_servers, topic_name, eventually(lambda: terms and terms[-1].metadata))
     membership.stop()

@@ -68,9 +68,9 @@ class GroupMembership:
         conf: Mapping[str, Any],
         topic: str,
         on_term: Callable[[Term], None],
-        on_denied: Callable[[FatalError], None] = lambda error: None,
-        on_replaced: Callable[[ReplacedError], None] = lambda error: None,
-        is_taken: Callable[[], bool] = lambda: True,
+        on_denied: Callable[[FatalError], None],
+        on_replaced: Callable[[ReplacedError], None],
+        is_taken: Callable[[], bool],
     ) -> None:
         self._fork = ForkGuard()
         self._topic = topic

@@ -63,15 +63,17 @@ class _Server(ThreadingHTTPServer):
 
 
 class ChannelServer:
-    """Serves `handlers` by path. A request with a wrong signature is answered 403 and nothing else happens."""
+    """Has an address once it is made, and answers from `start` on: who answers there needs to know the address.
 
-    def __init__(
-        self, secret: bytes, handlers: dict[str, Handler], *, host: str = "127.0.0.1", tls: ChannelTls | None = None
-    ) -> None:
+    A request with a wrong signature is answered 403 and nothing else happens.
+    """
+
+    def __init__(self, secret: bytes, *, host: str = "127.0.0.1", tls: ChannelTls | None = None) -> None:
         verifier = Verifier(secret)
+        self._routes: dict[str, Handler] = {}
 
         class Request(_Request):
-            routes = handlers
+            routes = self._routes
             signatures = verifier
             refusals = _Refusals()
 
@@ -84,7 +86,9 @@ class ChannelServer:
     def url(self) -> str:
         return f"{self._scheme}://{self._host}:{self._server.server_address[1]}"
 
-    def start(self) -> None:
+    def start(self, handlers: Mapping[str, Handler]) -> None:
+        """Serve `handlers` by path."""
+        self._routes |= handlers
         self._thread.start()
 
     def stop(self) -> None:

@@ -117,25 +117,12 @@ def _operations(
         connector_startups=lambda: supervision.connectors.startups,
     )
     metrics = WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
-    return WorkerOperations(
+    offsets = OffsetChanges(
         settings,
-        topics.config,
-        topics.status,
-        topics.writer,
-        membership.leader,
-        peers=membership.peers,
-        stages=life.stages,
-        cluster_id=lambda: topics.cluster_id,
-        fence=membership.rounds.fence,
-        restart_connector=supervision.connectors.restart,
-        restart_task=supervision.supervisor.restart,
-        metrics=metrics.text,
-        offsets=OffsetChanges(
-            settings,
-            supervision.admissions.topics,
-            OffsetWriting(settings, topics.copies, now_ms),
-            classes.find,
-            membership.rounds.fence,
-            departures.wait_for,
-        ),
+        supervision.admissions.topics,
+        OffsetWriting(settings, topics.copies, now_ms),
+        classes.find,
+        membership.rounds.fence,
+        departures.wait_for,
     )
+    return WorkerOperations(settings, topics, membership, supervision, life.stages, metrics, offsets)

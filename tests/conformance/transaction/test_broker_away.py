@@ -7,8 +7,9 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.member import GroupMembership, Term
+from fencepost.kafka.member import Term
 from fencepost.testing import eventually
+from support.member import undisturbed_member
 
 TOPIC = "t"
 
@@ -25,7 +26,7 @@ def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_th
     """librdkafka may wait for a coordinator that it has asked before for ever, and for longer than it was told to."""
     servers = broker.bootstrap_servers
     terms: list[Term] = []
-    member = GroupMembership({"bootstrap.servers": servers, "group.id": "g"}, TOPIC, terms.append)
+    member = undisturbed_member({"bootstrap.servers": servers, "group.id": "g"}, TOPIC, terms.append)
     member.start()
     metadata = eventually(lambda: terms and terms[-1].metadata)
     with ThreadPoolExecutor(1) as pool:

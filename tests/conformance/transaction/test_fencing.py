@@ -9,10 +9,10 @@ import uuid
 import pytest
 
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.member import GroupMembership
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState
+from support.member import undisturbed_member
 from support.timing import fastest_s
 
 
@@ -83,7 +83,7 @@ class _Member:
     def __init__(self, bootstrap: str, group: str, topic: str) -> None:
         self.terms: list = []
         conf = {"bootstrap.servers": bootstrap, "group.id": group, "session.timeout.ms": 6000}
-        self.membership = GroupMembership(conf, topic, self.terms.append)
+        self.membership = undisturbed_member(conf, topic, self.terms.append)
         self.membership.start()
 
     def ownership(self):

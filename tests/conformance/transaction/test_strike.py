@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import confluent_kafka
 import pytest
 
-from fencepost.kafka.member import GroupMembership
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
@@ -13,6 +12,7 @@ from fencepost.testing.proxy import Action, ApiKey
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts
 from fencepost.transaction.state import IllegalMoveError, WriterState
+from support.member import undisturbed_member
 
 OFFSET = b'["connector",{"file":"f"}]'
 
@@ -75,7 +75,7 @@ def ownership(kafka, topic):
     """Group metadata of a live member that owns the topic."""
     terms = []
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"group-{topic}"}
-    membership = GroupMembership(conf, topic, terms.append)
+    membership = undisturbed_member(conf, topic, terms.append)
     membership.start()
     yield lambda: eventually(lambda: terms and terms[-1].metadata)
     membership.stop()

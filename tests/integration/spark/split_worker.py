@@ -79,8 +79,8 @@ class SplitWorker:
 
 @contextmanager
 def serving(worker: SplitWorker, secret: str) -> Iterator[SplitWorker]:
-    worker.server = ChannelServer(secret.encode(), worker.handlers())
-    worker.server.start()
+    worker.server = ChannelServer(secret.encode())
+    worker.server.start(worker.handlers())
     try:
         yield worker
     finally:

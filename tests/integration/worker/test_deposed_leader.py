@@ -13,11 +13,12 @@ from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import ConflictError, OperationError, WriteFailedError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.member import GroupMembership, Term
+from fencepost.kafka.member import Term
 from fencepost.kafka.settings import member_conf, transactional_conf
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter, WriterFencedError
+from support.member import undisturbed_member
 
 
 class Candidate:
@@ -38,7 +39,7 @@ class Candidate:
             "group.instance.id": name,
             "auto.offset.reset": "latest",
         }
-        self.membership = GroupMembership(joining, topic, self._on_term)
+        self.membership = undisturbed_member(joining, topic, self._on_term)
 
     def _on_term(self, term: Term) -> None:
         if not self.is_frozen:

@@ -61,7 +61,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[Client]:
 
 def _joined(terms: list[Term], replaced: list[ReplacedError], *, is_taken: bool = True) -> GroupMembership:
     conf = {"group.id": "g", "group.instance.id": "host:1"}
-    member = GroupMembership(conf, "t", terms.append, on_replaced=replaced.append, is_taken=lambda: is_taken)
+    member = GroupMembership(conf, "t", terms.append, pytest.fail, replaced.append, lambda: is_taken)
     member.start()
     return member
 

@@ -31,8 +31,8 @@ print([client.call("/say", {"n": n})["n"] for n in range(3)])
 
 @pytest.fixture
 def server() -> Iterator[ChannelServer]:
-    server = ChannelServer(SECRET, {"/say": lambda body: body})
-    server.start()
+    server = ChannelServer(SECRET)
+    server.start({"/say": lambda body: body})
     yield server
     server.stop()
 
@@ -64,8 +64,8 @@ def test_a_caller_with_another_secret_is_refused_and_the_worker_says_so_once(
 
 def test_a_silent_connection_stops_nobody_where_the_channel_has_tls() -> None:
     certificate = TLS / "certificate.pem"
-    server = ChannelServer(SECRET, {"/say": lambda body: body}, tls=ChannelTls(str(certificate), str(TLS / "key.pem")))
-    server.start()
+    server = ChannelServer(SECRET, tls=ChannelTls(str(certificate), str(TLS / "key.pem")))
+    server.start({"/say": lambda body: body})
     host, port = server.url.removeprefix("https://").split(":")
     try:
         with socket.create_connection((host, int(port))):
@@ -76,10 +76,8 @@ def test_a_silent_connection_stops_nobody_where_the_channel_has_tls() -> None:
 
 
 def test_a_connection_that_does_not_shake_hands_in_time_is_closed() -> None:
-    server = ChannelServer(
-        SECRET, {}, tls=ChannelTls(str(TLS / "certificate.pem"), str(TLS / "key.pem"), handshake_s=0.1)
-    )
-    server.start()
+    server = ChannelServer(SECRET, tls=ChannelTls(str(TLS / "certificate.pem"), str(TLS / "key.pem"), handshake_s=0.1))
+    server.start({})
     host, port = server.url.removeprefix("https://").split(":")
     try:
         with socket.create_connection((host, int(port)), timeout=20) as silent:

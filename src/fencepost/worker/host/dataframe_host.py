@@ -33,7 +33,7 @@ class DataFrameHost:
         ledger: CoreLedger,
         admissions: Admissions,
         connector_of: Callable[[str], type[Any]],
-        channel_url: Callable[[], str],
+        channel_url: str,
         copying: OffsetCopying,
     ) -> None:
         self._copying = copying

@@ -77,7 +77,7 @@ class FrameHost(Protocol):
     ledger: CoreLedger
     admissions: Admissions
     connector_of: Callable[[str], type[Any]]
-    channel_url: Callable[[], str]
+    channel_url: str
 
     def add_run(self, run: Run) -> str: ...
 
@@ -281,7 +281,7 @@ class FrameTask:
         self._current = name
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
-            run_splits(self._runtime, self._frame(splits), self._host.channel_url(), name)
+            run_splits(self._runtime, self._frame(splits), self._host.channel_url, name)
         except Exception as error:
             return self._run_failed(run, run.error or error)
         finally:

@@ -6,7 +6,7 @@ import threading
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.cores import CoreLedger
-from fencepost.worker.channel import ChannelServer, ChannelTls
+from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.driver import Driver
 from fencepost.worker.host.dataframe_host import DataFrameHost
@@ -28,10 +28,11 @@ class Hosts:
         stopping: threading.Event,
     ) -> None:
         self._ledger = CoreLedger(0, reserved=1)
+        self._channel = ChannelServer(driver.secret.encode(), host=config.channel_host, tls=_channel_tls(config))
         self.slots = SlotPool(
             supervision.supervisor,
             self._ledger,
-            lambda: self._channel.url,
+            self._channel.url,
             lease_s=config.slot_lease_ms / 1000,
             max_slots=config.slots_max or max(2, os.cpu_count() or 2),
             log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
@@ -41,28 +42,23 @@ class Hosts:
             self._ledger,
             supervision.admissions,
             classes.find,
-            lambda: self._channel.url,
+            self._channel.url,
             supervision.copying,
         )
-        self._channel = ChannelServer(
-            driver.secret.encode(),
-            {
-                "/slot/register": self.slots.register,
-                "/slot/directives": self.slots.directives,
-                "/slot/report": self.slots.report,
-                "/task/admit": supervision.admissions.admit,
-                "/task/copy": supervision.copying.handle,
-                **self.frames.handlers(),
-            },
-            host=config.channel_host,
-            tls=_channel_tls(config),
-        )
         self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, outlook, stopping)
+        self._handlers: dict[str, Handler] = {
+            "/slot/register": self.slots.register,
+            "/slot/directives": self.slots.directives,
+            "/slot/report": self.slots.report,
+            "/task/admit": supervision.admissions.admit,
+            "/task/copy": supervision.copying.handle,
+            **self.frames.handlers(),
+        }
         supervision.doors.hang(self.slots, self.frames)
 
     def start(self) -> None:
         """Open the channel, and begin to start Spark: a slot may be there before the worker is ready for tasks."""
-        self._channel.start()
+        self._channel.start(self._handlers)
         self.spark.start()
 
     def stop(self) -> None:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -70,7 +70,7 @@ class SlotPool:
         self,
         events: HostEvents,
         ledger: CoreLedger,
-        channel_url: Callable[[], str],
+        channel_url: str,
         *,
         lease_s: float,
         max_slots: int,
@@ -262,7 +262,7 @@ class SlotPool:
         self._ledger.take(1, CoreUse.SLOT)
         slot = _Slot(uuid.uuid4().hex[:8], owner=owner)
         self._slots[slot.id] = slot
-        spec = SlotSpec(slot.id, self._channel_url(), self._lease_s, self._log_level)
+        spec = SlotSpec(slot.id, self._channel_url, self._lease_s, self._log_level)
         self._jobs.launch(slot.id, spec.to_text())
         return slot
 

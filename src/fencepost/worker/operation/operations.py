@@ -1,9 +1,8 @@
 """What the REST API can ask of this worker: answers from the snapshot and the status table, changes by the leader."""
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
@@ -22,24 +21,25 @@ from fencepost.cluster.command import (
     StopConnector,
     now_ms,
 )
-from fencepost.cluster.leader import Leader
 from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
-from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.storage.status_topic import State, Status
 from fencepost.worker.connector_classes import type_of
-from fencepost.worker.membership.peers import Peers
+from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
+from fencepost.worker.operation.metrics import WorkerMetrics
 from fencepost.worker.operation.offset_change import OffsetChanges
 from fencepost.worker.operation.restart import plan_restart
 from fencepost.worker.progress import Stages
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.supervision import Supervision
+from fencepost.worker.topics import WorkerTopics
 from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
 
 T = TypeVar("T")
@@ -65,27 +65,22 @@ class WorkerOperations:
     def __init__(
         self,
         settings: WorkerSettings,
-        config_topic: ConfigTopic,
-        status_topic: StatusTopic,
-        writer: TopicWriter,
-        leader: Leader,
-        *,
-        peers: Peers,
+        topics: WorkerTopics,
+        membership: Membership,
+        supervision: Supervision,
         stages: Stages,
-        cluster_id: Callable[[], str],
-        fence: Callable[[str], "Future[None]"],
-        restart_connector: Callable[[str], threading.Event],
-        restart_task: Callable[[TaskId], None],
-        metrics: Callable[[], bytes],
+        metrics: WorkerMetrics,
         offsets: OffsetChanges,
     ) -> None:
         self._settings = settings
-        self._topic = config_topic
-        self._statuses = status_topic
-        self._writer = writer
-        self._leader = leader
-        self._peers = peers
+        self._topics = topics
+        self._membership = membership
+        self._supervision = supervision
         self._stages = stages
+        self._offsets = offsets
+        self.metrics = metrics.text
+        self._topic, self._statuses, self._writer = topics.config, topics.status, topics.writer
+        self._leader, self._peers = membership.leader, membership.peers
         config = settings.config
         self._verifier = Verifier(
             settings.incarnation,
@@ -93,17 +88,11 @@ class WorkerOperations:
             now_ms,
             accepts_body_only=config.accepts_body_signatures,
         )
-        self._cluster_id = cluster_id
-        self._fence = fence
-        self._restart_connector = restart_connector
-        self._restart_task = restart_task
-        self.metrics = metrics
-        self._offsets = offsets
 
     # root and health
 
     def server_info(self) -> op.ServerInfo:
-        return op.ServerInfo(__version__, "unknown", self._cluster_id())
+        return op.ServerInfo(__version__, "unknown", self._topics.cluster_id)
 
     def health(self) -> op.Health:
         if not self._stages.is_started:
@@ -278,7 +267,7 @@ class WorkerOperations:
             stage = f"restarting connector {name}"
             self._ensure_here(op.Place(name), stage)
             with self._stages.doing(stage):
-                if not self._restart_connector(name).wait(_REQUEST_S):
+                if not self._supervision.connectors.restart(name).wait(_REQUEST_S):
                     raise self._timed_out()
             return None
         self._ensure_leading()
@@ -298,7 +287,7 @@ class WorkerOperations:
         if not snapshot.has_task(TaskId(name, task)):
             raise op.NotFoundError(f"Unknown task: {name}-{task}")
         self._ensure_here(op.Place(name, task), f"restarting task {name}-{task}")
-        self._restart_task(TaskId(name, task))
+        self._supervision.supervisor.restart(TaskId(name, task))
 
     def _check(self, config: op.RawConfig) -> None:
         """Raises BadRequestError with everything that is wrong."""
@@ -392,7 +381,7 @@ class WorkerOperations:
         self._leading()
         with self._stages.doing(f"fencing older tasks of connector {name}"):
             try:
-                self._waited_for(self._fence(name))
+                self._waited_for(self._membership.rounds.fence(name))
             except op.RequestTimeoutError as error:
                 raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
 

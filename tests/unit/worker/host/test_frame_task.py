@@ -78,9 +78,7 @@ class Stage:
         self.admission: Callable[[], None] = lambda: None
         self.events, self.runtime, self.ledger = Events(), Runtime(), CoreLedger(1)
         anything = cast(Any, self)
-        self.host = DataFrameHost(
-            self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), lambda: "", anything
-        )
+        self.host = DataFrameHost(self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), "", anything)
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "_BACK_OFF_S", 0.0)
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))

@@ -49,7 +49,7 @@ class Pool:
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "_POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
-        self.slots = SlotPool(self.events, self.ledger, lambda: "http://w", lease_s=10, max_slots=max_slots)
+        self.slots = SlotPool(self.events, self.ledger, "http://w", lease_s=10, max_slots=max_slots)
         self.slots.attach(self.jobs)
 
     def start(self, incarnation: str, **config: str) -> str:

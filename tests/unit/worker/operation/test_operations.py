@@ -1,6 +1,5 @@
 """What a request is told when Kafka does not answer, or refuses."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,16 +30,20 @@ def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
     config = SimpleNamespace(verification_algorithms=["HmacSHA256"], accepts_body_signatures=False)
     parts: dict[str, Any] = {
         "settings": SimpleNamespace(url="http://w:1", incarnation="i", config=config),
-        "config_topic": SimpleNamespace(snapshot=SNAPSHOT, read_to_end=ask),
-        "status_topic": None,
-        "writer": SimpleNamespace(write=write),
-        "leader": SimpleNamespace(is_leading=True),
-        "peers": SimpleNamespace(leader_url=lambda: "http://w:1"),
+        "topics": SimpleNamespace(
+            config=SimpleNamespace(snapshot=SNAPSHOT, read_to_end=ask),
+            status=None,
+            writer=SimpleNamespace(write=write),
+        ),
+        "membership": SimpleNamespace(
+            leader=SimpleNamespace(is_leading=True), peers=SimpleNamespace(leader_url=lambda: "http://w:1")
+        ),
+        "supervision": None,
         "stages": Stages(),
+        "metrics": SimpleNamespace(text=None),
+        "offsets": None,
     }
-    unused: Callable[..., Any] = lambda *_: None  # noqa: E731
-    others = ("cluster_id", "fence", "restart_connector", "restart_task", "metrics", "offsets")
-    return WorkerOperations(**parts, **dict.fromkeys(others, unused))  # type: ignore[arg-type]
+    return WorkerOperations(**parts)
 
 
 REQUESTS = {
