@@ -24,6 +24,26 @@ class StaleConfigError(ConflictError):
     """The config that a change was made from is no longer the one that is stored; make the change again."""
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What a connector was at one moment. Two that are equal have no tasks of another task generation in between."""
+
+    generation: int | None
+    config: Properties | None
+
+    @classmethod
+    def of(cls, snapshot: ClusterSnapshot, connector: str) -> "Standing":
+        return cls(snapshot.commit_offsets.get(connector), snapshot.connectors.get(connector))
+
+    def ensure_unchanged(self, snapshot: ClusterSnapshot, connector: str) -> None:
+        """Raise ConflictError if the connector has had task configs, or got another config, since."""
+        if Standing.of(snapshot, connector) != self:
+            raise ConflictError(
+                f"Connector {connector} was started or reconfigured while its offsets were being modified. Nothing "
+                "was changed: stop it, and make the request again"
+            )
+
+
 class Command(Protocol):
     """Decides, by the newest snapshot, what to write in one transaction; nothing is a decision too."""
 
@@ -58,6 +78,7 @@ class PutConnector:
 
     With `expected` only if that is what is stored: the config was made from it. `beside` are records of other topics
     (topic, key, value) that belong to the same transaction: the offsets that a new connector starts at (KIP-995).
+    With `since` only if nothing of that name has had tasks since then.
     """
 
     connector: str
@@ -66,12 +87,15 @@ class PutConnector:
     target_state: TargetState | None = None
     expected: Properties | None = None
     beside: Sequence[tuple[str, bytes, bytes | None]] = ()
+    since: Standing | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.is_create and self.connector in snapshot.connectors:
             raise AlreadyExistsError(f"Connector {self.connector} already exists")
         if self.expected is not None and snapshot.connectors.get(self.connector) != self.expected:
             raise StaleConfigError(f"The config of connector {self.connector} was changed meanwhile")
+        if self.since is not None:
+            self.since.ensure_unchanged(snapshot, self.connector)
         first = [] if self.target_state is None else [records.target_state(self.connector, self.target_state)]
         return [*first, records.connector_config(self.connector, self.config)]
 
@@ -102,9 +126,13 @@ class RemoveConnector:
 
 @dataclass(frozen=True)
 class EnsureStopped:
-    """Write nothing; refuse unless the offsets of a connector may be moved (KIP-875): it is stopped, without tasks."""
+    """Write nothing; refuse unless the offsets of a connector may be moved (KIP-875): it is stopped, without tasks.
+
+    With `since` it has been so all the time: tasks of a life in between may still be ending, and nobody fenced them.
+    """
 
     connector: str
+    since: Standing | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.connector not in snapshot.connectors:
@@ -116,18 +144,23 @@ class EnsureStopped:
                 f"the specified connector by issuing a 'PUT' request to the '/connectors/{self.connector}/stop' "
                 "endpoint"
             )
+        if self.since is not None:
+            self.since.ensure_unchanged(snapshot, self.connector)
         return []
 
 
 @dataclass(frozen=True)
 class EnsureAbsent:
-    """Write nothing; refuse where there is a connector of that name."""
+    """Write nothing; refuse where there is a connector of that name, or, with `since`, was one that had tasks."""
 
     connector: str
+    since: Standing | None = None
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if self.connector in snapshot.connectors:
             raise AlreadyExistsError(f"Connector {self.connector} already exists")
+        if self.since is not None:
+            self.since.ensure_unchanged(snapshot, self.connector)
         return []
 
 

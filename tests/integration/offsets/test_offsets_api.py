@@ -1,5 +1,8 @@
 """`/connectors/C/offsets` on running workers (KIP-875)."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +95,28 @@ def test_connector_is_asked_before_its_offsets_change(scene: Scene, answer: str,
     assert given.json()["message"].startswith(message.replace("NAME", scene.name))
     assert "hunter2" not in given.text
     assert scene.offsets() == ([({"p": 1}, {"n": 1})] if status == 200 else [])
+
+
+@pytest.mark.parametrize("act", ["alter", "reset"])
+def test_tasks_that_lived_while_the_connector_was_asked_refuse_the_change(
+    scene: Scene, tmp_path: Path, act: str
+) -> None:
+    config = {"connector.class": "offset_suite.HookConnector"}
+    assert scene.worker.create(scene.name, config, initial_state="STOPPED").status_code == 201
+    assert scene.alter(({"p": 1}, {"n": 1})).status_code == 200
+    waiting = {**config, "answer": f"waits in {tmp_path}"}
+    assert scene.worker.rest.put(f"/connectors/{scene.name}/config", json=waiting).status_code == 200
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(scene.reset if act == "reset" else partial(scene.alter, ({"p": 1}, {"n": 2})))
+        eventually((tmp_path / "asked").exists, within_s=60)
+        scene.resume()
+        scene.worker.wait_for_tasks(scene.name, "RUNNING")
+        scene.stop()
+        (tmp_path / "go").touch()
+        given = answer.result(60)
+    assert given.status_code == 409, given.text
+    assert "make the request again" in given.json()["message"]
+    assert scene.offsets() == [({"p": 1}, {"n": 1})]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Order: 1 it is stopped, or not there yet, by the newest config topic ▸ 2 its earlier tasks have ended, or their time to
 do so is up, and with exactly-once on they are fenced ▸ 3 its offsets are read (E3) ▸ 4 the connector itself is asked ▸
-5 they are written, all or none.
+5 they are written, all or none. From 1 to 5 it has one task generation and one config: tasks of a life in between are
+not fenced by 2, and may still commit.
 """
 
 import logging
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
-from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector
+from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
 from fencepost.cluster.operations import (
     BadRequestError,
     ConflictError,
@@ -94,6 +95,8 @@ class OffsetChanges:
         ensure_storable(connector, offsets)
         offsets = _last_of_each(offsets)
         snapshot = lead(EnsureAbsent(connector))  # 1
+        ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
+        command = replace(command, since=ensure.since)
         self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:
             self._fence(connector, config, snapshot)
@@ -103,7 +106,7 @@ class OffsetChanges:
             wanted = _replacing(view, offsets)
             is_external = self._ask_connector(connector, config, wanted)  # 4
             if view.own is not None:
-                self._apply(connector, config, wanted, lambda: _ignore(lead(EnsureAbsent(connector))))  # 5
+                self._apply(connector, config, wanted, lambda: _ignore(lead(ensure)))  # 5
         if view.own is None:
             topic = self._settings.config.offset_storage_topic
             command = replace(command, beside=[(topic, *view.change(*one).main) for one in wanted])  # 5
@@ -111,7 +114,7 @@ class OffsetChanges:
             snapshot = lead(command)
         except Exception as error:
             if view.own is not None:
-                self._put_back(connector, config, view, wanted, lead)
+                self._put_back(ensure, config, view, wanted, lead)
             if isinstance(error.__cause__, ProduceError) and command.beside:
                 raise OperationError(
                     f"Failed to create connector {connector} with initial_offsets: {error.__cause__}. The worker's "
@@ -121,12 +124,13 @@ class OffsetChanges:
         return snapshot, (_DONE if is_external else _FRAMEWORK_ONLY).format("altered")
 
     def _put_back(
-        self, connector: str, config: Config, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
+        self, ensure: EnsureAbsent, config: Config, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
     ) -> None:
-        """Undo what `create` committed; only once the leader is certain that the connector is not there."""
+        """Undo what `create` committed; only where the leader is certain that no connector was there meanwhile."""
+        connector = ensure.connector
         before = {partition_key(p or {}): o for p, o in view.offsets}
         try:
-            lead(EnsureAbsent(connector))
+            lead(ensure)
             back = [ConnectorOffset(p, before.get(partition_key(p or {}))) for p, _ in moved]
             self._apply(connector, config, back, lambda: None)
         except Exception as error:
@@ -137,8 +141,8 @@ class OffsetChanges:
     def _modify(
         self, connector: str, wanted: Callable[[OffsetView], Sequence[ConnectorOffset]], done: str, lead: Lead
     ) -> str:
-        ensure = EnsureStopped(connector)
-        snapshot = lead(ensure)  # 1
+        snapshot = lead(EnsureStopped(connector))  # 1
+        ensure = EnsureStopped(connector, since=Standing.of(snapshot, connector))
         self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
         if self._settings.is_exactly_once:
             self._run_round(connector)

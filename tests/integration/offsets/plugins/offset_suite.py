@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.api import ConnectError, ExactlyOnceSupport, SourceConnector, SourceRecord, SourceTask, setting
 from fencepost.task.copies import OffsetCopier
+from fencepost.testing import eventually
 
 
 class HookTask(SourceTask):
@@ -32,6 +33,10 @@ class HookConnector(SourceConnector):
             raise NotImplementedError
         if self.answer == "refuses":
             raise ConnectError(f"not these: {sorted((dict(p), o) for p, o in offsets.items())}")
+        if self.answer.startswith("waits in "):
+            directory = Path(self.answer.removeprefix("waits in "))
+            (directory / "asked").touch()
+            eventually((directory / "go").exists, within_s=60)
         if self.answer == "breaks":
             raise RuntimeError("the password is hunter2")
         return self.answer == "external"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,6 +67,7 @@ class Scene:
 
     def lead(self, command: ConnectorCommand) -> ClusterSnapshot:
         self.log.append(type(command).__name__)
+        command.decide(self.snapshot)
         if isinstance(command, PutConnector):
             self.on_put()
             for _, key, value in command.beside:
@@ -103,9 +105,15 @@ class Scene:
         self.log.append(("written", [change.main for change in changes]))
 
     def alter(self, *offsets: tuple[Any, Any]) -> str:
+        self.snapshot = replace(self.snapshot, connectors={"c": CONFIG})
         return self.changes.alter("c", [ConnectorOffset(*one) for one in offsets], self.lead)
 
+    def lives_once_more(self) -> None:
+        """It was resumed, had tasks, and is stopped again: nothing shows it but the task generation."""
+        self.snapshot = replace(self.snapshot, commit_offsets={"c": 9})
+
     def create(self) -> str:
+        self.snapshot = replace(self.snapshot, connectors={})
         command = PutConnector("c", CONFIG, is_create=True)
         return self.changes.create(command, [ConnectorOffset(A, {"n": 1})], self.lead)[1]
 
@@ -233,3 +241,25 @@ def test_partitions_that_json_tells_apart_are_altered_each_for_itself(scene: Sce
         "written",
         [(b'["c",{"p":1}]', b'{"n":1}'), (b'["c",{"p":true}]', b'{"n":2}'), (b'["c",{"p":1.0}]', b'{"n":3}')],
     )
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_tasks_that_lived_during_a_change_refuse_it(scene: Scene, has_own: bool) -> None:
+    """They may still be ending, and are not fenced: their offsets would follow those that are written here."""
+    scene.has_own, scene.topic = has_own, {"a": {"n": 1}}
+    scene.on_read = scene.lives_once_more
+    for act in (scene.create, lambda: scene.alter((A, {"n": 1})), lambda: scene.changes.reset("c", scene.lead)):
+        scene.snapshot = replace(scene.snapshot, commit_offsets={"c": 7}, connectors={"c": CONFIG})
+        with pytest.raises(ConflictError, match="make the request again"):
+            act()
+    assert not [one for one in scene.log if one[0] in ("written", "beside")]
+
+
+def test_another_config_refuses_a_change_that_was_asked_of_the_first(scene: Scene) -> None:
+    def reconfigure() -> None:
+        scene.snapshot = replace(scene.snapshot, connectors={"c": {**CONFIG, "offsets.storage.topic": "o"}})
+
+    scene.on_read = reconfigure
+    with pytest.raises(ConflictError, match="make the request again"):
+        scene.alter((A, {"n": 1}))
+    assert not [one for one in scene.log if one[0] == "written"]
