@@ -151,7 +151,7 @@ def _own(config: type[Config]) -> list[Setting]:
 def _table(settings: Iterable[Setting]) -> Iterator[str]:
     yield from ("", "| setting | type | default | valid values | importance | meaning |", "|---|---|---|---|---|---|")
     for one in settings:
-        valid = one.check.text if one.check else ""
+        valid = one.check.text if one.check else ", ".join(one.recommended)
         cells = (
             f"`{one.key}`",
             one.kind.value.lower(),

@@ -11,6 +11,7 @@ import pytest
 from page import PAGES, ROOT, Block, blocks
 from typer.main import get_command
 
+import fencepost.api
 from fencepost.api import Batch, DataFrameConnector, SourceConnector, SourceTask
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
@@ -144,6 +145,23 @@ def test_the_dataframe_connector_plans_a_split_for_each_file(registry: PluginReg
     assert isinstance(connector, DataFrameConnector)
     [split] = connector.splits(None)
     assert split.partition["file"].endswith("a.parquet")
+
+
+def test_what_the_how_to_names_is_exported_to_authors() -> None:
+    page = (ROOT / "docs/how-to/write-a-connector.md").read_text()
+    inline = " ".join(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL)))
+    named = {"at_least", "matches_regex", *re.findall(r"(?<![.\w])[A-Z][a-z]\w+", inline)}
+    elsewhere = {
+        "Class",
+        "Connector",
+        "EmbeddedKafka",
+        "Path",
+        "Enum",
+        "None",
+    }  # a placeholder, a suffix, fencepost.embedded, Python
+    assert {"Utf8Column", "Type", "SourceTask", "SettingValue"} <= named
+    assert sorted(name for name in named - elsewhere if not hasattr(fencepost.api, name)) == []
+    assert all(hasattr(fencepost.api, name) for name in fencepost.api.__all__)
 
 
 def test_python_blocks_compile() -> None:

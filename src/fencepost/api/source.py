@@ -161,8 +161,12 @@ class SourceConnector(Config):
     def stop(self) -> None:
         """End what `start` began."""
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's."""
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's.
+
+        They are stored as text, which the fields of the task's `config` read back: numbers, booleans, Paths, Enums and
+        lists of these may stand there as they are. Anything else fails the connector.
+        """
         return [{k: str(v) for k, v in self.originals.items() if v is not None}]
 
     @classmethod

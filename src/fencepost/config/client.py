@@ -24,7 +24,11 @@ class ConnectionConfig(Config):
         "client.id", default="", importance=LOW, doc="The name by which brokers log the requests of this worker."
     )
     request_timeout_ms: int = setting(
-        "request.timeout.ms", default=40_000, check=at_least(0), doc="How long the answer to a request is waited for."
+        "request.timeout.ms",
+        type=Type.INT,
+        default=40_000,
+        check=at_least(0),
+        doc="How long the answer to a request is waited for.",
     )
     retry_backoff_ms: int = setting(
         "retry.backoff.ms",
@@ -77,10 +81,18 @@ class ConnectionConfig(Config):
         doc="What a client does when no broker that it knows can be reached.",
     )
     send_buffer_bytes: int = setting(
-        "send.buffer.bytes", default=131_072, check=at_least(-1), doc="TCP send buffer; -1: the system's."
+        "send.buffer.bytes",
+        type=Type.INT,
+        default=131_072,
+        check=at_least(-1),
+        doc="TCP send buffer; -1: the system's.",
     )
     receive_buffer_bytes: int = setting(
-        "receive.buffer.bytes", default=32_768, check=at_least(-1), doc="TCP receive buffer; -1: the system's."
+        "receive.buffer.bytes",
+        type=Type.INT,
+        default=32_768,
+        check=at_least(-1),
+        doc="TCP receive buffer; -1: the system's.",
     )
     socket_connection_setup_timeout_ms: int = setting(
         "socket.connection.setup.timeout.ms",

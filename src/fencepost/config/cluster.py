@@ -21,6 +21,7 @@ class GroupConfig(Config):
     )
     session_timeout_ms: int = setting(
         "session.timeout.ms",
+        type=Type.INT,
         default=10_000,
         check=at_least(1),
         importance=HIGH,
@@ -28,6 +29,7 @@ class GroupConfig(Config):
     )
     heartbeat_interval_ms: int = setting(
         "heartbeat.interval.ms",
+        type=Type.INT,
         default=3_000,
         check=at_least(1),
         importance=HIGH,
@@ -35,6 +37,7 @@ class GroupConfig(Config):
     )
     rebalance_timeout_ms: int = setting(
         "rebalance.timeout.ms",
+        type=Type.INT,
         default=60_000,
         check=at_least(0),
         importance=HIGH,
@@ -43,12 +46,14 @@ class GroupConfig(Config):
     )
     worker_sync_timeout_ms: int = setting(
         "worker.sync.timeout.ms",
+        type=Type.INT,
         default=3_000,
         doc="How long a worker that lags behind the config topic tries to catch up.",
         without_effect=_NEVER_AWAY,
     )
     worker_unsync_backoff_ms: int = setting(
         "worker.unsync.backoff.ms",
+        type=Type.INT,
         default=300_000,
         doc="How long a worker that could not catch up stays away.",
         without_effect=_NEVER_AWAY,
@@ -63,6 +68,7 @@ class GroupConfig(Config):
     )
     scheduled_rebalance_max_delay_ms: int = setting(
         "scheduled.rebalance.max.delay.ms",
+        type=Type.INT,
         # Kafka Connect waits five minutes for a lost worker; here every start fences, so its tasks move at once.
         default=0,
         check=between(0, _MAX_INT),
@@ -91,6 +97,7 @@ class InternalTopicConfig(Config):
     )
     offset_storage_partitions: int = setting(
         "offset.storage.partitions",
+        type=Type.INT,
         default=25,
         check=_PARTITIONS,
         importance=LOW,
@@ -109,6 +116,7 @@ class InternalTopicConfig(Config):
     )
     status_storage_partitions: int = setting(
         "status.storage.partitions",
+        type=Type.INT,
         default=5,
         check=_PARTITIONS,
         importance=LOW,
@@ -139,6 +147,7 @@ class SigningConfig(Config):
     )
     key_size: int | None = setting(
         "inter.worker.key.size",
+        type=Type.INT,
         default=None,
         check=at_least(128),
         importance=LOW,
@@ -147,6 +156,7 @@ class SigningConfig(Config):
     )
     key_ttl_ms: int = setting(
         "inter.worker.key.ttl.ms",
+        type=Type.INT,
         default=3_600_000,
         check=between(0, _MAX_INT),
         importance=LOW,

@@ -48,7 +48,7 @@ class RuntimeChoice(Config):
         doc="Whether each task gets a slot, that is a Python process on an executor, of its own.",
     )  # fmt: skip
     transaction_lanes: int = setting(
-        "transaction.lanes", default=2, check=between(1, 2), importance=LOW,
+        "transaction.lanes", type=Type.INT, default=2, check=between(1, 2), importance=LOW,
         doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
         "the last one commits; the second has the transactional id of the task with `#1` behind it.",
     )  # fmt: skip
@@ -66,8 +66,8 @@ class ConnectorConfig(Config):
         doc="The connector to run: its full name, its class name alone, or that without Connector at its end.",
     )  # fmt: skip
     tasks_max: int = setting(
-        "tasks.max", default=1, check=at_least(1), importance=HIGH, group=_COMMON, order=3, width=Width.SHORT,
-        display_name="Tasks max", doc="How many tasks the connector may have.",
+        "tasks.max", type=Type.INT, default=1, check=at_least(1), importance=HIGH, group=_COMMON, order=3,
+        width=Width.SHORT, display_name="Tasks max", doc="How many tasks the connector may have.",
     )  # fmt: skip
     tasks_max_enforce: bool = setting(
         "tasks.max.enforce", default=True, importance=LOW, group=_COMMON, order=4, width=Width.SHORT,

@@ -2,7 +2,7 @@
 
 from fencepost.config.check import between, one_of
 from fencepost.config.listener import Listener, bracketed, listener_urls
-from fencepost.config.setting import LOW, MEDIUM, Config, setting
+from fencepost.config.setting import LOW, MEDIUM, Config, Type, setting
 
 _ACCEPTED = "accepted"
 _HTTPS = ("listeners.https.", "admin.listeners.https.")
@@ -23,6 +23,7 @@ class RestConfig(Config):
     )
     rest_advertised_port: int | None = setting(
         "rest.advertised.port",
+        type=Type.INT,
         default=None,
         check=between(0, 65_535),
         importance=LOW,

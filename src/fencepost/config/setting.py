@@ -1,32 +1,21 @@
 """`Config` and `setting`: a key is written down once, as a field of one class.
 
-A setting's type comes from its annotation (`str`, `int`, `float`, `bool`, `list[str]`, `Secret`, each with or
-without `| None`); `type=` overrides it. Parsing rules and error texts are those of Kafka's ConfigDef.
+A setting's type comes from its annotation (`fencepost.config.annotation`); `type=` overrides it. Parsing rules and
+error texts are those of Kafka's ConfigDef.
 """
 
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, Union
+from pathlib import PurePath
+from typing import Any, ClassVar
 
+from fencepost.config.annotation import Secret as Secret
+from fencepost.config.annotation import Shape, shape_of
+from fencepost.config.annotation import Type as Type
 from fencepost.config.check import Check
 from fencepost.config.errors import ConfigError
-
-
-class Type(Enum):
-    """The types of Kafka's ConfigDef, by the names that REST answers use."""
-
-    BOOLEAN = "BOOLEAN"
-    STRING = "STRING"
-    INT = "INT"
-    SHORT = "SHORT"
-    LONG = "LONG"
-    DOUBLE = "DOUBLE"
-    LIST = "LIST"
-    CLASS = "CLASS"
-    PASSWORD = "PASSWORD"
 
 
 class Importance(Enum):
@@ -50,27 +39,6 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _RANKS = {HIGH: 0, MEDIUM: 1, LOW: 2}
 
 
-class Secret:
-    """A value that is never printed: `str` and `repr` are masked, `reveal()` is not (E11)."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __repr__(self) -> str:
-        return "[hidden]"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-
 class _Required:
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -78,19 +46,15 @@ class _Required:
 
 REQUIRED = _Required()
 
-_BY_ANNOTATION = {
-    str: Type.STRING,
-    int: Type.INT,
-    float: Type.DOUBLE,
-    bool: Type.BOOLEAN,
-    Secret: Type.PASSWORD,
-}
 _RANGES = {Type.SHORT: 1 << 15, Type.INT: 1 << 31, Type.LONG: 1 << 63}
 
 
 @dataclass
 class Setting:
-    """One key: its type, default, check and documentation. As a class attribute it yields the parsed value."""
+    """One key: its type, default, check and documentation. As a class attribute it yields the parsed value.
+
+    `check` sees text, numbers or a list of these; where the annotation is a Path or an Enum, what that is made of.
+    """
 
     key: str
     default: Any = REQUIRED
@@ -105,6 +69,7 @@ class Setting:
     order: int = -1
     without_effect: str | None = None
     attribute: str = field(default="", repr=False)
+    shape: Shape = field(default=Shape(Type.STRING), repr=False)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = name
@@ -121,16 +86,47 @@ class Setting:
 
     @property
     def kind(self) -> Type:
-        return self.declared_type or Type.STRING
+        return self.declared_type or self.shape.kind
+
+    @property
+    def recommended(self) -> tuple[str, ...]:
+        """The values to choose from, where there are not more of them."""
+        return (self.check.recommended if self.check else ()) or self.shape.choices
+
+    def annotated(self, owner: type, hint: Any) -> None:
+        """Take the field's annotation. Raises TypeError for one that no setting can have, unless `type=` was given."""
+        try:
+            self.shape = shape_of(hint)
+        except TypeError as error:
+            if self.declared_type is None:
+                raise TypeError(f"{owner.__qualname__}.{self.attribute}: {error}") from None
 
     def parse(self, raw: object) -> Any:
         """Return the typed value of `raw` (text, or already typed). Raises ConfigError."""
-        value = _convert(self.key, self.kind, raw)
+        value = self._plain(raw)
         if value is not None and self.check is not None:
             reason = self.check(value.reveal() if isinstance(value, Secret) else value)
             if reason is not None:
                 raise ConfigError(f"Invalid value {_shown(value)} for configuration {self.key}: {reason}")
+        return self._made(value)
+
+    @property
+    def default_value(self) -> Any:
+        """The typed default, unchecked."""
+        return self._made(self._plain(self.default))
+
+    def _plain(self, raw: object) -> Any:
+        value = _convert(self.key, self.kind, raw)
+        if self.kind is Type.LIST and value is not None:
+            return [_convert(self.key, self.shape.item, item) for item in value]
         return value
+
+    def _made(self, value: Any) -> Any:
+        try:
+            return self.shape.made(value)
+        except ValueError as error:
+            shown = rendered(value, self.kind)
+            raise ConfigError(f"Invalid value {shown} for configuration {self.key}: {error}") from None
 
 
 def setting(
@@ -180,7 +176,7 @@ class Config:
         hints = typing.get_type_hints(cls) if any(isinstance(v, Setting) for v in vars(cls).values()) else {}
         for name, value in vars(cls).items():
             if isinstance(value, Setting):
-                value.declared_type = value.declared_type or _type_of(hints.get(name, str))
+                value.annotated(cls, hints.get(name, str))
                 collected[value.key] = value
         cls._settings = collected
 
@@ -267,27 +263,35 @@ def rendered(value: object, kind: Type) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ",".join(str(v) for v in value)
-    return str(value)
+        return ",".join(rendered(item, Type.STRING) or "" for item in value)
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def as_text(key: str, value: object) -> str | None:
+    """Return a value as a stored config holds it: the text that reads back as the value; a secret is not hidden.
+
+    Raises ConfigError for what has no text: maps, bytes, objects.
+    """
+    if isinstance(value, Secret):
+        return value.reveal()
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(item is None or isinstance(item, str | bool | int | float | Enum | PurePath) for item in items):
+        raise ConfigError(
+            f"Invalid value for configuration {key}: a {type(value).__name__} has no text to be stored as; give text, "
+            "a number, a boolean or a list of these (json.dumps makes text of anything else)"
+        )
+    return rendered(value, Type.STRING)
 
 
 def _value_of(declared: Setting, properties: Mapping[str, object]) -> Any:
     if declared.key not in properties:
         if declared.is_required:
             raise ConfigError(f'Missing required configuration "{declared.key}" which has no default value.')
-        return _convert(declared.key, declared.kind, declared.default)
+        return declared.default_value
     raw = properties[declared.key]
     if raw is None and declared.is_required:
         raise ConfigError(f"Invalid value null for configuration {declared.key}: must not be null")
     return declared.parse(raw)
-
-
-def _type_of(hint: Any) -> Type:
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        hint = next(a for a in typing.get_args(hint) if a is not type(None))
-    if typing.get_origin(hint) is list or hint is list:
-        return Type.LIST
-    return _BY_ANNOTATION.get(hint, Type.STRING)
 
 
 def _shown(value: object) -> str:
@@ -302,7 +306,7 @@ def _convert(key: str, kind: Type, raw: object) -> Any:
     if kind is Type.LIST and isinstance(raw, list | tuple):
         return list(raw)
     if kind in (Type.STRING, Type.CLASS):
-        return str(raw)
+        return rendered(raw, kind)
     if kind is Type.PASSWORD:
         return raw if isinstance(raw, Secret) else Secret(str(raw))
     return _from_text(key, kind, rendered(raw, kind) or "")

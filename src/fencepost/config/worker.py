@@ -145,6 +145,7 @@ class MetricConfig(Config):
     )
     metrics_num_samples: int = setting(
         "metrics.num.samples",
+        type=Type.INT,
         default=2,
         check=at_least(1),
         importance=LOW,
@@ -173,12 +174,14 @@ class SlotConfig(Config):
 
     slots_max: int = setting(
         "slots.max",
+        type=Type.INT,
         default=0,
         check=between(0, 10_000),
         doc="How many slots this worker may ask Spark for; 0: as many as this machine has cores, at least 2.",
     )
     slot_lease_ms: int = setting(
         "slot.lease.ms",
+        type=Type.INT,
         default=10_000,
         check=at_least(1_000),
         doc="A slot that cannot reach its worker for so long stops its tasks.",

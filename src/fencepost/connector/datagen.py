@@ -117,11 +117,19 @@ class DatagenConnector(SourceConnector):
         "max.rows", default=0, type=Type.LONG, check=at_least(0), doc="How many rows there are; 0 for no end."
     )
     batch_size: int = setting(
-        "batch.size", default=1000, check=at_least(1), importance=LOW, doc="The most rows that one poll returns."
+        "batch.size",
+        type=Type.INT,
+        default=1000,
+        check=at_least(1),
+        importance=LOW,
+        doc="The most rows that one poll returns.",
     )
-    task_index: int = setting("task.index", default=0, importance=LOW, doc="The task's number. Set by the connector.")
+    task_index: int = setting(
+        "task.index", type=Type.INT, default=0, importance=LOW, doc="The task's number. Set by the connector."
+    )
     task_count: int = setting(
         "task.count",
+        type=Type.INT,
         default=1,
         check=at_least(1),
         importance=LOW,

@@ -12,6 +12,7 @@ from fencepost.api import (
     FatalError,
     SourceConnector,
     SourceTask,
+    Type,
     at_least,
     non_empty,
     setting,
@@ -81,6 +82,7 @@ class FileStreamSourceConnector(SourceConnector):
     topic: str = setting("topic", check=non_empty(), importance=HIGH, doc="The topic to publish data to")
     batch_size: int = setting(
         "batch.size",
+        type=Type.INT,
         default=2000,
         check=at_least(1),
         importance=LOW,

@@ -13,6 +13,7 @@ from fencepost.api import (
     DataFrameConnector,
     RecordError,
     Split,
+    Type,
     at_least,
     non_empty,
     one_of,
@@ -71,14 +72,19 @@ class SpoolDirectorySource(DataFrameConnector):
         doc="Where files go that cannot be read. Unset: `.failed` in the directory.",
     )  # fmt: skip
     min_age_ms: int = setting(
-        "min.age.ms", default=0, check=at_least(0), importance=LOW,
+        "min.age.ms", type=Type.INT, default=0, check=at_least(0), importance=LOW,
         doc="A file is read when it has not been changed for this long: for writers that do not rename.",
     )  # fmt: skip
     poll_interval_ms: int = setting(
-        "poll.interval.ms", default=1000, check=at_least(10), importance=LOW, doc="How often the directory is listed."
+        "poll.interval.ms",
+        type=Type.INT,
+        default=1000,
+        check=at_least(10),
+        importance=LOW,
+        doc="How often the directory is listed.",
     )
     split_rows_max: int = setting(
-        "split.rows.max", default=0, check=at_least(0), importance=LOW,
+        "split.rows.max", type=Type.INT, default=0, check=at_least(0), importance=LOW,
         doc="Commit a file in parts of so many rows; 0: all of it, or nothing, in one transaction. For files that take "
         "longer than the broker's transaction.max.timeout.ms. A file that changes after a part of it was committed is "
         "another file, and read from its start; where columns, transforms.sql or other settings that make its rows "

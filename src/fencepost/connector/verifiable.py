@@ -75,7 +75,7 @@ class VerifiableSourceConnector(SourceConnector):
     throughput: int = setting(
         "throughput", default=-1, type=Type.LONG, doc="Records per second and task; -1 for no limit."
     )
-    id: int = setting("id", default=0, importance=LOW, doc="The task's number. Set by the connector.")
+    id: int = setting("id", type=Type.INT, default=0, importance=LOW, doc="The task's number. Set by the connector.")
     complete_record_data: bool = setting(
         "complete.record.data",
         default=False,

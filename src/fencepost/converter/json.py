@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, at_least, one_of, setting
+from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, Type, at_least, one_of, setting
 from fencepost.converter.json_column import dumped_all, is_plain
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import (
@@ -47,6 +47,7 @@ class JsonConverter(Converter, HeaderConverter):
     )
     schemas_cache_size: int = setting(
         "schemas.cache.size",
+        type=Type.INT,
         default=1000,
         check=at_least(1),
         importance=LOW,

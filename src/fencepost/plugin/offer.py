@@ -3,10 +3,13 @@
 import re
 from typing import NamedTuple
 
+from fencepost.plugin.kind import PluginKind
+
 
 class Offer(NamedTuple):
-    """A pattern of class names, what they are called, and what there is instead."""
+    """A kind of plug-in, a pattern of class names, what they are called, and what there is instead."""
 
+    kind: PluginKind
     pattern: re.Pattern[str]
     product: str
     instead: str
@@ -14,8 +17,10 @@ class Offer(NamedTuple):
 
 _SPARK_READS = "a DataFrameConnector of a few lines, whose read() returns session.read"
 
+_JAVA = r"^(com|io|org|net)\..+"
+
 _OFFERS = tuple(
-    Offer(re.compile(pattern, re.IGNORECASE), product, instead)
+    Offer(PluginKind.CONNECTOR, re.compile(pattern, re.IGNORECASE), product, instead)
     for pattern, product, instead in (
         (r"^io\.debezium\..*", "Debezium", "a SourceConnector of your own over the database's change stream"),
         (r".*jdbc.*", "the JDBC connector", _SPARK_READS + '.format("jdbc")'),
@@ -27,14 +32,27 @@ _OFFERS = tuple(
         (r".*datagen.*", "Confluent's Datagen", "the connector Datagen"),
         (r".*mirror\.Mirror.*", "MirrorMaker 2", "Kafka's own MirrorMaker beside it, for now"),
         (r".*(Sink)(Connector)?$", "a sink", "Kafka Connect for this sink: there are sources only, for now"),
-        (r".*(avro|protobuf|jsonschema).*", "a schema registry converter", "JsonConverter with schemas.enable=true"),
+    )
+) + tuple(
+    Offer(kind, re.compile(pattern, re.IGNORECASE), product, instead)
+    for kind, pattern, product, instead in (
+        (
+            PluginKind.CONVERTER,
+            r".*(avro|protobuf|jsonschema).*",
+            "a schema registry converter",
+            "JsonConverter with schemas.enable=true",
+        ),
+        (PluginKind.CONVERTER, _JAVA, "a converter", "a Converter of your own"),
+        (PluginKind.HEADER_CONVERTER, _JAVA, "a header converter", "a HeaderConverter of your own"),
+        (PluginKind.TRANSFORM, _JAVA, "a transform", "a Transform of your own, a method of a few lines"),
+        (PluginKind.PREDICATE, _JAVA, "a predicate", "a Predicate of your own, a method of a few lines"),
     )
 )
 
 
-def offer_for(name: str) -> str | None:
-    """Return a sentence on what to use instead of the class, if it is a well-known one."""
+def offer_for(kind: PluginKind, name: str) -> str | None:
+    """Return a sentence on what to use instead of the class, if it is a well-known one of that kind."""
     for offer in _OFFERS:
-        if offer.pattern.match(name):
+        if offer.kind is kind and offer.pattern.match(name):
             return f"{name} is {offer.product}, a Java plug-in that does not run here; use {offer.instead}"
     return None

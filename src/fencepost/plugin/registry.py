@@ -102,7 +102,7 @@ class PluginRegistry:
             )
         else:
             text = f"Class {name} could not be found. Available: {self._names(kind)}"
-        return ". ".join((text, *filter(None, [offer_for(name)]), *self._failures))
+        return ". ".join((text, *filter(None, [offer_for(kind, name)]), *self._failures))
 
     def _ambiguous(self, kind: PluginKind, name: str, matches: Sequence[type[Any]]) -> str:
         return (

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, NoReturn
 
-from fencepost.api import ExactlyOnceSupport, RetriableError, SourceConnector, SourceRecord, SourceTask, setting
+from fencepost.api import ExactlyOnceSupport, RetriableError, SourceConnector, SourceRecord, SourceTask, Type, setting
 from fencepost.record.schema import STRING
 from fencepost.testing.mark import Marks
 from fencepost.testing.verdict import Observation, Sighting
@@ -227,7 +227,9 @@ class TestingSourceConnector(SourceConnector):
 
     topic: str = setting("topic", doc="Where records go that name no topic.")
     scripts: str = setting("scripts", doc="A JSON list of scripts, one for each task.")
-    number: int = setting("script.number", default=0, doc="Which script a task follows. Set by the connector.")
+    number: int = setting(
+        "script.number", type=Type.INT, default=0, doc="Which script a task follows. Set by the connector."
+    )
     mark_bootstrap_servers: str = setting("mark.bootstrap.servers", doc="Where the topic of marks is.")
     mark_topic: str = setting("mark.topic", doc="Remembers which commands were carried out.")
 

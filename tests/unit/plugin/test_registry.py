@@ -88,6 +88,24 @@ def test_a_well_known_java_plug_in_is_answered_with_an_offer(name: str, instead:
         PluginRegistry().find(PluginKind.CONNECTOR, name)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "instead"),
+    [
+        (PluginKind.TRANSFORM, "io.debezium.transforms.ExtractNewRecordState", "Transform of your own"),
+        (PluginKind.TRANSFORM, "org.apache.kafka.connect.transforms.MaskField$Value", "Transform of your own"),
+        (PluginKind.PREDICATE, "io.debezium.predicates.Anything", "Predicate of your own"),
+        (PluginKind.CONVERTER, "io.confluent.connect.avro.AvroConverter", "JsonConverter with schemas.enable=true"),
+        (PluginKind.CONVERTER, "io.debezium.converters.BinaryDataConverter", "Converter of your own"),
+        (PluginKind.HEADER_CONVERTER, "com.example.mongo.Headers", "HeaderConverter of your own"),
+    ],
+)
+def test_the_offer_for_a_java_plug_in_is_of_its_kind(kind: PluginKind, name: str, instead: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PluginRegistry().find(kind, name)
+    assert instead in str(caught.value)
+    assert "SourceConnector" not in str(caught.value)
+
+
 def test_names_from_a_config_are_never_imported() -> None:
     with pytest.raises(ConfigError):
         PluginRegistry().find(PluginKind.CONNECTOR, "antigravity.Anything")

@@ -17,6 +17,7 @@ from typing import Any
 from fencepost.api import SourceConnector
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
+from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -245,7 +246,7 @@ class ConnectorHost:
                 f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
             )
         task_class = _task_class(type(running.instance))
-        return [{**c, "task.class": task_class} for c in configs]
+        return [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
 
     def _restart(self, name: str) -> None:
         running = self._running.get(name)

@@ -67,8 +67,7 @@ class Answers:
 
 
 def report(answer: SettingValue, errors: Iterable[str], definition: KeyDefinition) -> KeyReport:
-    check = answer.setting.check
-    recommended = check.recommended if check else ()
+    recommended = answer.setting.recommended
     return KeyReport(
         definition, KeyValue(definition.name, answer.value, recommended_values=recommended, errors=tuple(errors))
     )

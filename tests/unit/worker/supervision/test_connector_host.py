@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.api import SourceConnector
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.storage import records
@@ -29,6 +31,13 @@ class Board:
         self.said.append(state)
 
 
+class Planned(SourceConnector):
+    """Plans with Python's values."""
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        return [{"topic": "t", "number": 7, "fast": True, "file": Path("/a"), "ports": [1, 2], "none": None}]
+
+
 class Stage:
     """A host, and a leader that takes its time."""
 
@@ -38,7 +47,7 @@ class Stage:
         settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
         self.host = ConnectorHost(
             settings,
-            lambda name: registry().find("connector", name),
+            lambda name: Planned if name == "Planned" else registry().find("connector", name),
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],
@@ -50,6 +59,7 @@ class Stage:
     def _put(self, connector: str, configs: Sequence[Any]) -> "Future[Any]":
         answer: Future[None] = Future()
         self.published.append((str(configs[0]["topic"]), answer))
+        self.configs = list(configs)
         return answer
 
     def put(self, **more: str) -> None:
@@ -88,3 +98,11 @@ def test_a_config_that_is_stored_again_as_it_was_starts_the_connector_again(stag
     stage.put()
     eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)
     assert stage.host.startups["attempts"] == 2
+
+
+def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage: Stage) -> None:
+    stage.put(**{"connector.class": "Planned"})
+    eventually(lambda: stage.topics == ["t"], within_s=10)
+    [config] = stage.configs
+    config = {key: value for key, value in config.items() if key != "task.class"}
+    assert config == {"topic": "t", "number": "7", "fast": "true", "file": "/a", "ports": "1,2", "none": None}
