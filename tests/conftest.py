@@ -16,6 +16,8 @@ _BROKER_PROPERTIES = {
     "group.min.session.timeout.ms": "1000",
     "broker.session.timeout.ms": "60000",
     "broker.heartbeat.interval.ms": "2000",
+    # How often a broker looks for transactions that are open for too long.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 _START_S = 240  # a second or two where nothing else runs; tests share the machine
 

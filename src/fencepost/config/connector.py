@@ -173,7 +173,8 @@ class SourceConnectorConfig(ConnectorConfig):
     transaction_boundary_interval_ms: int | None = setting(
         "transaction.boundary.interval.ms", default=None, type=Type.LONG, check=at_least(0), importance=LOW,
         group=_EXACTLY_ONCE, order=4, width=Width.SHORT, display_name="Transaction boundary interval",
-        doc="That time, where the boundary is interval; unset: the worker's offset.flush.interval.ms.",
+        doc="That time, where the boundary is interval; unset: the worker's offset.flush.interval.ms, "
+        "at most half of the producer's transaction.timeout.ms, which it has to stay below.",
     )  # fmt: skip
     offsets_storage_topic: str | None = setting(
         "offsets.storage.topic", default=None, check=topic_name(), importance=LOW, group=_OFFSETS_TOPIC, order=1,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.api import FatalError, FencedError, RetriableError, SourceTask
+from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
@@ -29,6 +30,7 @@ from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,
     TransactionalWriter,
+    WriterFencedError,
     WriterOpenError,
     lane_ids,
     open_lanes,
@@ -36,6 +38,7 @@ from fencepost.transaction import (
 
 log = logging.getLogger(__name__)
 
+_MOST_EXPIRED = 2
 _BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 Admit = Callable[[TaskSpec], Admission]
@@ -43,6 +46,10 @@ Admit = Callable[[TaskSpec], Admission]
 
 class NotAdmittedError(Exception):
     """The worker says that this start of the task is not, or no longer, the one to run."""
+
+
+class TransactionExpiredError(FatalError):
+    """Transactions of the task always take longer than they may (KIP-618): a start more would change nothing."""
 
 
 class StartOverError(Exception):
@@ -81,6 +88,7 @@ class TaskRunner:
         self._uses_both_lanes = False
         self._failures = 0
         self._commits_seen = 0
+        self._expired = 0
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
     def abandon(self) -> None:
@@ -154,11 +162,32 @@ class TaskRunner:
         """Back off; whoever may have been fenced asks first whether the task is still its own."""
         log.warning("task %s starts again: %s", self.spec.id, error)
         self.counters.producers_retired += 1
-        self._failures = self._failures + 1 if self.counters.commits == self._commits_seen else 0
+        has_committed = self.counters.commits != self._commits_seen
+        has_expired = isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired
+        self._failures = 0 if has_committed else self._failures + 1
+        self._expired = has_expired + (0 if has_committed else self._expired)
         self._commits_seen = self.counters.commits
         self.control.back_off(_BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)])
         if not self.control.is_stopping:
             self._admit()
+            self._ensure_transactions_end(error)
+
+    def _ensure_transactions_end(self, error: Exception) -> None:
+        """Give up once the broker has ended two transactions in a row for their age.
+
+        One may be the fault of a process that stood still. Asked after the admission: nobody newer has the id.
+        """
+        if self._expired < _MOST_EXPIRED:
+            return
+        timeout_ms = transaction_timeout_ms(self.spec.producer_conf)
+        raise TransactionExpiredError(
+            f"Task {self.spec.id} was unable to finish writing records to Kafka before its producer transaction "
+            f"expired (transaction.timeout.ms={timeout_ms}), {self._expired} times in a row. Either increase "
+            "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), "
+            f"or end transactions earlier (transaction.boundary is {self.spec.boundary}): a shorter "
+            "transaction.boundary.interval.ms, transaction.boundary=poll, or a connector that asks for commits more "
+            "often; or tune the producer for a higher throughput (producer.override.batch.size, .compression.type)."
+        ) from error
 
     def _run_instance(self) -> None:
         delivery = self._open_delivery()  # step 5

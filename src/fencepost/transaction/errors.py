@@ -4,7 +4,15 @@ from fencepost.api import ConnectError, FatalError, FencedError
 
 
 class WriterFencedError(FencedError):
-    """A newer producer holds the transactional id. Close; ask for admission; still current: start again."""
+    """A newer producer holds the transactional id. Close; ask for admission; still current: start again.
+
+    `has_expired` says that the transaction was open for as long as one may be, on an undisturbed connection: whoever
+    fenced the writer was in all likelihood the broker itself.
+    """
+
+    def __init__(self, message: str, *, has_expired: bool = False) -> None:
+        super().__init__(message)
+        self.has_expired = has_expired
 
 
 class StaleMemberError(FencedError):
@@ -41,4 +49,9 @@ class CommitUnknownError(ConnectError):
     """The commit ended in an error, so nobody knows whether it happened (E6).
 
     Close the writer; open a new one, be admitted, and read the committed position to learn what happened.
+    `has_expired`: as of WriterFencedError.
     """
+
+    def __init__(self, message: str, *, has_expired: bool = False) -> None:
+        super().__init__(message)
+        self.has_expired = has_expired

@@ -1,12 +1,14 @@
 """`TransactionalWriter`: one transactional id, one producer, one transaction after another."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.lockout import lock_out_by_request
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.transaction.errors import (
     CommitUnknownError,
     ProduceError,
@@ -47,6 +49,7 @@ class TransactionalWriter:
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
         self._made: ProducerClient | None = None
         self._is_flushed = True
+        self._begun_s = 0.0
 
     @property
     def _client(self) -> ProducerClient:
@@ -190,7 +193,8 @@ class TransactionalWriter:
         except ProducerError as error:
             self._move(WriterState.UNKNOWN)  # E6
             raise CommitUnknownError(
-                f"the outcome of a commit of transactional id {self.transactional_id} is unknown: {error}"
+                f"the outcome of a commit of transactional id {self.transactional_id} is unknown: {error}",
+                has_expired=error.failure is Failure.FENCED and self._is_overdue(),
             ) from None
         self._end()
 
@@ -231,7 +235,13 @@ class TransactionalWriter:
             self._client.begin()
         except ProducerError as error:
             raise self._produce_error(error) from None
+        self._begun_s = time.monotonic()
         self._move(WriterState.IN_TRANSACTION)
+
+    def _is_overdue(self) -> bool:
+        """Say whether the transaction took longer than one may, and no trouble with the brokers is to blame for it."""
+        age_ms = (time.monotonic() - self._begun_s) * 1000
+        return age_ms >= transaction_timeout_ms(self._conf) and self._client.strikes == 0
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
         if self.state is WriterState.FENCED:  # no bug: an abort, for one, only finds this out
@@ -247,9 +257,10 @@ class TransactionalWriter:
 
     def _produce_error(self, error: ProducerError) -> Exception:
         if error.failure is Failure.FENCED:
+            has_expired = self.state is WriterState.IN_TRANSACTION and self._is_overdue()
             if self.state is not WriterState.FENCED:
                 self._move(WriterState.FENCED)
-            return WriterFencedError(f"transactional id {self.transactional_id}: {error}")
+            return WriterFencedError(f"transactional id {self.transactional_id}: {error}", has_expired=has_expired)
         if error.failure is Failure.MEMBERSHIP:
             self.abort()
             return StaleMemberError(f"transactional id {self.transactional_id}: {error}")

@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
+from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
-from fencepost.kafka.settings import Translated, admin_conf, member_conf, producer_conf, reader_conf, transactional_conf
+from fencepost.kafka.settings import (
+    Translated,
+    admin_conf,
+    member_conf,
+    producer_conf,
+    reader_conf,
+    transaction_timeout_ms,
+    transactional_conf,
+)
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
@@ -162,11 +171,12 @@ class WorkerSettings:
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
         source = SourceConnectorConfig(given)
+        producer = self.task_producer_conf(raw)
         return TaskSpec(
             connector=connector,
             connector_config=self.effective_config(raw),
             task_config=dict(task_config),
-            producer_conf=self.task_producer_conf(raw),
+            producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
             copies_offsets=self.has_own_offsets(raw),
@@ -175,10 +185,10 @@ class WorkerSettings:
             target_state=snapshot.target_state(connector).value,
             boundary=source.transaction_boundary.lower(),
             lanes=RuntimeChoice(given).transaction_lanes,
-            boundary_interval_ms=(
-                self.config.offset_flush_interval_ms
-                if source.transaction_boundary_interval_ms is None
-                else source.transaction_boundary_interval_ms
+            boundary_interval_ms=interval_of(
+                source.transaction_boundary_interval_ms,
+                self.config.offset_flush_interval_ms,
+                transaction_timeout_ms(producer),
             ),
             offset_flush_interval_ms=self.config.offset_flush_interval_ms,
             offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,

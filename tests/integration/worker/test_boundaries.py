@@ -93,7 +93,7 @@ def test_an_interval_holds_records_back_and_a_pause_commits_them(
 ) -> None:
     file = tmp_path / "in.txt"
     append(file, numbered(1, 50))
-    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
+    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "50000"}
     created(worker, name, {**file_source(file, name), **interval})
     worker.wait_for_tasks(name, "RUNNING")
     eventually(lambda: _polled(worker, name) == 50)
@@ -106,6 +106,29 @@ def test_an_interval_holds_records_back_and_a_pause_commits_them(
     worker.rest.put(f"/connectors/{name}/stop")
     eventually(lambda: worker.status(name)["tasks"] == [])
     assert values(name, 60) == numbered(1, 60)
+
+
+def test_an_interval_by_default_ends_before_its_transaction_does(
+    worker: Worker, name: str, values: Values, tmp_path: Path
+) -> None:
+    """The worker's `offset.flush.interval.ms`, which stands for one, is no shorter here than the time-out."""
+    file = tmp_path / "in.txt"
+    append(file, numbered(1, 50))
+    interval = {"transaction.boundary": "interval", "producer.override.transaction.timeout.ms": "10000"}
+    created(worker, name, {**file_source(file, name), **interval})
+    assert values(name, 50) == numbered(1, 50)
+
+
+def test_transactions_that_always_take_too_long_fail_the_task(worker: Worker, name: str, values: Values) -> None:
+    """For ever fenced by the broker and started again, it would look healthy."""
+    script = scripted(name, *[(1, "open-slow")] * 600, (1, "commit"))
+    created(worker, name, {**script, "producer.override.transaction.timeout.ms": "2000"})
+    worker.wait_for_tasks(name, "FAILED")
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert "before its producer transaction expired" in trace
+    for remedy in ("producer.override.transaction.timeout.ms", "transaction.boundary", "transaction.timeout.ms=2000"):
+        assert remedy in trace
+    assert values(name) == []
 
 
 def test_an_interval_that_has_passed_commits(worker: Worker, name: str, values: Values, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.producer import ProducerClient
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 
@@ -94,6 +95,27 @@ def test_a_connectors_own_override_decides_where_its_topics_are_read_and_made() 
     }
     assert settings.task_reader_conf(config)["bootstrap.servers"] == "c:1"
     assert settings.task_admin_conf(config)["bootstrap.servers"] == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "expected_ms"),
+    [
+        ({}, {}, 30_000),
+        ({"offset.flush.interval.ms": "10000"}, {}, 10_000),
+        ({}, {"producer.override.transaction.timeout.ms": "300000"}, 60_000),
+        ({"offset.flush.interval.ms": "600000", "producer.transaction.timeout.ms": "300000"}, {}, 150_000),
+        ({}, {"transaction.boundary.interval.ms": "59000"}, 59_000),
+    ],
+)
+def test_an_interval_that_nobody_set_leaves_half_of_the_time_of_a_transaction(
+    shared: dict[str, str], own: dict[str, str], expected_ms: int
+) -> None:
+    """`offset.flush.interval.ms` and `transaction.timeout.ms` are equal by default: no commit would come in time."""
+    settings, _ = settings_of(**shared, exactly_once_source_support="enabled")
+    config = {"name": "c", "connector.class": "FileStreamSource", "transaction.boundary": "interval", **own}
+    snapshot = ClusterSnapshot(connectors={"c": config})
+    spec = settings.task_spec(snapshot, "c", {}, task=0, generation=1, incarnation="i", transactional_id="g-c-0")
+    assert spec.boundary_interval_ms == expected_ms
 
 
 @pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])

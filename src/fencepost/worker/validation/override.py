@@ -5,12 +5,22 @@ from collections.abc import Mapping
 from fencepost.cluster.operations import KeyReport, KeyValue
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import Kind, SettingsError, translate
+from fencepost.kafka.settings import Kind, SettingsError, transaction_timeout_ms, translate
 from fencepost.worker.validation.answer import below
 
 
 def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
     return [report for kind in Kind for report in _overrides_of(kind, given, worker)]
+
+
+def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:
+    """Return how long a transaction of the connector's producers may take; None where their settings are wrong."""
+    shared = {**worker.internal_client_properties, **worker.client_properties("producer.")}
+    try:
+        conf = translate(Kind.PRODUCER, {**shared, **below(f"{Kind.PRODUCER.value}.override.", given)}).conf
+    except SettingsError:
+        return None
+    return transaction_timeout_ms(conf)
 
 
 def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:

@@ -48,6 +48,24 @@ def check_boundary(answers: Answers, instance: SourceConnector) -> None:
         )
 
 
+def check_interval(answers: Answers, timeout_ms: int | None, worker: WorkerConfig) -> None:
+    """`timeout_ms`: how long a transaction may take, None where that is not known."""
+    boundary, key = (SourceConnectorConfig.key_of(f"transaction_boundary{tail}") for tail in ("", "_interval_ms"))
+    if timeout_ms is None or worker.exactly_once is not ExactlyOnceSource.ENABLED:
+        return
+    is_valid = answers.is_valid(boundary) and answers.is_valid(key)
+    if not is_valid or _chosen(answers, boundary) != TransactionBoundary.INTERVAL.value:
+        return
+    given = answers.by_key[key].value
+    if given is not None and int(given) >= timeout_ms:
+        answers.fault(
+            key,
+            f"Invalid value {given} for configuration {key}: a transaction may take transaction.timeout.ms={timeout_ms}"
+            " and would be ended by the broker before the interval is over. Set a shorter interval, or a longer "
+            "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it).",
+        )
+
+
 def _chosen(answers: Answers, key: str) -> str:
     return (answers.by_key[key].value or "").strip().lower()
 

@@ -19,8 +19,8 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.spark.splits import SplitReader
 from fencepost.worker.validation.answer import Answers, aliases, definition_of, plugin_definitions
-from fencepost.worker.validation.override import override_reports
-from fencepost.worker.validation.preflight import check_boundary, check_exactly_once
+from fencepost.worker.validation.override import override_reports, transaction_limit_ms
+from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
 from fencepost.worker.validation.stage import FindPlugin, check_converters, converter_reports, transform_answers
 
 __all__ = ["FindPlugin", "definition_of", "plugin_definitions", "require_valid", "validate_connector"]
@@ -138,6 +138,7 @@ def _check_construction(
         return
     check_exactly_once(answers, instance, worker)
     check_boundary(answers, instance)
+    check_interval(answers, transaction_limit_ms(given, worker), worker)
     if isinstance(instance, DataFrameConnector):
         _check_frame(answers, instance, given)
 

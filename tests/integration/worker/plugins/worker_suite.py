@@ -20,7 +20,7 @@ class BoundaryTask(SourceTask):
     """Each step of the script is a poll: how many records, and what is asked of their transaction.
 
     `commit` and `abort` are asked for at the end of the batch, `commit-first` and `abort-first` after its first record,
-    `both` asks for a commit and an abort at once, `open` for nothing.
+    `both` asks for a commit and an abort at once, `open` for nothing; `open-slow` takes a tenth of a second.
     """
 
     config: "BoundaryConnector"
@@ -36,6 +36,8 @@ class BoundaryTask(SourceTask):
             return None
         count, request = self.script[self.step]
         self.step += 1
+        if request == "open-slow":
+            self.context.wait(0.1)
         records = [self._record() for _ in range(count)]
         transaction = self.context.transaction
         assert transaction is not None

@@ -274,6 +274,35 @@ def test_a_connector_that_defines_its_transactions_has_to_be_able_to():
     assert errors(validate({**config, "answer": "SUPPORTED"})) == {}
 
 
+EXACTLY_ONCE = {"exactly_once_source_enabled": "true"}
+INTERVAL_KEY, TIMEOUT_KEY = "transaction.boundary.interval.ms", "producer.override.transaction.timeout.ms"
+
+
+@pytest.mark.parametrize(
+    ("more", "shared", "refused"),
+    [
+        ({}, {}, False),  # both have their defaults, which are equal
+        ({}, {"offset_flush_interval_ms": "600000"}, False),
+        ({INTERVAL_KEY: "59999"}, {}, False),
+        ({INTERVAL_KEY: "60000"}, {}, True),
+        ({INTERVAL_KEY: "60000", TIMEOUT_KEY: "120000"}, {}, False),
+        ({INTERVAL_KEY: "30000", TIMEOUT_KEY: "20000"}, {}, True),
+        ({INTERVAL_KEY: "30000"}, {"producer_transaction_timeout_ms": "20000"}, True),
+        ({INTERVAL_KEY: "60000", "transaction.boundary": "poll"}, {}, False),
+    ],
+)
+def test_an_interval_that_reaches_the_time_out_of_a_transaction_is_refused(more, shared, refused):
+    config = {**GOOD, "transaction.boundary": "interval", **more}
+    found = errors(validate(config, worker(**EXACTLY_ONCE, **shared)))
+    assert list(found) == ([INTERVAL_KEY] if refused else [])
+    if refused:
+        assert TIMEOUT_KEY in found[INTERVAL_KEY][0]
+
+
+def test_an_interval_is_not_compared_where_there_are_no_transactions():
+    assert errors(validate({**GOOD, "transaction.boundary": "interval", INTERVAL_KEY: "600000"})) == {}
+
+
 @pytest.mark.parametrize(
     ("policy", "key", "refused"),
     [
