@@ -4,6 +4,7 @@ python docs/generate.py            write the pages
 python docs/generate.py --check    say which are out of date; exit code 1 if any is
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -246,15 +247,23 @@ class _Nobody:
 def _metrics() -> Iterator[str]:
     yield "# Metrics"
     yield from _paragraph(
-        "`GET /metrics` answers in Prometheus' text format. Names follow the JMX beans of Kafka Connect: attribute "
-        "`source-record-poll-total` of `kafka.connect:type=source-task-metrics` is "
-        "`kafka_connect_source_task_metrics_source_record_poll_total`; a leading `connect-` of a bean is left out. "
-        "Times are in milliseconds, sizes in records. Counts of a task begin anew with each start of the task."
+        "`GET /metrics` answers in Prometheus' text format. Names follow the JMX beans of Kafka Connect, as the JMX "
+        "exporter spells them: attribute `source-record-poll-total` of `kafka.connect:type=source-task-metrics` is "
+        "`kafka_connect_source_task_metrics_source_record_poll_total`, and `connector-count` of "
+        "`kafka.connect:type=connect-worker-metrics` is `kafka_connect_connect_worker_metrics_connector_count`. Where "
+        "an attribute begins with `total-`, its metric ends in `_total`: `total-record-errors` is `record_errors_total`. "
+        "`fencepost_` begins what Kafka Connect does not have; `process_` is the worker's process, and "
+        "`fencepost_spark_jvm_process_` the JVM of its Spark."
     )
-    yield from ("", "| metric | labels |", "|---|---|")
+    yield from _paragraph(
+        "Counters of a task begin anew with each start of the task; `rate()` and `increase()` allow for that. Metrics of "
+        "tasks are those of the tasks on the worker that is asked."
+    )
+    yield from ("", "| metric | type | labels | meaning |", "|---|---|---|---|")
     for family in _families():
-        labels = ", ".join(f"`{name}`" for name in family._labelnames)
-        yield f"| `{family.name}` | {labels} |"
+        labels = ", ".join(f"`{name}`" for name in getattr(family, "_labelnames", ()))
+        name = family.name + ("_total" if family.type == "counter" else "")
+        yield f"| `{name}` | {family.type} | {labels} | {_escaped(family.documentation)} |"
 
 
 def _families() -> Iterable[Any]:
@@ -267,8 +276,8 @@ def _families() -> Iterable[Any]:
         return 0
 
     startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures"), 0)  # noqa: E731
-    figures = WorkerFigures(lambda: False, none, none, startups)
-    return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).collect()
+    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid)
+    return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 
 
 # command line

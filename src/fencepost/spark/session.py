@@ -104,10 +104,9 @@ class SparkRuntime:
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
     @property
-    def jvm_pid(self) -> int:
-        if self._jvm is None:
-            raise SparkError("Spark is not running")
-        return int(self._jvm.process.pid)
+    def jvm_pid(self) -> int | None:
+        """The process of the newest JVM, which may have ended; None before the first."""
+        return None if self._jvm is None else int(self._jvm.process.pid)
 
     @property
     def is_alive(self) -> bool:

@@ -1,5 +1,6 @@
-"""Totals that a task keeps and its slot reports; the worker turns them into metrics (contract A.11)."""
+"""Totals that a task keeps and its slot reports; the worker turns them into metrics."""
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,10 @@ from fencepost.task.tolerance import ErrorCounters
 
 @dataclass
 class Counters:
-    """Written by the task's thread, read by the slot's reporting thread; single values, no lock."""
+    """Written by the task's thread, read by the slot's reporting thread; single values, no lock.
+
+    `last_record_s` and `last_commit_s` are seconds since 1970, from the task's start on.
+    """
 
     state: str = "STARTING"
     records_polled: int = 0
@@ -30,6 +34,8 @@ class Counters:
     transaction_size_total: int = 0
     active_records: int = 0
     producers_retired: int = 0
+    last_record_s: float = field(default_factory=time.time)
+    last_commit_s: float = field(default_factory=time.time)
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
     _topics_in_transaction: set[str] = field(default_factory=set)
@@ -37,6 +43,7 @@ class Counters:
 
     def polled(self, count: int, took_s: float) -> None:
         self.records_polled += count
+        self.last_record_s = time.time()
         self.batches += 1
         self.batch_size_max = max(self.batch_size_max, count)
         self.poll_time_max_s = max(self.poll_time_max_s, took_s)
@@ -61,6 +68,7 @@ class Counters:
         took_s = ended_s - begun_s
         self.topics |= topics
         self.commits += 1
+        self.last_commit_s = time.time() - (time.monotonic() - ended_s)
         self.commit_time_max_s = max(self.commit_time_max_s, took_s)
         self.commit_time_total_s += took_s
         self.active_records -= size

@@ -72,7 +72,7 @@ class WorkerProcess:
             lifeline,
             self._housekeeping,
         )
-        self.operations = _operations(settings, topics, life, membership, supervision, departures, classes)
+        self.operations = _operations(settings, topics, life, membership, supervision, departures, classes, hosts)
 
     def start(self) -> None:
         """Begin to come up, in threads."""
@@ -109,12 +109,14 @@ def _operations(
     supervision: Supervision,
     departures: Departures,
     classes: ConnectorClasses,
+    hosts: Hosts,
 ) -> WorkerOperations:
     figures = WorkerFigures(
         is_leader=lambda: membership.leader.is_leading,
         connectors=supervision.connectors.count,
         tasks=supervision.supervisor.count,
         connector_startups=lambda: supervision.connectors.startups,
+        jvm_pid=hosts.spark.jvm_pid,
     )
     metrics = WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
     offsets = OffsetChanges(

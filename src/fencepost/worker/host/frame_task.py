@@ -112,7 +112,8 @@ class FrameTask:
         self._forgetting = Forgetting(spec, self.admit, lambda copies: host.copy(spec, copies))
         self._parts: dict[Any, int] = {}
         self._topics = topics_of(spec)
-        self._counters = {"records_polled": 0.0, "records_written": 0.0, "commits": 0.0, "batches": 0.0}
+        self._counters = dict.fromkeys(("records_polled", "records_written", "commits", "batches"), 0.0)
+        self._counters |= dict.fromkeys(("last_record_s", "last_commit_s"), time.time())
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @property
@@ -371,6 +372,9 @@ class FrameTask:
             self._counters["records_written"] += sum(run.rows)
             self._counters["commits"] += 1
             self._counters["batches"] += 1
+            self._counters["last_commit_s"] = time.time()
+            if any(run.rows):
+                self._counters["last_record_s"] = time.time()
         self._say(self._state)
 
     def _say_stopped(self) -> None:

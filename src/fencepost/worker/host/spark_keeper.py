@@ -37,6 +37,9 @@ class Runtime(Protocol):
     @property
     def is_alive(self) -> bool: ...
 
+    @property
+    def jvm_pid(self) -> int | None: ...
+
     def on_exit(self, listener: Callable[[str], None]) -> None: ...
 
     def start(self) -> None: ...
@@ -118,6 +121,10 @@ class SparkKeeper:
         """Stop the Spark that runs."""
         if self._runtime is not None:
             self._runtime.stop()
+
+    def jvm_pid(self) -> int | None:
+        """Return the process id of Spark's JVM, where there is one."""
+        return self._runtime.jvm_pid if self._runtime is not None else None
 
     def count_cores(self) -> None:
         """See how many cores there are now: executors come and go."""

@@ -1,14 +1,16 @@
-"""Metrics in Prometheus' text format, named after Kafka Connect's JMX beans (contract A.11).
+"""Metrics in Prometheus' text format, named after Kafka Connect's JMX beans.
 
 `kafka.connect:type=source-task-metrics` attribute `source-record-poll-total` becomes
-`kafka_connect_source_task_metrics_source_record_poll_total`, the usual spelling of the JMX exporter.
+`kafka_connect_source_task_metrics_source_record_poll_total`, the usual spelling of the JMX exporter. A total whose
+attribute begins with `total-` has the word at its end, as Prometheus wants it. What Kafka Connect does not have begins
+with `fencepost_`, and what any process has with `process_`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -18,6 +20,7 @@ from fencepost.worker.supervision.task_metrics import TaskTotals
 
 _TASK = ("connector", "task")
 _STATES = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
+_NO_PROCESS = -1
 
 Value = Callable[[dict[str, float]], float]
 
@@ -30,35 +33,111 @@ def _ratio(part: str, whole: str, scale: float = 1.0) -> Value:
     return lambda c: scale * c.get(part, 0.0) / c[whole] if c.get(whole) else 0.0
 
 
+_SOURCE = "kafka_connect_source_task_metrics"
+_TASKS = "kafka_connect_connector_task_metrics"
+_ERRORS = "kafka_connect_task_error_metrics"
+_WORKER = "kafka_connect_connect_worker_metrics"
+_SINCE = "since the task started"
+
+# Name (ending in _total: a counter), what it measures and in which unit, and its value.
 _FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
-    ("source_task_metrics", "source_record_poll_total", _of("records_polled")),
-    ("source_task_metrics", "source_record_write_total", _of("records_written")),
-    ("source_task_metrics", "source_record_active_count", _of("active_records")),
-    ("source_task_metrics", "poll_batch_max_time_ms", lambda c: 1000 * c.get("poll_time_max_s", 0.0)),
-    ("source_task_metrics", "poll_batch_avg_time_ms", _ratio("poll_time_total_s", "batches", 1000)),
-    ("source_task_metrics", "transaction_size_min", _of("transaction_size_min")),
-    ("source_task_metrics", "transaction_size_max", _of("transaction_size_max")),
-    ("source_task_metrics", "transaction_size_avg", _ratio("transaction_size_total", "commits")),
-    ("connector_task_metrics", "batch_size_max", _of("batch_size_max")),
-    ("connector_task_metrics", "batch_size_avg", _ratio("records_polled", "batches")),
-    ("connector_task_metrics", "offset_commit_max_time_ms", lambda c: 1000 * c.get("commit_time_max_s", 0.0)),
-    ("connector_task_metrics", "offset_commit_avg_time_ms", _ratio("commit_time_total_s", "commits", 1000)),
+    (f"{_SOURCE}_source_record_poll_total", f"Records that polls returned, {_SINCE}.", _of("records_polled")),
     (
-        "connector_task_metrics",
-        "offset_commit_failure_percentage",
+        f"{_SOURCE}_source_record_write_total",
+        f"Records handed to Kafka, after transforms, {_SINCE}; aborted ones included.",
+        _of("records_written"),
+    ),
+    (
+        f"{_SOURCE}_source_record_active_count",
+        "Records handed to Kafka and neither committed nor aborted yet.",
+        _of("active_records"),
+    ),
+    (
+        f"{_SOURCE}_poll_batch_max_time_ms",
+        f"The longest poll that returned records, in milliseconds, {_SINCE}.",
+        lambda c: 1000 * c.get("poll_time_max_s", 0.0),
+    ),
+    (
+        f"{_SOURCE}_poll_batch_avg_time_ms",
+        f"The mean of the polls that returned records, in milliseconds, {_SINCE}.",
+        _ratio("poll_time_total_s", "batches", 1000),
+    ),
+    (
+        f"{_SOURCE}_transaction_size_min",
+        f"The smallest committed transaction, in records, {_SINCE}.",
+        _of("transaction_size_min"),
+    ),
+    (
+        f"{_SOURCE}_transaction_size_max",
+        f"The largest committed transaction, in records, {_SINCE}.",
+        _of("transaction_size_max"),
+    ),
+    (
+        f"{_SOURCE}_transaction_size_avg",
+        f"The mean of the committed transactions, in records, {_SINCE}.",
+        _ratio("transaction_size_total", "commits"),
+    ),
+    (
+        f"{_TASKS}_batch_size_max",
+        f"The largest batch that a poll returned, in records, {_SINCE}.",
+        _of("batch_size_max"),
+    ),
+    (
+        f"{_TASKS}_batch_size_avg",
+        f"The mean of the batches that polls returned, in records, {_SINCE}.",
+        _ratio("records_polled", "batches"),
+    ),
+    (
+        f"{_TASKS}_offset_commit_max_time_ms",
+        f"The longest commit of offsets, in milliseconds, {_SINCE}.",
+        lambda c: 1000 * c.get("commit_time_max_s", 0.0),
+    ),
+    (
+        f"{_TASKS}_offset_commit_avg_time_ms",
+        f"The mean of the commits of offsets, in milliseconds, {_SINCE}.",
+        _ratio("commit_time_total_s", "commits", 1000),
+    ),
+    (
+        f"{_TASKS}_offset_commit_failure_percentage",
+        f"The share of commits of offsets that failed, from 0 to 1, {_SINCE}.",
         lambda c: _share(c.get("commit_failures", 0.0), c.get("commits", 0.0)),
     ),
     (
-        "connector_task_metrics",
-        "offset_commit_success_percentage",
+        f"{_TASKS}_offset_commit_success_percentage",
+        f"The share of commits of offsets that succeeded, from 0 to 1, {_SINCE}.",
         lambda c: _share(c.get("commits", 0.0), c.get("commit_failures", 0.0)),
     ),
-    ("task_error_metrics", "total_record_failures", _of("error_failures")),
-    ("task_error_metrics", "total_record_errors", _of("error_errors")),
-    ("task_error_metrics", "total_records_skipped", _of("error_skipped")),
-    ("task_error_metrics", "total_retries", _of("error_retries")),
-    ("task_error_metrics", "total_errors_logged", _of("error_logged")),
-    ("task_error_metrics", "last_error_timestamp", _of("error_last_error_ms")),
+    (
+        f"{_ERRORS}_record_failures_total",
+        f"Failures of transforms and converters, {_SINCE}; one for each attempt.",
+        _of("error_failures"),
+    ),
+    (f"{_ERRORS}_record_errors_total", f"Records that could not be processed, {_SINCE}.", _of("error_errors")),
+    (
+        f"{_ERRORS}_records_skipped_total",
+        f"Records dropped, as errors.tolerance=all asks for, {_SINCE}.",
+        _of("error_skipped"),
+    ),
+    (f"{_ERRORS}_retries_total", f"Operations tried again after an error that passes, {_SINCE}.", _of("error_retries")),
+    (f"{_ERRORS}_errors_logged_total", f"Errors of records that were logged, {_SINCE}.", _of("error_logged")),
+    (
+        f"{_ERRORS}_last_error_timestamp",
+        "When a record last could not be processed, in milliseconds since 1970; 0: never.",
+        _of("error_last_error_ms"),
+    ),
+)
+# Of tasks that run: what stands still here while the task is RUNNING is worth an alarm.
+_LAST: tuple[tuple[str, str, str], ...] = (
+    (
+        "fencepost_task_last_record_timestamp_seconds",
+        "When the source last gave a record, in seconds since 1970; before the first: when the task started.",
+        "last_record_s",
+    ),
+    (
+        "fencepost_task_last_commit_timestamp_seconds",
+        "When records or offsets were last committed, in seconds since 1970; before the first: when the task started.",
+        "last_commit_s",
+    ),
 )
 
 
@@ -74,6 +153,7 @@ class WorkerFigures:
     connectors: Callable[[], int]
     tasks: Callable[[], int]
     connector_startups: Callable[[], dict[str, int]]
+    jvm_pid: Callable[[], int | None]
 
 
 class WorkerMetrics(Collector):
@@ -92,10 +172,16 @@ class WorkerMetrics(Collector):
         self._figures = figures
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        ProcessCollector("fencepost_spark_jvm", lambda: figures.jvm_pid() or _NO_PROCESS, registry=self._registry)
 
     def text(self) -> bytes:
         """Return the page for `GET /metrics`."""
         return generate_latest(self._registry)
+
+    def families(self) -> Iterable[Metric]:
+        """Return all that the page has."""
+        return self._registry.collect()
 
     def describe(self) -> Iterable[Metric]:
         return ()
@@ -106,9 +192,16 @@ class WorkerMetrics(Collector):
         yield from self._worker()
 
     def _connectors(self) -> Iterator[Metric]:
-        info = _gauge("connector_metrics", "status", ("connector", "status", "connector_class"), "1 for the state")
-        counts = {s: _of_connector(f"{s.value.lower()}_task_count") for s in _STATES}
-        total = _of_connector("total_task_count")
+        info = GaugeMetricFamily(
+            "kafka_connect_connector_metrics_status",
+            "1 for the state that the connector is in.",
+            labels=("connector", "status", "connector_class"),
+        )
+        counts = {
+            state: _of_connector(f"{state.value.lower()}_task_count", f"Tasks of the connector in state {state.value}.")
+            for state in _STATES
+        }
+        total = _of_connector("total_task_count", "Tasks of the connector, on any worker.")
         for name, config in self._snapshot().connectors.items():
             status = self._statuses.status(name)
             tasks = self._statuses.tasks(name).values()
@@ -121,50 +214,63 @@ class WorkerMetrics(Collector):
 
     def _tasks(self) -> Iterator[Metric]:
         reports = self._totals.reports().values()
-        status = _gauge("connector_task_metrics", "status", (*_TASK, "status"), "1 for the state")
+        status = GaugeMetricFamily(
+            f"{_TASKS}_status", "1 for the state that the task is in, on this worker.", labels=(*_TASK, "status")
+        )
         for report in reports:
             status.add_metric([report.connector, str(report.task), report.state.lower()], 1)
         yield status
-        for bean, attribute, value in _FROM_COUNTERS:
-            yield _family(bean, attribute, value, reports)
+        for name, text, value in _FROM_COUNTERS:
+            yield _family(name, text, value, reports)
+        for name, text, counter in _LAST:
+            running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(counter)]
+            yield _family(name, text, _of(counter), running)
 
     def _worker(self) -> Iterator[Metric]:
-        connectors = self._figures.connector_startups()
         tasks = {
             "attempts": self._totals.attempts,
             "successes": self._totals.successes,
             "failures": self._totals.failures,
         }
-        yield _single("connector_count", self._figures.connectors())
-        yield _single("task_count", self._figures.tasks())
-        for kind, counted in (("connector", connectors), ("task", tasks)):
-            done = counted["successes"] + counted["failures"]
-            yield _single(f"{kind}_startup_attempts_total", counted["attempts"])
-            yield _single(f"{kind}_startup_success_total", counted["successes"])
-            yield _single(f"{kind}_startup_failure_total", counted["failures"])
-            yield _single(f"{kind}_startup_success_percentage", counted["successes"] / done if done else 0.0)
-            yield _single(f"{kind}_startup_failure_percentage", counted["failures"] / done if done else 0.0)
-        leader = _gauge("connect_worker_rebalance_metrics", "is_leader", ())
-        leader.add_metric([], float(self._figures.is_leader()))
-        yield leader
+        yield _single(f"{_WORKER}_connector_count", "Connectors on this worker.", self._figures.connectors())
+        yield _single(f"{_WORKER}_task_count", "Tasks on this worker.", self._figures.tasks())
+        for kind, counted in (("connector", self._figures.connector_startups()), ("task", tasks)):
+            yield from _startups(kind, counted)
+        yield _single(
+            "kafka_connect_connect_worker_rebalance_metrics_is_leader",
+            "1 where this worker leads, else 0.",
+            float(self._figures.is_leader()),
+        )
 
 
-def _gauge(bean: str, attribute: str, labels: tuple[str, ...], text: str = "") -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"kafka_connect_{bean}_{attribute}", text or f"{attribute} of {bean}", labels=labels)
+def _startups(kind: str, counted: dict[str, int]) -> Iterator[Metric]:
+    name, whole = f"{_WORKER}_{kind}_startup", f"Starts of {kind}s on this worker"
+    done = counted["successes"] + counted["failures"]
+    yield _single(f"{name}_attempts_total", f"{whole}.", counted["attempts"])
+    yield _single(f"{name}_success_total", f"{whole} that succeeded.", counted["successes"])
+    yield _single(f"{name}_failure_total", f"{whole} that failed.", counted["failures"])
+    for attribute, part in (("success", "successes"), ("failure", "failures")):
+        text = f"{whole}: the share that {'succeeded' if attribute == 'success' else 'failed'}, from 0 to 1."
+        yield _single(f"{name}_{attribute}_percentage", text, counted[part] / done if done else 0.0)
 
 
-def _of_connector(attribute: str) -> GaugeMetricFamily:
-    return _gauge("connect_worker_metrics", f"connector_{attribute}", ("connector",))
+def _of_connector(attribute: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{_WORKER}_connector_{attribute}", text, labels=("connector",))
 
 
-def _single(attribute: str, value: float) -> GaugeMetricFamily:
-    family = _gauge("connect_worker_metrics", attribute, ())
+def _metric(name: str, text: str, labels: tuple[str, ...]) -> CounterMetricFamily | GaugeMetricFamily:
+    """Return an empty family: a total is a counter, anything else a gauge."""
+    return (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, text, labels=labels)
+
+
+def _single(name: str, text: str, value: float) -> Metric:
+    family = _metric(name, text, ())
     family.add_metric([], value)
     return family
 
 
-def _family(bean: str, attribute: str, value: Value, reports: Iterable[TaskReport]) -> GaugeMetricFamily:
-    family = _gauge(bean, attribute, _TASK)
+def _family(name: str, text: str, value: Value, reports: Iterable[TaskReport]) -> Metric:
+    family = _metric(name, text, _TASK)
     for report in reports:
         family.add_metric([report.connector, str(report.task)], value(dict(report.counters)))
     return family

@@ -14,7 +14,7 @@ class Scene:
     """The keeper's neighbours in one: Sparks that go at once, doors that take notes, and a worker that may stop."""
 
     context = session = None
-    cores, is_alive = 2, True
+    cores, is_alive, jvm_pid = 2, True, None
     takes_over, began_last_s = False, 0.0
 
     def __init__(self, is_stopping: bool) -> None:

@@ -1,0 +1,96 @@
+"""The page for Prometheus: what is a counter, what is a gauge, and what each of them says."""
+
+import os
+import re
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import StatusTable
+from fencepost.task.counters import Counters
+from fencepost.task.spec import TaskReport
+from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
+from fencepost.worker.supervision.task_metrics import TaskTotals
+
+LAST_RECORD = "fencepost_task_last_record_timestamp_seconds"
+LAST_COMMIT = "fencepost_task_last_commit_timestamp_seconds"
+
+
+class Page:
+    """A worker's metrics, with one task on it."""
+
+    def __init__(self, jvm_pid: int | None = None) -> None:
+        self.totals = TaskTotals()
+        self.counters = Counters()
+        startups = {"attempts": 3, "successes": 2, "failures": 1}
+        figures = WorkerFigures(lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid)
+        self._metrics = WorkerMetrics(ClusterSnapshot, StatusTable(), self.totals, figures)
+
+    def report(self, state: str) -> None:
+        self.totals.reported(TaskReport("c", 0, "i", state, None, self.counters.to_json(), ()))
+
+    @property
+    def text(self) -> str:
+        return self._metrics.text().decode()
+
+    @property
+    def samples(self) -> dict[str, float]:
+        families = text_string_to_metric_families(self.text)
+        return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+@pytest.fixture
+def page() -> Page:
+    page = Page()
+    page.report("RUNNING")
+    return page
+
+
+def test_totals_are_counters_and_everything_else_is_a_gauge(page: Page) -> None:
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page.text, re.MULTILINE))
+    assert len(types) > 40
+    assert {name for name, kind in types.items() if kind == "counter"} == {n for n in types if n.endswith("_total")}
+    assert set(types.values()) == {"counter", "gauge"}
+    assert not [name for name in types if re.search(r"_total_(?!task_count)", name)]
+
+
+def test_every_help_text_is_a_sentence_that_says_the_unit_of_a_time_or_share(page: Page) -> None:
+    helps = dict(re.findall(r"^# HELP (\S+) (.*)$", page.text, re.MULTILINE))
+    own = {name: text for name, text in helps.items() if not re.match(r"(fencepost_spark_jvm_)?process_", name)}
+    assert len(own) > 40
+    units = {"_ms": "milliseconds", "_timestamp": "milliseconds", "_seconds": "seconds", "_percentage": "from 0 to 1"}
+    for name, text in own.items():
+        assert re.match(r"[A-Z1].{12,}\.$", text), name
+        assert all(word in text for end, word in units.items() if name.endswith(end)), name
+
+
+def test_a_running_task_says_when_it_last_had_a_record_and_a_commit(page: Page) -> None:
+    begun = page.samples[LAST_RECORD]
+    assert time.time() - 60 < begun <= time.time()
+    page.counters.last_record_s = page.counters.last_commit_s = 5.0
+    page.counters.polled(3, 0.1)
+    page.report("RUNNING")
+    assert begun <= page.samples[LAST_RECORD] <= time.time()
+    assert page.samples[LAST_COMMIT] == 5.0
+    page.counters.commit_begun(time.monotonic())
+    page.counters.committed(time.monotonic() - 10)
+    page.report("RUNNING")
+    assert 5 < time.time() - page.samples[LAST_COMMIT] < 60
+
+
+@pytest.mark.parametrize("state", ["FAILED", "STOPPED", "PAUSED"])
+def test_a_task_that_is_not_to_run_is_not_silent(page: Page, state: str) -> None:
+    page.report(state)
+    assert LAST_RECORD not in page.samples
+
+
+def test_the_process_and_the_jvm_of_spark_are_measured() -> None:
+    names = {"process_resident_memory_bytes", "process_open_fds", "process_cpu_seconds_total"}
+    without, beside = Page(), Page(jvm_pid=os.getppid())
+    assert names <= set(without.samples)
+    assert not [name for name in without.samples if name.startswith("fencepost_spark_jvm")]
+    assert {f"fencepost_spark_jvm_{name}" for name in names} <= set(beside.samples)
+    memory = beside.samples["fencepost_spark_jvm_process_resident_memory_bytes"]
+    assert 0 < memory != beside.samples["process_resident_memory_bytes"]
