@@ -20,8 +20,8 @@ class CoreLedger:
     """Keeps slots plus the DataFrame jobs at most at `total`, so that neither waits for the other for ever.
 
     A slot holds its core for as long as it lives; DataFrame jobs come and go, one core each. Slots leave `reserved`
-    cores alone, but for the only one, so that splits always get on; `reserve_splits` sets another number. `take` never
-    waits: what does not fit is refused with the reason, which becomes the reason of UNASSIGNED. Thread-safe.
+    cores alone, but for the only one, so that splits always get on. `take` never waits: what does not fit is refused
+    with the reason, which becomes the reason of UNASSIGNED. Thread-safe.
     """
 
     def __init__(self, total: int, *, reserved: int = 0) -> None:
@@ -36,13 +36,6 @@ class CoreLedger:
 
     def taken(self, use: CoreUse) -> int:
         return self._taken[use]
-
-    def reserve_splits(self, n: int) -> None:
-        """Set how many cores slots must leave for DataFrame jobs. Raises NoCoreError where slots already hold them."""
-        with self._lock:
-            if self._taken[CoreUse.SLOT] + n > self.total:
-                raise NoCoreError(self._refusal(f"{n} DataFrame splits at a time"))
-            self._reserved = n
 
     def take(self, n: int, use: CoreUse) -> None:
         """Take `n` cores. Raises NoCoreError, and takes nothing, where they are not there."""

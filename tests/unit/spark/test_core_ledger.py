@@ -8,8 +8,7 @@ from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 
 
 def test_slots_leave_the_reserved_cores_alone() -> None:
-    ledger = CoreLedger(4)
-    ledger.reserve_splits(2)
+    ledger = CoreLedger(4, reserved=2)
     ledger.take(2, CoreUse.SLOT)
     with pytest.raises(NoCoreError, match=r"spark.master=local\[N\]"):
         ledger.take(1, CoreUse.SLOT)
@@ -26,27 +25,20 @@ def test_released_cores_can_be_taken_again() -> None:
         ledger.release(2, CoreUse.SLOT)
 
 
-def test_a_reservation_is_refused_when_slots_hold_the_cores() -> None:
-    ledger = CoreLedger(2)
-    ledger.take(2, CoreUse.SLOT)
-    with pytest.raises(NoCoreError, match="2 held by slots"):
-        ledger.reserve_splits(1)
-
-
 @given(
-    st.lists(st.tuples(st.sampled_from(["take", "release", "reserve"]), st.integers(1, 5), st.sampled_from(CoreUse)))
+    st.integers(0, 7),
+    st.lists(st.tuples(st.sampled_from(["take", "release"]), st.integers(1, 5), st.sampled_from(CoreUse))),
 )
-def test_taken_never_exceeds_the_total_and_a_reserved_split_always_fits(steps: list[tuple[str, int, CoreUse]]) -> None:
-    ledger, reserved = CoreLedger(8), 0
+def test_taken_never_exceeds_the_total_and_a_reserved_split_always_fits(
+    reserved: int, steps: list[tuple[str, int, CoreUse]]
+) -> None:
+    ledger = CoreLedger(8, reserved=reserved)
     for verb, n, use in steps:
         try:
             if verb == "take":
                 ledger.take(n, use)
-            elif verb == "release":
-                ledger.release(n, use)
             else:
-                ledger.reserve_splits(n)
-                reserved = n
+                ledger.release(n, use)
         except (NoCoreError, ValueError):
             continue
         assert ledger.taken(CoreUse.SLOT) + max(reserved, ledger.taken(CoreUse.SPLIT)) <= 8
