@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.cluster.running import Start, running
+from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 
 _MARGIN_S = 0.5
-Start = tuple[TaskId, int]
-"""A task with the task generation that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +26,6 @@ class Departure:
     incarnation: str
     offset: int
     deadline: float
-
-
-def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
-    """Return what should run, with the incarnation of the worker that it should run on. Pure."""
-    if snapshot.assignment is None:
-        return {}
-    return {
-        (task, snapshot.commit_offsets[task.connector]): worker.incarnation
-        for worker in snapshot.assignment.workers
-        for task in worker.tasks
-        if task.connector in snapshot.connectors
-        and snapshot.has_task(task)
-        and snapshot.target_state(task.connector) is not TargetState.STOPPED
-    }
 
 
 class Departures:

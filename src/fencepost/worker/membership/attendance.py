@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from fencepost.cluster.departure import Start
+from fencepost.cluster.running import Start
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage import records
 from fencepost.storage.config_topic import TopicWriter

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Sequence
 
-from fencepost.cluster.departure import Departures, Start
+from fencepost.cluster.departure import Departures
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.rounds import FencingRounds
+from fencepost.cluster.running import Start
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group import Group

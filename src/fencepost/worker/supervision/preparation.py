@@ -16,8 +16,9 @@ from fencepost.cluster.operations import (
     NotFoundError,
     OperationError,
 )
+from fencepost.cluster.running import why_not
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
 from fencepost.worker.settings import WorkerSettings
@@ -36,19 +37,11 @@ class AbandonedError(Exception):
 
 
 def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
-    """Return why a start of a task is not, or no longer, the one to run; None if it is. Pure."""
-    if task.connector not in snapshot.connectors:
-        return f"connector {task.connector} was deleted"
-    if snapshot.commit_offsets.get(task.connector) != generation or task.connector in snapshot.inconsistent:
-        return f"connector {task.connector} has already generated a new set of task configs"
-    if snapshot.target_state(task.connector) is TargetState.STOPPED:
-        return f"connector {task.connector} was stopped"
-    mine = snapshot.assignment.of(settings.incarnation) if snapshot.assignment else None
-    if mine is None or task not in mine.tasks:
-        return f"task {task} has already been revoked from this worker"
-    if settings.is_exactly_once and not snapshot.is_ready(task.connector):
+    """Return why a start of a task is not, or no longer, the one to run once it is fenced; None if it is. Pure."""
+    reason = why_not(snapshot, (task, generation), settings.incarnation)
+    if reason is None and settings.is_exactly_once and not snapshot.is_ready(task.connector):
         return f"connector {task.connector} has task configs that no task-count record follows"
-    return None
+    return reason
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Protocol
 
-from fencepost.cluster.departure import Departures, Start
+from fencepost.cluster.departure import Departures
+from fencepost.cluster.running import Start, running_on
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
@@ -170,7 +171,8 @@ class TaskSupervisor:
             self._is_done.set()
 
     def _reconcile(self) -> None:
-        wanted = {} if self._is_shutting_down or self._is_cut_off else self._wanted()
+        is_ending = self._is_shutting_down or self._is_cut_off
+        wanted = {} if is_ending else running_on(self._snapshot, self._settings.incarnation)
         for task, handle in list(self._handles.items()):
             if wanted.get(task) != handle.generation:
                 self._let_go(handle)
@@ -203,19 +205,6 @@ class TaskSupervisor:
         return self._departures.blocks(task, generation, self._settings.incarnation) or any(
             h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
         )
-
-    def _wanted(self) -> dict[TaskId, int]:
-        snapshot = self._snapshot
-        mine = snapshot.assignment.of(self._settings.incarnation) if snapshot.assignment else None
-        if mine is None:
-            return {}
-        return {
-            task: snapshot.commit_offsets[task.connector]
-            for task in mine.tasks
-            if task.connector in snapshot.connectors
-            and snapshot.has_task(task)
-            and snapshot.target_state(task.connector) is not TargetState.STOPPED
-        }
 
     def _begin(self, task: TaskId, generation: int) -> None:
         target, assignment = self._snapshot.target_state(task.connector).value, self._snapshot.assignment

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.departure import Departures, Start
+from fencepost.cluster.departure import Departures
+from fencepost.cluster.running import Start
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment

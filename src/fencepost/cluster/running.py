@@ -1,0 +1,54 @@
+"""What should run, and where, by what the config topic says: the one rule that everybody asks. Pure."""
+
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+
+Start = tuple[TaskId, int]
+"""A task with the task generation that it belongs to."""
+
+
+def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
+    """Return what should run, with the incarnation of the worker that it should run on."""
+    workers = snapshot.assignment.workers if snapshot.assignment is not None else ()
+    return {
+        (task, snapshot.commit_offsets[task.connector]): worker.incarnation
+        for worker in workers
+        for task in worker.tasks
+        if _obstacle(snapshot, task) is None
+    }
+
+
+def running_on(snapshot: ClusterSnapshot, incarnation: str) -> dict[TaskId, int]:
+    """Return what should run on one worker: tasks with their task generation."""
+    mine = snapshot.assignment.of(incarnation) if snapshot.assignment is not None else None
+    tasks = mine.tasks if mine is not None else ()
+    return {t: snapshot.commit_offsets[t.connector] for t in tasks if _obstacle(snapshot, t) is None}
+
+
+def why_not(snapshot: ClusterSnapshot, start: Start, incarnation: str) -> str | None:
+    """Return why a start should not, or no longer, run on a worker; None if it should."""
+    task, generation = start
+    obstacle = _obstacle(snapshot, task)
+    if obstacle is not None:
+        return obstacle
+    if snapshot.commit_offsets[task.connector] != generation:
+        return _newer(task.connector)
+    mine = snapshot.assignment.of(incarnation) if snapshot.assignment is not None else None
+    if mine is None or task not in mine.tasks:
+        return f"task {task} has already been revoked from this worker"
+    return None
+
+
+def _obstacle(snapshot: ClusterSnapshot, task: TaskId) -> str | None:
+    """Return why a task should run nowhere, whoever has it; None if it should."""
+    if task.connector not in snapshot.connectors:
+        return f"connector {task.connector} was deleted"
+    if not snapshot.has_task(task):
+        return _newer(task.connector)
+    if snapshot.target_state(task.connector) is TargetState.STOPPED:
+        return f"connector {task.connector} was stopped"
+    return None
+
+
+def _newer(connector: str) -> str:
+    return f"connector {connector} has already generated a new set of task configs"

@@ -1,0 +1,52 @@
+"""What should run: one rule, whoever asks it."""
+
+from dataclasses import replace
+
+import pytest
+
+from fencepost.cluster.running import running, running_on, why_not
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+
+TASK = TaskId("c", 0)
+SNAPSHOT = ClusterSnapshot(
+    connectors={"c": {"name": "c"}},
+    commit_offsets={"c": 7},
+    task_counts={"c": 1},
+    assignment=Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",), (TASK,)),)),
+)
+NOWHERE = {
+    "connector c was deleted": replace(SNAPSHOT, connectors={}),
+    "connector c has already generated a new set of task configs": replace(SNAPSHOT, inconsistent=frozenset({"c"})),
+    "connector c was stopped": replace(SNAPSHOT, target_states={"c": TargetState.STOPPED}),
+    "task c-0 has already been revoked from this worker": replace(SNAPSHOT, assignment=None),
+}
+
+
+def test_what_is_assigned_runs_in_its_newest_generation() -> None:
+    assert running(SNAPSHOT) == {(TASK, 7): "me"}
+    assert running_on(SNAPSHOT, "me") == {TASK: 7}
+    assert why_not(SNAPSHOT, (TASK, 7), "me") is None
+
+
+@pytest.mark.parametrize("reason", NOWHERE)
+def test_all_who_ask_agree_on_what_runs_nowhere(reason: str) -> None:
+    snapshot = NOWHERE[reason]
+    assert running(snapshot) == {}
+    assert running_on(snapshot, "me") == {}
+    assert why_not(snapshot, (TASK, 7), "me") == reason
+
+
+def test_a_paused_connector_has_its_tasks() -> None:
+    assert running_on(replace(SNAPSHOT, target_states={"c": TargetState.PAUSED}), "me") == {TASK: 7}
+
+
+def test_a_start_of_an_older_generation_or_of_another_worker_does_not_run() -> None:
+    assert why_not(SNAPSHOT, (TASK, 6), "me") == "connector c has already generated a new set of task configs"
+    assert why_not(SNAPSHOT, (TASK, 7), "another") == "task c-0 has already been revoked from this worker"
+    assert running_on(SNAPSHOT, "another") == {}
+
+
+def test_a_task_that_there_is_no_more_runs_nowhere_though_it_is_still_assigned() -> None:
+    assert running(replace(SNAPSHOT, task_counts={"c": 0})) == {}
