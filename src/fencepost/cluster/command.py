@@ -3,21 +3,20 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
+from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.fencing import plan_fencing
-from fencepost.cluster.operations import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
+from fencepost.config.raw import RawConfig
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.records import Encoded
 from fencepost.storage.snapshot import ClusterSnapshot
-
-Properties = Mapping[str, str | None]
 
 
 class StaleConfigError(ConflictError):
@@ -29,7 +28,7 @@ class Standing:
     """What a connector was at one moment. Two that are equal have no tasks of another task generation in between."""
 
     generation: int | None
-    config: Properties | None
+    config: RawConfig | None
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot, connector: str) -> "Standing":
@@ -82,10 +81,10 @@ class PutConnector:
     """
 
     connector: str
-    config: Properties
+    config: RawConfig
     is_create: bool = False
     target_state: TargetState | None = None
-    expected: Properties | None = None
+    expected: RawConfig | None = None
     beside: Sequence[tuple[str, bytes, bytes | None]] = ()
     since: Standing | None = None
 
@@ -187,7 +186,7 @@ class PutTaskConfigs:
     """
 
     connector: str
-    configs: Sequence[Properties]
+    configs: Sequence[RawConfig]
     is_exactly_once: bool = False
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:

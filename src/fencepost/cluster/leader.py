@@ -26,8 +26,8 @@ from fencepost.cluster.command import (
     independent,
     now_ms,
 )
+from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
-from fencepost.cluster.operations import NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.kafka.member import Term
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId

@@ -1,262 +1,31 @@
-"""The port between the REST layer and the worker: what a user may ask, what is answered, how it is refused.
+"""The port between the REST layer and the worker: what a user may ask.
 
-The REST layer calls a `ConnectOperations` and turns answers and errors into HTTP; it never looks at a topic,
-a lock or Spark. Names and texts are those of Kafka Connect's REST API (KIP-26, 745, 875, 980, 1004).
-
-Configs are raw: config-provider variables stay unresolved, and a value may be None, which validation refuses.
+The REST layer calls a `ConnectOperations` and turns answers (`answer.py`) and errors (`errors.py`) into HTTP; it never
+looks at a topic, a lock or Spark.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, NamedTuple, Protocol
-
-RawConfig = Mapping[str, str | None]
-
-
-class OperationError(Exception):
-    """A request that was refused or failed; `message` is shown to the user as it stands."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class NotFoundError(OperationError):
-    """There is no such connector, task or plugin."""
-
-
-class AlreadyExistsError(OperationError):
-    """A connector of that name exists already."""
-
-
-class BadRequestError(OperationError):
-    """The request can never succeed as it stands: invalid config, wrong state, missing signature."""
-
-
-class ConflictError(OperationError):
-    """A rebalance or a reconfiguration is under way and outlasted the request; ask again."""
-
-
-class NothingToAlterError(BadRequestError):
-    """Offsets are to be altered, and none are named."""
-
-    def __init__(self) -> None:
-        super().__init__("Partitions / offsets need to be provided for an alter offsets request")
-
-
-class ForbiddenError(OperationError):
-    """The feature is switched off, or an internal request is signed with another key."""
-
-
-class NotLeadingError(ConflictError):
-    """This worker does not lead, or no more: certainly nothing was changed. Ask whoever leads."""
-
-    TEXT = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
-
-    def __init__(self) -> None:
-        super().__init__(self.TEXT)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A part of the cluster that one worker is responsible for; with neither of both: what the leader does."""
-
-    connector: str | None = None
-    task: int | None = None
-
-
-LEADER = Place()
-
-
-class ElsewhereError(OperationError):
-    """Another worker has to answer: the one at `url`, which is where `place` was when this was raised.
-
-    The REST layer passes the request on, at most twice.
-    """
-
-    TEXT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
-
-    def __init__(self, place: Place, url: str) -> None:
-        super().__init__(self.TEXT)
-        self.place = place
-        self.url = url
-
-
-class FencingRefusedError(OperationError):
-    """Kafka refuses a round of fencing, for a reason that does not pass: the message is the leader's trace."""
-
-
-class WriteFailedError(OperationError):
-    """What the leader was to write is not, or not certainly, in the config topic; the cause may pass."""
-
-    TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
-
-    def __init__(self) -> None:
-        super().__init__(self.TEXT)
-
-
-class NotReadyError(OperationError):
-    """Something is missing that comes by itself: e.g. the session key, which the worker has not read yet."""
-
-
-class RequestTimeoutError(OperationError):
-    """The 90 s of a request are over; the message names the stage that the worker was in."""
-
-
-class InitialState(Enum):
-    """What a new connector is told to be (KIP-980)."""
-
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    STOPPED = "STOPPED"
-
-
-class ConnectorType(Enum):
-    SOURCE = "source"
-    SINK = "sink"
-    UNKNOWN = "unknown"
-
-
-class HealthStatus(Enum):
-    HEALTHY = "healthy"
-    STARTING = "starting"
-    UNHEALTHY = "unhealthy"
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    version: str
-    commit: str
-    kafka_cluster_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    status: HealthStatus
-    message: str
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TaskId:
-    connector: str
-    task: int
-
-    def __str__(self) -> str:
-        return f"{self.connector}-{self.task}"
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorInfo:
-    """`offsets_status` says what became of `initial_offsets` where some were given (KIP-995)."""
-
-    name: str
-    config: RawConfig
-    tasks: Sequence[TaskId]
-    type: ConnectorType
-    offsets_status: str | None = None
-
-
-class ConnectorOffset(NamedTuple):
-    """A source partition and its offset; None as an offset is none, or forgets it."""
-
-    partition: Mapping[str, Any] | None
-    offset: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    id: TaskId
-    config: RawConfig
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorState:
-    """State of the connector itself: UNASSIGNED, RUNNING, PAUSED, STOPPED, FAILED or RESTARTING."""
-
-    state: str
-    worker_id: str
-    trace: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskState:
-    id: int
-    state: str
-    worker_id: str
-    trace: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorStatus:
-    name: str
-    connector: ConnectorState
-    tasks: Sequence[TaskState]
-    type: ConnectorType
-
-
-class StoredConnector(NamedTuple):
-    """Answer to a PUT of a config; `info.tasks` are the tasks known before the change."""
-
-    created: bool
-    info: ConnectorInfo
-
-
-@dataclass(frozen=True, slots=True)
-class PluginInfo:
-    """`type` is source, sink, transformation, predicate, converter or header_converter."""
-
-    class_name: str
-    type: str
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeyDefinition:
-    """One declared config key; `default_value` is rendered as a string, `type` as BOOLEAN, STRING, …"""
-
-    name: str
-    type: str
-    required: bool
-    default_value: str | None
-    importance: str
-    documentation: str
-    group: str | None = None
-    order_in_group: int = -1
-    width: str = "NONE"
-    display_name: str | None = None
-    dependents: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class KeyValue:
-    """What validation says of one key's value."""
-
-    name: str
-    value: str | None
-    recommended_values: Sequence[str] = ()
-    errors: Sequence[str] = ()
-    visible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class KeyReport:
-    """A key with its value; `definition` is None for an undeclared key that has errors."""
-
-    definition: KeyDefinition | None
-    value: KeyValue
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationReport:
-    """`name` is the `connector.class` as it was given; `error_count` counts the errors of all values."""
-
-    name: str
-    error_count: int
-    groups: Sequence[str]
-    configs: Sequence[KeyReport]
+from typing import Protocol
+
+from fencepost.cluster.answer import (
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorStatus,
+    Health,
+    InitialState,
+    KeyDefinition,
+    Place,
+    PluginInfo,
+    ServerInfo,
+    StoredConnector,
+    TaskInfo,
+    TaskState,
+    ValidationReport,
+)
+from fencepost.config.raw import RawConfig
+
+REQUEST_S = 90.0
+"""How long a request may take, on however many workers: as in Kafka Connect."""
 
 
 class LocalOperations(Protocol):

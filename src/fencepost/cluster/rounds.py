@@ -8,9 +8,7 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 
 from fencepost.api import RetriableError
 from fencepost.cluster.command import RecordTaskCount
-from fencepost.cluster.fencing import ConfOf, fence, plan_fencing
-from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
     FencingRefusedError,
@@ -18,10 +16,12 @@ from fencepost.cluster.operations import (
     NotReadyError,
     WriteFailedError,
 )
+from fencepost.cluster.fencing import ConfOf, fence, plan_fencing
+from fencepost.cluster.leader import Leader
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import WriterOpenError
 
-_FENCE_S = 90.0
 _READ_S = 60.0
 _ROUNDS = 32
 
@@ -99,9 +99,9 @@ class FencingRounds:
             return
         if plan.transactional_ids:
             self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))
-        fence(plan.transactional_ids, self._conf_of(snapshot, connector), _FENCE_S)
+        fence(plan.transactional_ids, self._conf_of(snapshot, connector), REQUEST_S)
         record = RecordTaskCount(connector, plan.task_count, snapshot.commit_offsets.get(connector))
-        self._leader.submit(record).result(_FENCE_S)
+        self._leader.submit(record).result(REQUEST_S)
 
 
 def _told(connector: str, cause: Exception) -> Exception:

@@ -11,7 +11,7 @@ import hmac
 import threading
 from collections.abc import Callable, Mapping
 
-from fencepost.cluster.operations import BadRequestError, ForbiddenError, NotReadyError
+from fencepost.cluster.errors import BadRequestError, ForbiddenError, NotReadyError
 from fencepost.storage.change import SessionKey
 
 SIGNATURE = "x-connect-authorization"

@@ -6,18 +6,18 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from fencepost.cluster.operations import (
+from fencepost.cluster.answer import (
     ConnectorInfo,
     ConnectorState,
     ConnectorStatus,
     KeyDefinition,
     KeyReport,
     PluginInfo,
-    TaskId,
     TaskInfo,
     TaskState,
     ValidationReport,
 )
+from fencepost.storage.ids import TaskId
 
 Json = dict[str, Any]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from fencepost.cluster.operations import ConnectOperations, ElsewhereError
+from fencepost.cluster.errors import ElsewhereError
+from fencepost.cluster.operations import ConnectOperations
 from fencepost.rest import document
 from fencepost.rest.access_log import AccessLog
 from fencepost.rest.describe import ERRORS

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     AlreadyExistsError,
     BadRequestError,
     ConflictError,

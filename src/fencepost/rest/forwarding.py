@@ -16,13 +16,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fencepost.cluster.operations import (
-    ConflictError,
-    ElsewhereError,
-    NotLeadingError,
-    OperationError,
-    RequestTimeoutError,
-)
+from fencepost.cluster.errors import ConflictError, ElsewhereError, NotLeadingError, OperationError, RequestTimeoutError
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.rest.errors import error_answer, status_of
 from fencepost.rest.gateway import Gateway
 
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REQUEST_S = 90.0
 FORWARD = "forward"
 _CONNECT_S = 2.0
 _RETRY_S = 0.2

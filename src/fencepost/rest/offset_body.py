@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from fencepost.cluster.operations import ConnectorOffset, NothingToAlterError
+from fencepost.cluster.answer import ConnectorOffset
+from fencepost.cluster.errors import NothingToAlterError
 from fencepost.rest.answer import Json
 from fencepost.rest.body import json_object, offsets_of, parse_json, read_body, refuse_unknown
 

@@ -1,11 +1,8 @@
 """Values that the config topic carries, and what a reader is told when one of them changes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.storage.ids import TargetState, TaskId
-
-Properties = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)

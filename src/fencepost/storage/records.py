@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from fencepost.config.raw import RawConfig
 from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment
 from fencepost.storage.ids import TargetState, TaskId
 
@@ -35,7 +36,7 @@ STATUS_TOPIC = "status-topic-"
 STATUS_TOPIC_CONNECTOR = ":connector-"
 
 
-def connector_config(connector: str, properties: Mapping[str, str | None]) -> Encoded:
+def connector_config(connector: str, properties: RawConfig) -> Encoded:
     return _record(CONNECTOR + connector, {"properties": dict(properties)})
 
 
@@ -53,7 +54,7 @@ def target_state_removed(connector: str) -> Encoded:
     return _record(TARGET_STATE + connector, None)
 
 
-def task_config(task: TaskId, properties: Mapping[str, str | None]) -> Encoded:
+def task_config(task: TaskId, properties: RawConfig) -> Encoded:
     """Without effect until a `tasks_commit` follows."""
     return _record(f"{TASK}{task}", {"properties": dict(properties)})
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from fencepost.config.raw import RawConfig
 from fencepost.storage.change import (
     Assignment,
     Change,
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
-    Properties,
     SessionKey,
     TaskConfigsUpdated,
 )
@@ -47,13 +47,13 @@ class ClusterSnapshot:
     """
 
     offset: int = 0
-    connectors: Mapping[str, Properties] = field(default_factory=_empty)
+    connectors: Mapping[str, RawConfig] = field(default_factory=_empty)
     target_states: Mapping[str, TargetState] = field(default_factory=_empty)
-    task_configs: Mapping[TaskId, Properties] = field(default_factory=_empty, repr=False)
+    task_configs: Mapping[TaskId, RawConfig] = field(default_factory=_empty, repr=False)
     task_counts: Mapping[str, int] = field(default_factory=_empty)
     generations: Mapping[str, int] = field(default_factory=_empty)
     commit_offsets: Mapping[str, int] = field(default_factory=_empty)
-    applied_configs: Mapping[str, Properties] = field(default_factory=_empty, repr=False)
+    applied_configs: Mapping[str, RawConfig] = field(default_factory=_empty, repr=False)
     task_count_records: Mapping[str, int] = field(default_factory=_empty)
     pending_fencing: frozenset[str] = frozenset()
     inconsistent: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class ClusterSnapshot:
         """Whether it is among `tasks` of its connector, without making them all."""
         return task.connector not in self.inconsistent and 0 <= task.task < self.task_counts.get(task.connector, 0)
 
-    def task_config(self, task: TaskId) -> Properties | None:
+    def task_config(self, task: TaskId) -> RawConfig | None:
         return self.task_configs.get(task)
 
     def generation(self, connector: str) -> int | None:
@@ -99,15 +99,15 @@ class SnapshotBuilder:
         self.offset = 0
         self.session_key: SessionKey | None = None
         self.assignment: Assignment | None = None
-        self._connectors: dict[str, Properties] = {}
+        self._connectors: dict[str, RawConfig] = {}
         self._target_states: dict[str, TargetState] = {}
-        self._deferred: dict[str, dict[int, Properties]] = {}
-        self._task_configs: dict[TaskId, Properties] = {}
+        self._deferred: dict[str, dict[int, RawConfig]] = {}
+        self._task_configs: dict[TaskId, RawConfig] = {}
         self._task_numbers: dict[str, set[int]] = {}
         self._task_counts: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._commit_offsets: dict[str, int] = {}
-        self._applied_configs: dict[str, Properties] = {}
+        self._applied_configs: dict[str, RawConfig] = {}
         self._task_count_records: dict[str, int] = {}
         self._pending_fencing: set[str] = set()
         self._inconsistent: set[str] = set()
@@ -141,7 +141,7 @@ class SnapshotBuilder:
         builder._ready_workers.update(snapshot.ready_workers)
         return builder
 
-    def put_connector(self, connector: str, properties: Properties) -> Change:
+    def put_connector(self, connector: str, properties: RawConfig) -> Change:
         self._connectors[connector] = MappingProxyType(dict(properties))
         self._target_states.setdefault(connector, TargetState.STARTED)
         self._touch("connectors", "target_states")
@@ -171,7 +171,7 @@ class SnapshotBuilder:
         if connector in self._connectors:
             self._target_states[connector] = TargetState.STARTED
 
-    def defer_task(self, task: TaskId, properties: Properties) -> None:
+    def defer_task(self, task: TaskId, properties: RawConfig) -> None:
         """Held back until the commit record."""
         self._deferred.setdefault(task.connector, {})[task.task] = MappingProxyType(dict(properties))
 
@@ -249,7 +249,7 @@ class SnapshotBuilder:
             assignment=self.assignment,
         )
 
-    def _apply(self, connector: str, deferred: Mapping[int, Properties]) -> None:
+    def _apply(self, connector: str, deferred: Mapping[int, RawConfig]) -> None:
         for number, properties in deferred.items():
             self._task_configs[TaskId(connector, number)] = properties
         self._task_numbers.setdefault(connector, set()).update(deferred)

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from fencepost.config.raw import RawConfig
+
 
 class TargetState(Enum):
     """What the user wants of a connector."""
@@ -33,8 +35,8 @@ class TaskSpec:
     task: int
     generation: int
     incarnation: str
-    connector_config: Mapping[str, str | None] = field(repr=False)  # may hold a user's secrets (E11)
-    task_config: Mapping[str, str | None] = field(repr=False)
+    connector_config: RawConfig = field(repr=False)  # may hold a user's secrets (E11)
+    task_config: RawConfig = field(repr=False)
     producer_conf: Mapping[str, Any] = field(repr=False)
     offsets_topic: str
     admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)

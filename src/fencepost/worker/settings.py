@@ -2,11 +2,11 @@
 
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
+from fencepost.config.raw import RawConfig
 from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 _OVERRIDE = "producer.override."
 _HEARTBEAT_MS = 1000
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
-
-Config = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -81,36 +79,36 @@ class WorkerSettings:
             "auto.offset.reset": "latest",
         }
 
-    def task_producer_conf(self, connector_config: Config) -> dict[str, Any]:
+    def task_producer_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
         if self.is_exactly_once:
             return self.fencing_conf(connector_config)
         return _logged(producer_conf(self._producer_properties(connector_config)))
 
-    def fencing_conf(self, connector_config: Config) -> dict[str, Any]:
+    def fencing_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what takes a transactional id of the connector's tasks, also on a worker without exactly-once."""
         conf = _logged(transactional_conf(self._producer_properties(connector_config), ""))
         del conf["transactional.id"]
         return conf
 
-    def _producer_properties(self, connector_config: Config) -> dict[str, object]:
+    def _producer_properties(self, connector_config: RawConfig) -> dict[str, object]:
         return {
             **self.config.internal_client_properties,
             **self.config.client_properties("producer."),
             **_overrides(connector_config, _OVERRIDE),
         }
 
-    def _target(self, connector_config: Config) -> dict[str, str]:
+    def _target(self, connector_config: RawConfig) -> dict[str, str]:
         """Return the setting that leads to the cluster that a connector's producers write to."""
         return {_BOOTSTRAP: str(self._producer_properties(connector_config)[_BOOTSTRAP])}
 
-    def task_admin_conf(self, connector_config: Config) -> dict[str, Any]:
+    def task_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what creates a connector's topics, as its own principal: where its producers write."""
         properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
         own = _overrides(connector_config, "admin.override.")
         return _logged(admin_conf({**properties, **self._target(connector_config), **own}))
 
-    def effective_config(self, connector_config: Config) -> dict[str, str | None]:
+    def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
         """Return the connector's config with the worker's converters where it names none of its own."""
         effective = dict(connector_config)
         for key in ("key.converter", "value.converter", "header.converter"):
@@ -121,19 +119,19 @@ class WorkerSettings:
                 effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
         return effective
 
-    def task_reader_conf(self, connector_config: Config) -> dict[str, Any]:
+    def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what reads a connector's own offsets topic, as its own principal: where its producers write."""
         properties = {**self.config.internal_client_properties, **self.config.client_properties("consumer.")}
         own = _overrides(connector_config, "consumer.override.")
         return _logged(reader_conf({**properties, **self._target(connector_config), **own}))
 
-    def may_have_own_offsets(self, connector_config: Config) -> bool:
+    def may_have_own_offsets(self, connector_config: RawConfig) -> bool:
         """Say, without asking anybody, whether the config names another topic, or other brokers, for the offsets."""
         target = self._target(connector_config)[_BOOTSTRAP].split(",")
         is_elsewhere = {server.strip() for server in target} != set(self.config.bootstrap_servers)
         return is_elsewhere or not self._names_workers_topic(connector_config)
 
-    def has_own_offsets(self, connector_config: Config) -> bool:
+    def has_own_offsets(self, connector_config: RawConfig) -> bool:
         """Say whether the connector's offsets are not in the worker's topic: another topic, or another cluster.
 
         Where the brokers are spelled otherwise, both clusters are asked for their ids: copies in the very topic that
@@ -149,10 +147,10 @@ class WorkerSettings:
         ids = self.cluster_ids
         return ids.of({**self.task_admin_conf(connector_config), **target}) != ids.of(self.admin_conf())
 
-    def _names_workers_topic(self, connector_config: Config) -> bool:
+    def _names_workers_topic(self, connector_config: RawConfig) -> bool:
         return self.offsets_topic(connector_config) == self.config.offset_storage_topic
 
-    def own_offsets(self, connector_config: Config) -> OffsetTopic | None:
+    def own_offsets(self, connector_config: RawConfig) -> OffsetTopic | None:
         """Return the connector's own offsets topic, with what reads it as the connector's principal; None: it has none.
 
         It is named, or implied by another target cluster, whether or not exactly-once is on (KIP-618). Raises what
@@ -162,11 +160,11 @@ class WorkerSettings:
             return None
         return OffsetTopic(self.offsets_topic(connector_config), self.task_reader_conf(connector_config))
 
-    def offsets_topic(self, connector_config: Config) -> str:
+    def offsets_topic(self, connector_config: RawConfig) -> str:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
 
-    def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: Config, **identity: Any) -> TaskSpec:
+    def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
         """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
@@ -198,7 +196,7 @@ class WorkerSettings:
         )
 
 
-def _overrides(connector_config: Config, prefix: str) -> dict[str, str]:
+def _overrides(connector_config: RawConfig, prefix: str) -> dict[str, str]:
     return {k[len(prefix) :]: v for k, v in connector_config.items() if v is not None and k.startswith(prefix)}
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.command import PutConnector
+from fencepost.cluster.errors import ConflictError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import ConflictError, OperationError, WriteFailedError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.member import Term

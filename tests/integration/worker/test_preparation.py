@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.operations import BadRequestError, ConflictError, FencingRefusedError, NotReadyError
+from fencepost.cluster.errors import BadRequestError, ConflictError, FencingRefusedError, NotReadyError
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin

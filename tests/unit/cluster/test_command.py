@@ -17,7 +17,7 @@ from fencepost.cluster.command import (
     beside,
     independent,
 )
-from fencepost.cluster.operations import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
+from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.fold import apply

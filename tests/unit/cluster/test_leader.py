@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
+from fencepost.cluster.errors import AlreadyExistsError, NotLeadingError, OperationError, WriteFailedError
 from fencepost.cluster.leader import Leader
-from fencepost.cluster.operations import AlreadyExistsError, NotLeadingError, OperationError, WriteFailedError
 from fencepost.kafka.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.cluster import rounds
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
     FencingRefusedError,

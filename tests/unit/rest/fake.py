@@ -3,32 +3,29 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fencepost.cluster.operations import (
-    AlreadyExistsError,
-    BadRequestError,
+from fencepost.cluster.answer import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorState,
     ConnectorStatus,
     ConnectorType,
-    ForbiddenError,
     Health,
     HealthStatus,
     InitialState,
     KeyDefinition,
     KeyReport,
     KeyValue,
-    NotFoundError,
     Place,
     PluginInfo,
-    RawConfig,
     ServerInfo,
     StoredConnector,
-    TaskId,
     TaskInfo,
     TaskState,
     ValidationReport,
 )
+from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
+from fencepost.config.raw import RawConfig
+from fencepost.storage.ids import TaskId
 
 WORKER = "localhost:8083"
 SIGNATURE = "x-connect-authorization"

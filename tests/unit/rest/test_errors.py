@@ -3,13 +3,7 @@ import logging
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.operations import (
-    ConflictError,
-    ForbiddenError,
-    NotReadyError,
-    OperationError,
-    RequestTimeoutError,
-)
+from fencepost.cluster.errors import ConflictError, ForbiddenError, NotReadyError, OperationError, RequestTimeoutError
 
 from .fake import FakeWorker
 

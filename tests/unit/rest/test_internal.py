@@ -1,7 +1,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.operations import NotReadyError
+from fencepost.cluster.errors import NotReadyError
 
 from .fake import SIGNATURE, FakeConnector, FakeWorker
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.command import PutTaskConfigs
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     ConflictError,
     FencingRefusedError,
     NotFoundError,
     NotLeadingError,
     NotReadyError,
     OperationError,
-    RawConfig,
 )
 from fencepost.cluster.session_key import Verifier
+from fencepost.config.raw import RawConfig
 from fencepost.kafka.group import Group, GroupMember
 from fencepost.rest import create_app
 from fencepost.rest.server import RestServer

@@ -1,7 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.operations import BadRequestError, ConnectorOffset
+from fencepost.cluster.answer import ConnectorOffset
+from fencepost.cluster.errors import BadRequestError
 
 from .fake import FakeWorker
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.cluster.operations import ConnectorType
+from fencepost.cluster.answer import ConnectorType
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import type_of
 

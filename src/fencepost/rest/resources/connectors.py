@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fencepost.cluster.operations import BadRequestError, LocalOperations
+from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.operations import LocalOperations
 from fencepost.rest.answer import Json, empty_answer, info_body, json_answer, status_body
 from fencepost.rest.body import read_create_request, read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, also, takes

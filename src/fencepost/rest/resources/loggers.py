@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fencepost.cluster.operations import BadRequestError, NotFoundError
+from fencepost.cluster.errors import BadRequestError, NotFoundError
 from fencepost.rest.answer import Json, empty_answer, json_answer
 from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import also, takes

@@ -5,7 +5,7 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fencepost.cluster.operations import BadRequestError
+from fencepost.cluster.errors import BadRequestError
 from fencepost.rest.answer import definition_body, json_answer, plugin_body, validation_body
 from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, takes

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.operations import HealthStatus
+from fencepost.cluster.answer import HealthStatus
 from fencepost.rest.answer import json_answer
 from fencepost.rest.describe import also
 from fencepost.rest.gateway import Worker

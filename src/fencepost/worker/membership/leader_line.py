@@ -18,7 +18,7 @@ from urllib.parse import quote
 import orjson
 
 from fencepost.cluster.command import PutTaskConfigs
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
     FencingRefusedError,
@@ -26,10 +26,11 @@ from fencepost.cluster.operations import (
     NotFoundError,
     NotLeadingError,
     OperationError,
-    RawConfig,
     RequestTimeoutError,
 )
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import signed_headers
+from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.peers import Peers
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ASKED_TOGETHER = 16
-_REQUEST_S = 90.0
 _RETRY_S = 0.2
 _LOOK_S = 1.0
 _READ_S = 10.0
@@ -125,7 +125,7 @@ class LeaderLine:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, method: str, path: str, body: bytes, here: Callable[[], "Future[Any]"]) -> None:
-        deadline, forbidden, last = time.monotonic() + _REQUEST_S, 0, "nobody leads"
+        deadline, forbidden, last = time.monotonic() + REQUEST_S, 0, "nobody leads"
         while time.monotonic() < deadline and not self._stopping.is_set():
             if self._is_done_here(here):
                 return
@@ -147,14 +147,14 @@ class LeaderLine:
                         raise _error(answer.status_code, last, path)
             log.debug("%s %s is asked of the leader again: %s", method, path, last)
             self._stopping.wait(_RETRY_S)
-        raise RequestTimeoutError(f"The leader did not answer {method} {path} within {_REQUEST_S:g} s: {last}")
+        raise RequestTimeoutError(f"The leader did not answer {method} {path} within {REQUEST_S:g} s: {last}")
 
     def _is_done_here(self, act: Callable[[], "Future[Any]"]) -> bool:
         """Carry it out where this worker leads: it may have been elected since it was asked."""
         if not self._local.is_leading:
             return False
         try:
-            act().result(_REQUEST_S)
+            act().result(REQUEST_S)
         except NotLeadingError:
             return False
         return True
@@ -192,7 +192,7 @@ class LeaderLine:
                 import httpx  # only followers need it
 
                 self._client = httpx.Client(
-                    timeout=httpx.Timeout(_REQUEST_S, connect=2.0), trust_env=False, headers={"user-agent": "fencepost"}
+                    timeout=httpx.Timeout(REQUEST_S, connect=2.0), trust_env=False, headers={"user-agent": "fencepost"}
                 )
             return self._client
 

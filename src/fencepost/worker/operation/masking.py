@@ -1,10 +1,10 @@
 """Secrets of connector configs in REST answers: shown as `[hidden]`, and kept when they come back so (E11)."""
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 from fencepost.config import ConfigError, Type
+from fencepost.config.raw import RawConfig
 from fencepost.plugin import PluginKind, registry
 
 HIDDEN = "[hidden]"
@@ -14,8 +14,6 @@ _NAMED_LIKE_A_SECRET = re.compile(
 )
 _REFERENCE = re.compile(r"^\$\{[^}]*\}$")
 _CLASS = "connector.class"
-
-Properties = Mapping[str, str | None]
 
 
 @lru_cache(maxsize=1024)
@@ -37,7 +35,7 @@ def _is_secret(key: str, connector_class: str | None) -> bool:
     return _is_named_like_one(key) or key in _declared(connector_class or "")
 
 
-def masked(config: Properties, connector_class: str | None = None) -> Properties:
+def masked(config: RawConfig, connector_class: str | None = None) -> RawConfig:
     """Return a config as it may be shown; references to a config provider stay, they tell nothing."""
     name = connector_class or config.get(_CLASS)
     return {
@@ -46,7 +44,7 @@ def masked(config: Properties, connector_class: str | None = None) -> Properties
     }
 
 
-def unmasked(config: Properties, stored: Properties | None) -> Properties:
+def unmasked(config: RawConfig, stored: RawConfig | None) -> RawConfig:
     """Return a config in which `[hidden]` stands for what is stored: a client may send back what it was shown."""
     if not stored:
         return config

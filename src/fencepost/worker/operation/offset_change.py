@@ -13,21 +13,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
+from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
-from fencepost.cluster.operations import (
-    BadRequestError,
-    ConflictError,
-    ConnectorOffset,
-    NothingToAlterError,
-    OperationError,
-)
+from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
+from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.record import is_same, partition_key
 from fencepost.storage.offset_topic import OffsetFormatError, encode
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
-from fencepost.worker.operation.offset_write import Config, OffsetWriting
+from fencepost.worker.operation.offset_write import OffsetWriting
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic
 
@@ -124,7 +120,7 @@ class OffsetChanges:
         return snapshot, (_DONE if is_external else _FRAMEWORK_ONLY).format("altered")
 
     def _put_back(
-        self, ensure: EnsureAbsent, config: Config, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
+        self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
     ) -> None:
         """Undo what `create` committed; only where the leader is certain that no connector was there meanwhile."""
         connector = ensure.connector
@@ -165,17 +161,17 @@ class OffsetChanges:
         except Exception as error:
             raise OperationError(f"{_NOT_FENCED}: {error.__cause__ or error}") from error
 
-    def _fence(self, connector: str, config: Config, snapshot: ClusterSnapshot) -> None:
+    def _fence(self, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> None:
         """Fence all that was ever recorded, also where no round is due: a deleted connector's tasks, for one."""
         try:
             self._writing.fence(connector, config, snapshot.task_count_records.get(connector, 0))
         except Exception as error:
             raise OperationError(f"{_NOT_FENCED}: {error}") from error
 
-    def _view(self, connector: str, config: Config) -> OffsetView:
+    def _view(self, connector: str, config: RawConfig) -> OffsetView:
         return self._topics.read(connector, self._settings.own_offsets(config), _READ_S, may_be_missing=True)
 
-    def _ask_connector(self, connector: str, config: Config, offsets: Sequence[ConnectorOffset]) -> bool:
+    def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
         """Let the connector check the change, or carry it out outside. Returns whether it says that it did."""
         given = {k: v for k, v in config.items() if v is not None}
         asked = {partition_key(p): o for p, o in offsets if p is not None}
@@ -190,7 +186,7 @@ class OffsetChanges:
             raise OperationError(str(error)) from error
 
     def _apply(
-        self, connector: str, config: Config, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]
+        self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]
     ) -> None:
         if not offsets:
             log.info("connector %s has no offsets to be forgotten", connector)
@@ -202,7 +198,7 @@ class OffsetChanges:
         except CommitUnknownError as error:  # E6
             self._settle(connector, config, offsets, error)
 
-    def _settle(self, connector: str, config: Config, offsets: Sequence[ConnectorOffset], error: Exception) -> None:
+    def _settle(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], error: Exception) -> None:
         """Learn what a commit did: fence the writer, so that it does nothing any more, and read."""
         self._writing.fence(connector, config, 1)
         found = {partition_key(p or {}): o for p, o in self._view(connector, config).offsets}

@@ -7,9 +7,10 @@ the end that 2 has moved (E3), or takes the id, and nothing is committed.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.cluster.fencing import fence, task_transactional_id, task_transactional_ids
+from fencepost.config.raw import RawConfig
 from fencepost.kafka.writer import RecordWriter
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import Change
@@ -21,8 +22,6 @@ log = logging.getLogger(__name__)
 _WRITE_S = 30.0
 _FENCE_S = 60.0
 
-Config = Mapping[str, str | None]
-
 
 class OffsetWriting:
     """Carries out changes of offsets. Called on threads of the REST server."""
@@ -32,14 +31,14 @@ class OffsetWriting:
         self._copies = copies
         self._now_ms = now_ms
 
-    def fence(self, connector: str, config: Config, tasks: int) -> None:
+    def fence(self, connector: str, config: RawConfig, tasks: int) -> None:
         """Fence all ids that tasks of the connector may have, also where no record says so. Raises WriterOpenError."""
         conf = self._settings.fencing_conf(config)
         ids = [i for n in range(max(tasks, 1)) for i in task_transactional_ids(self._settings.group_id, connector, n)]
         fence(ids, lambda _: conf, _FENCE_S)
 
     def write(
-        self, connector: str, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]
+        self, connector: str, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]
     ) -> None:
         """Write all of `changes`, or none. `ensure_allowed` raises where that is not, or no longer, wanted.
 
@@ -53,7 +52,7 @@ class OffsetWriting:
         self._copy_others(connector, changes)
 
     def _in_transaction(
-        self, connector: str, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]
+        self, connector: str, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]
     ) -> None:
         conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
         ids = lane_ids(task_transactional_id(self._settings.group_id, connector, 0))
@@ -72,7 +71,7 @@ class OffsetWriting:
         finally:
             writer.close()
 
-    def _at_once(self, config: Config, changes: Sequence[Change], ensure_allowed: Callable[[], None]) -> None:
+    def _at_once(self, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]) -> None:
         conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
         ensure_allowed()
         self._forget_copies(changes)

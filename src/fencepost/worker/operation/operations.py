@@ -10,7 +10,24 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fencepost import __version__
-from fencepost.cluster import operations as op
+from fencepost.cluster.answer import (
+    LEADER,
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorState,
+    ConnectorStatus,
+    Health,
+    HealthStatus,
+    InitialState,
+    KeyDefinition,
+    Place,
+    PluginInfo,
+    ServerInfo,
+    StoredConnector,
+    TaskInfo,
+    TaskState,
+    ValidationReport,
+)
 from fencepost.cluster.command import (
     ConnectorCommand,
     PutConnector,
@@ -21,8 +38,22 @@ from fencepost.cluster.command import (
     StopConnector,
     now_ms,
 )
+from fencepost.cluster.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ElsewhereError,
+    ForbiddenError,
+    NotFoundError,
+    NotLeadingError,
+    NotReadyError,
+    OperationError,
+    RequestTimeoutError,
+)
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage import records
@@ -46,7 +77,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_REQUEST_S = 90.0
 _READ_S = 30.0
 _PATCH_TRIES = 10
 _LOOK_AGAIN_S = 0.1
@@ -91,21 +121,21 @@ class WorkerOperations:
 
     # root and health
 
-    def server_info(self) -> op.ServerInfo:
-        return op.ServerInfo(__version__, "unknown", self._topics.cluster_id)
+    def server_info(self) -> ServerInfo:
+        return ServerInfo(__version__, "unknown", self._topics.cluster_id)
 
-    def health(self) -> op.Health:
+    def health(self) -> Health:
         if not self._stages.is_started:
-            return op.Health(op.HealthStatus.STARTING, f"{_STARTING} {self._stages.described()}")
+            return Health(HealthStatus.STARTING, f"{_STARTING} {self._stages.described()}")
         try:
             self._topic.read_to_end(10.0)
         except Exception:
-            return op.Health(op.HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
-        return op.Health(op.HealthStatus.HEALTHY, _HEALTHY)
+            return Health(HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
+        return Health(HealthStatus.HEALTHY, _HEALTHY)
 
     # the cluster
 
-    def locate(self, place: op.Place) -> str | None:
+    def locate(self, place: Place) -> str | None:
         return self._peers.locate(place)
 
     def catch_up(self) -> None:
@@ -114,24 +144,24 @@ class WorkerOperations:
         except Exception as error:
             log.debug("cannot catch up: %s", error)
 
-    def _ensure_here(self, place: op.Place, stage: str) -> None:
+    def _ensure_here(self, place: Place, stage: str) -> None:
         """Return if this worker is responsible for `place`; wait while nobody is. Raises ElsewhereError."""
-        deadline = time.monotonic() + _REQUEST_S
+        deadline = time.monotonic() + REQUEST_S
         with self._stages.doing(stage):
             while True:
-                url = self._leader_url() if place == op.LEADER else self._peers.locate(place)
+                url = self._leader_url() if place == LEADER else self._peers.locate(place)
                 if url == self._settings.url:
                     return
                 if url is not None:
-                    raise op.ElsewhereError(place, url)
+                    raise ElsewhereError(place, url)
                 if time.monotonic() > deadline:
                     if not self._stages.is_started:
                         raise self._timed_out()
-                    raise op.NotLeadingError if place == op.LEADER else op.ConflictError(_STALE)
+                    raise NotLeadingError if place == LEADER else ConflictError(_STALE)
                 time.sleep(_LOOK_AGAIN_S)
 
     def _ensure_leading(self) -> None:
-        self._ensure_here(op.LEADER, "waiting for the election of a leader")
+        self._ensure_here(LEADER, "waiting for the election of a leader")
 
     def _leader_url(self) -> str | None:
         """None also where the group says that this worker leads, and it has not taken office yet."""
@@ -147,11 +177,11 @@ class WorkerOperations:
     def connector_names(self) -> Sequence[str]:
         return sorted(self._snapshot.connectors)
 
-    def connector_infos(self) -> Mapping[str, op.ConnectorInfo]:
+    def connector_infos(self) -> Mapping[str, ConnectorInfo]:
         snapshot = self._snapshot
         return {name: _info(snapshot, name) for name in sorted(snapshot.connectors)}
 
-    def connector_statuses(self) -> Mapping[str, op.ConnectorStatus]:
+    def connector_statuses(self) -> Mapping[str, ConnectorStatus]:
         table = self._statuses.table
         found = {}
         for name in sorted(self._snapshot.connectors):
@@ -159,30 +189,30 @@ class WorkerOperations:
                 found[name] = self.connector_status(name)
         return found
 
-    def connector_info(self, name: str) -> op.ConnectorInfo:
+    def connector_info(self, name: str) -> ConnectorInfo:
         return _info(self._known(name), name)
 
-    def connector_config(self, name: str) -> op.RawConfig:
+    def connector_config(self, name: str) -> RawConfig:
         return masked(self._known(name).connectors[name])
 
-    def task_configs(self, name: str) -> Sequence[op.TaskInfo]:
+    def task_configs(self, name: str) -> Sequence[TaskInfo]:
         snapshot = self._known(name)
         found = [(t.task, snapshot.task_config(t) or {}) for t in snapshot.tasks(name)]
         cls = snapshot.connectors[name].get("connector.class")
-        return [op.TaskInfo(op.TaskId(name, number), masked(config, cls)) for number, config in found]
+        return [TaskInfo(TaskId(name, number), masked(config, cls)) for number, config in found]
 
-    def connector_status(self, name: str) -> op.ConnectorStatus:
+    def connector_status(self, name: str) -> ConnectorStatus:
         status = self._statuses.table.status(name)
         if status is None:
-            raise op.NotFoundError(f"No status found for connector {name}")
+            raise NotFoundError(f"No status found for connector {name}")
         tasks = [_task_state(number, s) for number, s in self._statuses.table.tasks(name).items()]
-        state = op.ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
-        return op.ConnectorStatus(name, state, tasks, type_of(self._snapshot, name))
+        state = ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
+        return ConnectorStatus(name, state, tasks, type_of(self._snapshot, name))
 
-    def task_status(self, name: str, task: int) -> op.TaskState:
+    def task_status(self, name: str, task: int) -> TaskState:
         status = self._statuses.table.status(TaskId(name, task))
         if status is None:
-            raise op.NotFoundError(f"No status found for task {name}-{task}")
+            raise NotFoundError(f"No status found for task {name}-{task}")
         return _task_state(task, status)
 
     def _known(self, name: str, text: str = "Connector {} not found") -> ClusterSnapshot:
@@ -191,7 +221,7 @@ class WorkerOperations:
             self.catch_up()
         snapshot = self._snapshot
         if name not in snapshot.connectors:
-            raise op.NotFoundError(text.format(name))
+            raise NotFoundError(text.format(name))
         return snapshot
 
     # connectors, changed
@@ -199,13 +229,13 @@ class WorkerOperations:
     def create_connector(
         self,
         name: str,
-        config: op.RawConfig,
-        initial_state: op.InitialState | None,
-        initial_offsets: Sequence[op.ConnectorOffset] | None = None,
-    ) -> op.ConnectorInfo:
+        config: RawConfig,
+        initial_state: InitialState | None,
+        initial_offsets: Sequence[ConnectorOffset] | None = None,
+    ) -> ConnectorInfo:
         self._ensure_leading()
         if name in self._snapshot.connectors:
-            raise op.AlreadyExistsError(f"Connector {name} already exists")
+            raise AlreadyExistsError(f"Connector {name} already exists")
         self._check(config)
         target = None if initial_state is None else _TARGETS[initial_state]
         command = PutConnector(name, config, is_create=True, target_state=target)
@@ -215,11 +245,11 @@ class WorkerOperations:
         snapshot, status = self._offsets.create(command, initial_offsets, lambda each: self._lead(each, stage))
         return replace(_info(snapshot, name), offsets_status=status)
 
-    def put_connector_config(self, name: str, config: op.RawConfig) -> op.StoredConnector:
+    def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
         self._ensure_leading()
         return self._put(name, config)
 
-    def _put(self, name: str, config: op.RawConfig, expected: op.RawConfig | None = None) -> op.StoredConnector:
+    def _put(self, name: str, config: RawConfig, expected: RawConfig | None = None) -> StoredConnector:
         before = self._snapshot
         config = unmasked(config, before.connectors.get(name))
         self._check(config)
@@ -228,24 +258,22 @@ class WorkerOperations:
         )
         tasks = _info(before, name).tasks if name in before.connectors else ()
         info = _info(snapshot, name)
-        return op.StoredConnector(
-            name not in before.connectors, op.ConnectorInfo(info.name, info.config, tasks, info.type)
-        )
+        return StoredConnector(name not in before.connectors, ConnectorInfo(info.name, info.config, tasks, info.type))
 
-    def patch_connector_config(self, name: str, patch: op.RawConfig) -> op.ConnectorInfo:
+    def patch_connector_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
         self._ensure_leading()
         for _ in range(_PATCH_TRIES):
             with self._asking("reading to the end of the config topic"):
                 snapshot = self._topic.read_to_end(_READ_S)
             if name not in snapshot.connectors:
-                raise op.NotFoundError(f"Connector {name} not found")
+                raise NotFoundError(f"Connector {name} not found")
             stored = snapshot.connectors[name]
             merged = {k: v for k, v in {**stored, **patch}.items() if not (k in patch and v is None)}
             try:
                 return self._put(name, merged, expected=stored).info
             except StaleConfigError:
                 continue  # somebody else's change came first: this one is made to what is there now
-        raise op.ConflictError(f"The config of connector {name} changes all the time; ask again")
+        raise ConflictError(f"The config of connector {name} changes all the time; ask again")
 
     def delete_connector(self, name: str) -> None:
         self._ensure_leading()
@@ -261,20 +289,20 @@ class WorkerOperations:
         self._ensure_leading()
         self._lead(StopConnector(name), f"stopping connector {name}")
 
-    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> op.ConnectorStatus | None:
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatus | None:
         if not include_tasks and not only_failed:
             self._known(name, "Unknown connector: {}")
             stage = f"restarting connector {name}"
-            self._ensure_here(op.Place(name), stage)
+            self._ensure_here(Place(name), stage)
             with self._stages.doing(stage):
-                if not self._supervision.connectors.restart(name).wait(_REQUEST_S):
+                if not self._supervision.connectors.restart(name).wait(REQUEST_S):
                     raise self._timed_out()
             return None
         self._ensure_leading()
         self._known(name, "Unknown connector: {}")
         status = self._statuses.table.status(name)
         if status is None:
-            raise op.NotFoundError(f"Status for connector {name} not found")
+            raise NotFoundError(f"Status for connector {name} not found")
         request = RestartRequested(name, include_tasks, only_failed)
         plan = plan_restart(request, status, self._statuses.table.tasks(name))
         self._lead(RequestRestart(request), f"writing a restart request for connector {name}")
@@ -283,17 +311,17 @@ class WorkerOperations:
     def restart_task(self, name: str, task: int) -> None:
         snapshot = self._known(name, "Unknown connector: {}")
         if snapshot.target_state(name) is TargetState.STOPPED:
-            raise op.ConflictError(_STALE)
+            raise ConflictError(_STALE)
         if not snapshot.has_task(TaskId(name, task)):
-            raise op.NotFoundError(f"Unknown task: {name}-{task}")
-        self._ensure_here(op.Place(name, task), f"restarting task {name}-{task}")
+            raise NotFoundError(f"Unknown task: {name}-{task}")
+        self._ensure_here(Place(name, task), f"restarting task {name}-{task}")
         self._supervision.supervisor.restart(TaskId(name, task))
 
-    def _check(self, config: op.RawConfig) -> None:
+    def _check(self, config: RawConfig) -> None:
         """Raises BadRequestError with everything that is wrong."""
         hidden = sorted(key for key, value in config.items() if value == HIDDEN)
         if hidden:
-            raise op.BadRequestError(
+            raise BadRequestError(
                 f"{HIDDEN} is how secrets are shown, and there is none stored for {', '.join(hidden)}: give the value"
             )
         require_valid(validate_connector(config, find_plugin=registry().find, worker=self._settings.config))
@@ -307,22 +335,22 @@ class WorkerOperations:
 
     def _lead(self, command: ConnectorCommand, stage: str) -> ClusterSnapshot:
         """Have it written. Where leadership is lost before that, whoever leads then is found: ElsewhereError."""
-        deadline = time.monotonic() + _REQUEST_S
+        deadline = time.monotonic() + REQUEST_S
         while True:
             with self._asking(stage):
                 try:
                     return self._waited_for(self._leader.submit(command), max(0.1, deadline - time.monotonic()))
-                except op.NotLeadingError:
+                except NotLeadingError:
                     if time.monotonic() > deadline:
                         raise
             self._ensure_leading()
 
     # offsets
 
-    def connector_offsets(self, name: str) -> Sequence[op.ConnectorOffset]:
+    def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
         return self._offsets.read(self._known(name), name)
 
-    def alter_connector_offsets(self, name: str, offsets: Sequence[op.ConnectorOffset]) -> str:
+    def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
         self._ensure_leading()
         return self._offsets.alter(
             name, offsets, lambda each: self._lead(each, f"modifying offsets for connector {name}")
@@ -336,42 +364,42 @@ class WorkerOperations:
 
     def active_topics(self, name: str) -> Sequence[str]:
         if not self._settings.config.topic_tracking_enable:
-            raise op.ForbiddenError("Topic tracking is disabled.")
+            raise ForbiddenError("Topic tracking is disabled.")
         return self._statuses.table.topics(name)
 
     def reset_active_topics(self, name: str) -> None:
         if not self._settings.config.topic_tracking_enable:
-            raise op.ForbiddenError("Topic tracking is disabled.")
+            raise ForbiddenError("Topic tracking is disabled.")
         if not self._settings.config.topic_tracking_allow_reset:
-            raise op.ForbiddenError("Topic tracking reset is disabled.")
+            raise ForbiddenError("Topic tracking reset is disabled.")
         for topic in self._statuses.table.topics(name):
             self._statuses.remove_topic(name, topic)
         self._statuses.flush(_READ_S)
 
-    def plugins(self, *, connectors_only: bool) -> Sequence[op.PluginInfo]:
+    def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         found = registry().all_plugins()
         shown = [p for p in found if not connectors_only or p.type in ("source", "sink")]
-        return [op.PluginInfo(p.class_name, p.type, p.version) for p in shown]
+        return [PluginInfo(p.class_name, p.type, p.version) for p in shown]
 
-    def plugin_config(self, plugin: str) -> Sequence[op.KeyDefinition]:
+    def plugin_config(self, plugin: str) -> Sequence[KeyDefinition]:
         for kind in PluginKind:
             try:
                 return plugin_definitions(registry().find(kind, plugin))
             except ConfigError:
                 continue
-        raise op.NotFoundError(f"Unknown plugin {plugin}.")
+        raise NotFoundError(f"Unknown plugin {plugin}.")
 
-    def validate(self, plugin: str, config: op.RawConfig) -> op.ValidationReport:
+    def validate(self, plugin: str, config: RawConfig) -> ValidationReport:
         try:
             registry().find(PluginKind.CONNECTOR, plugin)
         except ConfigError as error:
-            raise op.BadRequestError(str(error)) from None
+            raise BadRequestError(str(error)) from None
         return validate_connector(config, find_plugin=registry().find, worker=self._settings.config)
 
     def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         self._verifier.verify(self._snapshot.session_key, method, path, body, headers)
 
-    def put_task_configs(self, name: str, configs: Sequence[op.RawConfig]) -> None:
+    def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         command = PutTaskConfigs(name, configs, self._settings.is_exactly_once)
         self._leading()
         with self._stages.doing(f"writing task configs for connector {name} to the config topic"):
@@ -382,15 +410,15 @@ class WorkerOperations:
         with self._stages.doing(f"fencing older tasks of connector {name}"):
             try:
                 self._waited_for(self._membership.rounds.fence(name))
-            except op.RequestTimeoutError as error:
-                raise op.NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
+            except RequestTimeoutError as error:
+                raise NotReadyError(f"Fencing of connector {name} is to be tried again: {error}") from error
 
     def _leading(self) -> None:
         """Other workers find the leader by themselves, and ask again."""
         if not self._leader.is_leading:
-            raise op.NotLeadingError
+            raise NotLeadingError
 
-    def _waited_for(self, outcome: "Future[T]", timeout_s: float = _REQUEST_S) -> T:
+    def _waited_for(self, outcome: "Future[T]", timeout_s: float = REQUEST_S) -> T:
         try:
             return outcome.result(timeout_s)
         except FutureTimeoutError:
@@ -406,10 +434,10 @@ class WorkerOperations:
                 log.warning("%s: %s", stage, error)
                 raise self._timed_out() from error
             except KafkaAuthorizationError as error:
-                raise op.OperationError(str(error)) from error
+                raise OperationError(str(error)) from error
 
-    def _timed_out(self) -> op.RequestTimeoutError:
-        return op.RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+    def _timed_out(self) -> RequestTimeoutError:
+        return RequestTimeoutError(f"Request timed out. {self._stages.described()}")
 
     def set_cluster_log_level(self, namespace: str, level: str) -> None:
         with self._asking(f"writing the level of logger {namespace}"):
@@ -417,29 +445,29 @@ class WorkerOperations:
 
 
 _TARGETS = {
-    op.InitialState.RUNNING: TargetState.STARTED,
-    op.InitialState.PAUSED: TargetState.PAUSED,
-    op.InitialState.STOPPED: TargetState.STOPPED,
+    InitialState.RUNNING: TargetState.STARTED,
+    InitialState.PAUSED: TargetState.PAUSED,
+    InitialState.STOPPED: TargetState.STOPPED,
 }
 
 
-def _info(snapshot: ClusterSnapshot, name: str) -> op.ConnectorInfo:
+def _info(snapshot: ClusterSnapshot, name: str) -> ConnectorInfo:
     if name not in snapshot.connectors:
-        raise op.NotFoundError(f"Connector {name} not found")
-    tasks = [op.TaskId(name, t.task) for t in snapshot.tasks(name)]
-    return op.ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, type_of(snapshot, name))
+        raise NotFoundError(f"Connector {name} not found")
+    tasks = [TaskId(name, t.task) for t in snapshot.tasks(name)]
+    return ConnectorInfo(name, masked(snapshot.connectors[name]), tasks, type_of(snapshot, name))
 
 
-def _task_state(number: int, status: Status) -> op.TaskState:
-    return op.TaskState(number, status.state.value, status.worker_id, status.trace, status.version)
+def _task_state(number: int, status: Status) -> TaskState:
+    return TaskState(number, status.state.value, status.worker_id, status.trace, status.version)
 
 
-def _with_restarting(status: op.ConnectorStatus, connector: bool, tasks: Sequence[int]) -> op.ConnectorStatus:
+def _with_restarting(status: ConnectorStatus, connector: bool, tasks: Sequence[int]) -> ConnectorStatus:
     """Return the status in which whatever is going to be restarted already reads RESTARTING (KIP-745)."""
     own = status.connector
-    state = op.ConnectorState(State.RESTARTING.value, own.worker_id, None, own.version) if connector else own
+    state = ConnectorState(State.RESTARTING.value, own.worker_id, None, own.version) if connector else own
     shown = [
-        op.TaskState(t.id, State.RESTARTING.value, t.worker_id, None, t.version) if t.id in tasks else t
+        TaskState(t.id, State.RESTARTING.value, t.worker_id, None, t.version) if t.id in tasks else t
         for t in status.tasks
     ]
-    return op.ConnectorStatus(status.name, state, shown, status.type)
+    return ConnectorStatus(status.name, state, shown, status.type)

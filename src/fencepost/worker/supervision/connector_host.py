@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from fencepost.api import SourceConnector
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import RawConfig
 from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
@@ -29,8 +30,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 
-Properties = Mapping[str, str | None]
-PutTaskConfigs = Callable[[str, Sequence[Properties]], "Future[Any]"]
+PutTaskConfigs = Callable[[str, Sequence[RawConfig]], "Future[Any]"]
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Running:
     `is_due` says that task configs are to be published once those that are on the way have arrived.
     """
 
-    config: Properties
+    config: RawConfig
     target: TargetState | None = None
     instance: SourceConnector | None = None
     is_failed: bool = False
@@ -236,7 +236,7 @@ class ConnectorHost:
             log.warning("task configs of %s are published again in %g s: %s", name, _RETRY_S, error)
             running.publishes_at = time.monotonic() + _RETRY_S
 
-    def _task_configs(self, running: _Running) -> list[Properties]:
+    def _task_configs(self, running: _Running) -> list[RawConfig]:
         assert running.instance is not None
         config = ConnectorConfig({k: v for k, v in running.config.items() if v is not None})
         configs = running.instance.task_configs(config.tasks_max)

@@ -1,13 +1,12 @@
 """The offsets topic that a connector may have for itself (KIP-618)."""
 
-from collections.abc import Mapping
-
+from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin import Admin
 from fencepost.storage.internal_topics import ensure_own_offsets_topic
 from fencepost.worker.settings import WorkerSettings
 
 
-def ensure_own_topic(settings: WorkerSettings, config: Mapping[str, str | None]) -> None:
+def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
     """Create the connector's own offsets topic, if it has one, as its principal (KIP-618); refuse one that loses data.
 
     Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError to be tried again.

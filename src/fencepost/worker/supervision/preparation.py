@@ -7,8 +7,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
 from fencepost.api import RetriableError
-from fencepost.cluster.fencing import task_transactional_id
-from fencepost.cluster.operations import (
+from fencepost.cluster.errors import (
     BadRequestError,
     ConflictError,
     FencingRefusedError,
@@ -16,6 +15,8 @@ from fencepost.cluster.operations import (
     NotFoundError,
     OperationError,
 )
+from fencepost.cluster.fencing import task_transactional_id
+from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
@@ -27,7 +28,6 @@ from fencepost.worker.supervision.task_handle import TaskHandle
 
 log = logging.getLogger(__name__)
 
-_FENCE_S = 90.0
 _READ_S = 60.0
 _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -72,7 +72,7 @@ class Preparation:
         """Ask for a round; what is passing is tried again for as long as the start is wanted. The rest fails it."""
         for attempt in range(1_000_000):
             try:
-                self.request_fencing(handle.id.connector).result(_FENCE_S)
+                self.request_fencing(handle.id.connector).result(REQUEST_S)
                 return
             except (ConflictError, NotFoundError) as error:
                 raise AbandonedError(str(error)) from error

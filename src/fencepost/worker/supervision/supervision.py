@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 from fencepost import __version__
 from fencepost.cluster.departure import Departures
+from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
-from fencepost.worker.supervision.connector_host import ConnectorHost, Properties
+from fencepost.worker.supervision.connector_host import ConnectorHost
 from fencepost.worker.supervision.doors import Doors
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.offset_copying import OffsetCopying
@@ -28,7 +29,7 @@ _READ_S = 60.0
 class Line(Protocol):
     """What is needed of the `LeaderLine`."""
 
-    def put_task_configs(self, connector: str, configs: Sequence[Properties]) -> "Future[Any]": ...
+    def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]": ...
 
     def fence(self, connector: str) -> "Future[Any]": ...
 

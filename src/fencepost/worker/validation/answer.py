@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fencepost.api import SourceConnector
-from fencepost.cluster.operations import KeyDefinition, KeyReport, KeyValue
+from fencepost.cluster.answer import KeyDefinition, KeyReport, KeyValue
 from fencepost.config import Config, Setting, SettingValue
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.setting import rendered

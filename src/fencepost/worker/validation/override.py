@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fencepost.cluster.operations import KeyReport, KeyValue
+from fencepost.cluster.answer import KeyReport, KeyValue
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.settings import Kind, SettingsError, transaction_timeout_ms, translate

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.cluster.operations import KeyReport
+from fencepost.cluster.answer import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import PREDICATES_GROUP, TRANSFORMS_GROUP, ConnectorConfig, implicit_transform_settings
 from fencepost.config.setting import HIGH, Width, embedded, validate_settings

@@ -11,9 +11,11 @@ Nothing is stored or started. Texts and counts are Kafka Connect's where it has 
 from collections.abc import Mapping
 
 from fencepost.api import DataFrameConnector, SourceConnector
-from fencepost.cluster.operations import BadRequestError, RawConfig, ValidationReport
+from fencepost.cluster.answer import ValidationReport
+from fencepost.cluster.errors import BadRequestError
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig, RuntimeChoice, SourceConnectorConfig
+from fencepost.config.raw import RawConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.cluster.operations import OperationError, RequestTimeoutError
+from fencepost.cluster.errors import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.operations import WorkerOperations
