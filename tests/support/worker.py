@@ -16,6 +16,8 @@ import psutil
 from fencepost.testing import eventually
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
+# What root may, and nobody else: to pass where the rights of files and directories say no.
+_WITHOUT_OVERRIDE = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]
 _SLOT_READY = re.compile(r"slot (\S+) is ready \(pid (\d+)\)")
 
 
@@ -65,6 +67,8 @@ class Worker:
             "listeners": f"http://127.0.0.1:{self.port}",
             **(settings or {}),
         }
+        self.heeds_rights = False
+        """Whether rights of files hold for it as for any user, also where the tests are root's."""
         self.process: subprocess.Popen[bytes] | None = None
         self._log_begins = 0  # of the newest life
         self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
@@ -91,9 +95,10 @@ class Worker:
     def launch(self) -> None:
         """Start the process and return at once."""
         path = self.begin_log()
+        prefix = _WITHOUT_OVERRIDE if self.heeds_rights and os.geteuid() == 0 else []
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fencepost.cli.main", "worker", str(path)],
+                [*prefix, sys.executable, "-m", "fencepost.cli.main", "worker", str(path)],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

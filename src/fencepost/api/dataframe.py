@@ -78,8 +78,9 @@ class DataFrameConnector(SourceConnector):
     def is_removed(self, session: Session, split: Split) -> bool:
         """Say whether a committed split that `splits` did not return just now was removed for good.
 
-        Its offset is then forgotten: should it come back after all, it is read again. So that it is not there is not
-        enough, as a directory may be away for a while. Asked once after each `splits`.
+        Its offset is forgotten when this is said twice in a row: should it come back after all, it is read again. That
+        it is not to be seen is not enough: a directory may be away for a while, or the right to look at a file. Asked
+        after each `splits`.
         """
         return False
 

@@ -62,7 +62,8 @@ class SpoolDirectorySource(DataFrameConnector):
     finished_action: str = setting(
         "finished.action", default=KEEP, check=one_of(KEEP, MOVE, DELETE),
         doc="What happens to a file once it is committed. One that is kept is remembered until it is seen to be "
-        "removed: listed once, and not the next time, in the same directory.",
+        "removed: it was listed, and then its name answers twice in a row, in the same directory, that there is no "
+        "such file. A file that cannot be looked at, or a link whose target is away, is not removed.",
     )  # fmt: skip
     finished_path: str | None = setting(
         "finished.path", default=None, doc="Where files go with finished.action=move; on the same disk, preferably."
@@ -98,6 +99,8 @@ class SpoolDirectorySource(DataFrameConnector):
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._sightings = Sightings()
+        self._doubtful: set[FoundFile] = set()
+        self._doubtful_told = 0
         self._taken: frozenset[FoundFile] = frozenset()
         self._has_moves_open = True  # perhaps, of an earlier start
 
@@ -132,6 +135,7 @@ class SpoolDirectorySource(DataFrameConnector):
         files = system.files(self.path, self.pattern)
         if files is None:
             raise ConfigError(f"input.path={self.path}: there is no such directory where Spark runs; create it")
+        self._tell_doubtful()
         self._sightings.note(directory if directory == system.identity(self.path) else None, files)
         self._taken = frozenset(file for file in files if file.is_taken)
         newest_ms = time.time() * 1000 - self.min_age_ms
@@ -161,11 +165,32 @@ class SpoolDirectorySource(DataFrameConnector):
         return SparkFileSystem(session).find(file.path) == file
 
     def is_removed(self, session: Session, split: Split) -> bool:
-        return self._sightings.is_removed(file_of(split))
+        file = file_of(split)
+        if not self._sightings.is_missing(file):
+            return False
+        is_gone = self._is_gone(SparkFileSystem(session), file)
+        if not is_gone:
+            self._doubtful.add(file)
+        return is_gone
+
+    def _tell_doubtful(self) -> None:
+        """Say, once for as long as it is so, how many files were missing and could not be shown to be removed."""
+        doubtful, self._doubtful = self._doubtful, set()
+        if doubtful and len(doubtful) != self._doubtful_told:
+            log.warning(
+                "input.path=%s: %d done files are not to be seen, such as %s, but not known to be removed: rights, a "
+                "link whose target is away, or a disk that fails; they stay remembered",
+                self.path, len(doubtful), min(doubtful, key=lambda file: file.path).name,
+            )  # fmt: skip
+        self._doubtful_told = len(doubtful)
+
+    def _is_gone(self, system: SparkFileSystem, file: FoundFile) -> bool:
+        return system.is_gone(file, self._sightings.directory)
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
         """Move or delete the file. Where that fails it is told, and tried again at the next listing."""
-        file, removal = file_of(split), Removal(SparkFileSystem(session))
+        system = SparkFileSystem(session)
+        file, removal = file_of(split), Removal(system)
         if self._action == KEEP:
             return False
         try:
@@ -177,7 +202,7 @@ class SpoolDirectorySource(DataFrameConnector):
             self._has_moves_open = True
             log.warning("finished.action=%s: %s; it is committed, and this is tried again", self.finished_action, error)
             return False
-        return True
+        return self._is_gone(system, file)  # another directory may stand there by now
 
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
         try:

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.connector import local_directory
+
 TAKEN = ".taken"
 _HIDDEN = re.compile(rf"\.(?P<name>.+)\.(?P<size>\d+)\.(?P<modified_ms>-?\d+){re.escape(TAKEN)}", re.DOTALL)
 _GLOB, _ESCAPED = re.compile(r"([\\*?\[\]{}])"), r"\\\1"
@@ -30,11 +32,14 @@ class FoundFile:
 
     @property
     def name(self) -> str:
-        return self.path.rpartition("/")[2]
+        return _name(self.path)
 
     @property
     def parent(self) -> str:
         return self.path.rpartition("/")[0]
+
+    def has(self, size: int, modified_ms: int) -> bool:
+        return (self.size, self.modified_ms) == (size, modified_ms)
 
 
 class SparkFileSystem:
@@ -53,24 +58,22 @@ class SparkFileSystem:
         path = self._path(directory)
         try:
             system = path.getFileSystem(self._conf)
-            if str(system.getUri().getScheme()) != _LOCAL:
-                return str(system.makeQualified(path).toString())
-            found = os.stat(str(path.toUri().getPath()))
-        except FileNotFoundError:
-            return None
+            if _is_local(system):
+                return local_directory.identity(_local(path))
+            return str(system.makeQualified(path).toString())
         except Exception as error:
             raise DirectoryError(f"{directory} cannot be looked at: {reason(error)}") from error
-        return f"{found.st_dev}:{found.st_ino}"
 
     def files(self, directory: str, pattern: str) -> list[FoundFile] | None:
         """Return the files directly in `directory`, hidden ones left out; None where there is no such directory.
 
-        A file that was taken to be moved or deleted, and is still there, counts as what and where it was.
+        A file that was taken to be moved or deleted, and is still there, counts as what and where it was. A file that
+        cannot be looked at may be left out. Raises DirectoryError where the directory is there and cannot be listed.
         """
         path = self._path(directory)
         system = path.getFileSystem(self._conf)
         try:
-            if not system.exists(path):
+            if not _exists(system, path):
                 return None
             listed = list(system.listStatus(path))
         except Exception as error:
@@ -90,9 +93,27 @@ class SparkFileSystem:
         path = self._path(file)
         try:
             system = path.getFileSystem(self._conf)
-            return _found(system.getFileStatus(path)) if system.exists(path) else None
+            return _found(system.getFileStatus(path)) if _exists(system, path) else None
         except Exception as error:
             raise DirectoryError(f"{file} cannot be looked at: {reason(error)}") from error
+
+    def is_gone(self, file: FoundFile, directory: str | None) -> bool:
+        """Say whether it is certain that a file is gone from its directory, which had the identity `directory`.
+
+        Its own name, and the hidden one under which it waits to be moved, must answer that it is not there.
+        """
+        if directory is None:
+            return False
+        parent, own, waiting = self._path(file.parent), file.path, hidden(file)
+        try:
+            if _is_local(parent.getFileSystem(self._conf)):
+                place = _local(parent)
+                return local_directory.is_gone(place, directory, _name(waiting), lambda *_: True) and (
+                    local_directory.is_gone(place, directory, _name(own), file.has)
+                )
+            return self.find(own) != file and self.find(waiting) is None and directory == self.identity(file.parent)
+        except Exception:
+            return False
 
     def delete(self, file: str) -> None:
         """Delete a file. Raises DirectoryError, also where there is none."""
@@ -110,7 +131,7 @@ class SparkFileSystem:
         """Copy a file over `target`; leaves nothing there where it fails. Raises DirectoryError, or Hadoop's own."""
         origin, goal = self._path(source), self._path(target)
         here, there = origin.getFileSystem(self._conf), goal.getFileSystem(self._conf)
-        if str(there.getUri().getScheme()) == _LOCAL:
+        if _is_local(there):
             there = there.getRawFileSystem()  # without a file of checksums beside it
         try:
             if not self._jvm.org.apache.hadoop.fs.FileUtil.copy(here, origin, there, goal, False, True, self._conf):
@@ -130,7 +151,7 @@ class SparkFileSystem:
         systems = {str(self._path(d).getFileSystem(self._conf).getUri()) for d in (directory, other)}
         if len(systems) > 1 or not next(iter(systems)).startswith(f"{_LOCAL}:"):
             return len(systems) == 1
-        return len({os.stat(str(self._path(d).toUri().getPath())).st_dev for d in (directory, other)}) == 1
+        return len({os.stat(_local(self._path(d))).st_dev for d in (directory, other)}) == 1
 
     def hidden_names(self, directory: str, end: str) -> list[str]:
         """Return the names of files in a directory that start with a dot and end with `end`."""
@@ -158,6 +179,27 @@ def file_of(hidden_name: str, directory: str) -> FoundFile | None:
     if found is None:
         return None
     return FoundFile(f"{directory}/{found['name']}", int(found["size"]), int(found["modified_ms"]), is_taken=True)
+
+
+def _exists(system: Any, path: Any) -> bool:
+    """Say whether something stands at a path. Raises OSError where that something cannot be looked at."""
+    if system.exists(path):
+        return True
+    if _is_local(system):
+        local_directory.ensure_nothing(_local(path))
+    return False
+
+
+def _is_local(system: Any) -> bool:
+    return str(system.getUri().getScheme()) == _LOCAL
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _local(path: Any) -> str:
+    return str(path.toUri().getPath())
 
 
 def _found(status: Any) -> FoundFile:

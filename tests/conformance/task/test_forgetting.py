@@ -61,13 +61,23 @@ def test_what_was_seen_removed_is_forgotten_and_nothing_else(
     spec_of: Callable[..., TaskSpec], remembered: Callable[[], set[str]], is_exactly_once: bool
 ) -> None:
     forgetting = Forgetting(spec_of(is_exactly_once), lambda: Admission(True))
-    forgetting.is_over(key("b.csv"))
-    forgetting.is_over(key("not committed"))
+    forgetting.finished(key("b.csv"), is_over=True)
+    forgetting.finished(key("c.csv"), is_over=False)
+    forgetting.finished(key("not committed"), is_over=True)
     due = forgetting.due(KEYS)
     assert due == (key("b.csv"),)
     assert forgetting.try_run(due)
     assert remembered() == {"a.csv", "c.csv"}
     assert forgetting.due([key("a.csv"), key("c.csv")]) == ()
+
+
+def test_what_is_said_to_be_removed_is_due_when_it_is_said_twice_in_a_row(spec_of: Callable[..., TaskSpec]) -> None:
+    forgetting = Forgetting(spec_of(), lambda: Admission(True))
+    due = []
+    for said in (["a.csv", "b.csv"], ["b.csv"], ["a.csv", "b.csv"], [], ["a.csv"]):
+        forgetting.missed([key(file) for file in said])
+        due.append(forgetting.due(KEYS))
+    assert due == [(), (key("b.csv"),), (key("b.csv"),), (), ()]
 
 
 def test_a_tombstone_is_in_the_worker_s_topic_before_it_is_committed(
@@ -119,7 +129,7 @@ def test_a_task_that_is_fenced_after_its_admission_forgets_nothing(
 
     forgetting = Forgetting(spec, overtaken)
     for file in FILES:
-        forgetting.is_over(key(file))
+        forgetting.finished(key(file), is_over=True)
     assert not forgetting.try_run(forgetting.due(KEYS))
     assert remembered() == set(FILES)
     assert forgetting.due(KEYS) == tuple(sorted(KEYS))  # and tried again

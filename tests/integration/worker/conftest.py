@@ -18,7 +18,9 @@ def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
     """A healthy worker with exactly-once on. Tests share it: unique names, and no restart."""
     group = f"shared-{uuid.uuid4().hex[:6]}"
     directory = tmp_path_factory.mktemp("worker")
-    with Worker(kafka.bootstrap_servers, directory, settings_of_tests(), group=group) as running:
+    running = Worker(kafka.bootstrap_servers, directory, settings_of_tests(), group=group)
+    running.heeds_rights = True
+    with running:
         eventually(running.slots, within_s=200)  # Spark starts beside REST, on a busy machine long after it
         yield running
 

@@ -128,6 +128,37 @@ def test_files_of_a_directory_that_is_away_for_a_while_are_not_delivered_again(
     worker.wait_for_tasks(name, "RUNNING")
 
 
+def test_files_that_cannot_be_looked_at_for_a_while_are_not_delivered_again(
+    worker: Worker, name: str, directory: Path, values: Values, remembered: Callable[[], list[str]]
+):
+    """A link whose target is away, and a directory whose files nobody may look at, are no removals."""
+    elsewhere, link = directory.with_name("elsewhere"), directory / "link.csv"
+    _put(elsewhere, "target.csv", ["1,x"])
+    link.symlink_to(elsewhere / "target.csv")
+    _put(directory, "a.csv", ["2,y"])
+    worker.create(name, _config(directory, name))
+    assert sorted(_ids(values(name, at_least=2, within_s=60))) == [1, 2]
+    elsewhere.rename(elsewhere.with_name("away"))
+    for n, new in enumerate("bcd"):  # the directory is listed for each of them
+        _put(directory, f"{new}.csv", [f"{3 + n},z"])
+        assert sorted(_ids(values(name, at_least=3 + n, within_s=60))) == [*range(1, 4 + n)]
+    assert remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "link.csv"]
+    elsewhere.with_name("away").rename(elsewhere)
+    directory.chmod(0o600)
+    try:
+        unseen = f"input.path={directory}: 5 done files are not to be seen"
+        assert eventually(lambda: unseen in worker.log_text() or remembered() == [], within_s=30)
+    finally:
+        directory.chmod(0o700)
+    _put(directory, "e.csv", ["6,w"])
+    assert sorted(_ids(values(name, at_least=6, within_s=60))) == [1, 2, 3, 4, 5, 6]
+    assert remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv", "link.csv"]
+    link.unlink()
+    (directory / "a.csv").write_text("id,name\n7,another file\n")
+    assert sorted(_ids(values(name, at_least=7, within_s=60))) == [1, 2, 3, 4, 5, 6, 7]
+    assert eventually(lambda: remembered() == ["a.csv", "b.csv", "c.csv", "d.csv", "e.csv"], within_s=30)
+
+
 def test_a_file_with_a_broken_row_is_set_aside_whole_and_the_rest_goes_on(
     worker: Worker, name: str, directory: Path, values: Values
 ):

@@ -1,4 +1,4 @@
-"""What two listings in a row prove of files that are missing."""
+"""What is missing from a listing, and from which directory."""
 
 from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import FoundFile
@@ -7,26 +7,33 @@ A, B, C = (FoundFile(f"/in/{name}", 1, 1) for name in "abc")
 ANOTHER_A = FoundFile("/in/a", 2, 2)
 
 
-def removed(*listings: tuple[str | None, list[FoundFile]]) -> list[FoundFile]:
-    sightings = Sightings()
+def missing(*listings: tuple[str | None, list[FoundFile]], asked: bool = True) -> list[FoundFile]:
+    sightings, found = Sightings(), []
     for directory, files in listings:
         sightings.note(directory, files)
-    return [file for file in (A, B, C, ANOTHER_A) if sightings.is_removed(file)]
+        found = [file for file in (A, B, C, ANOTHER_A) if asked and sightings.is_missing(file)]
+    return found if asked else [file for file in (A, B, C, ANOTHER_A) if sightings.is_missing(file)]
 
 
-def test_what_was_there_and_is_not_is_removed_also_when_nothing_is_left() -> None:
-    assert removed(("x", [A, B]), ("x", [B])) == [A]
-    assert removed(("x", [A, B]), ("x", [])) == [A, B]
-    assert removed(("x", [A]), ("x", [ANOTHER_A])) == [A]
+def test_what_was_there_and_is_not_is_missing_also_when_nothing_is_left() -> None:
+    assert missing(("x", [A, B]), ("x", [B])) == [A]
+    assert missing(("x", [A, B]), ("x", [])) == [A, B]
+    assert missing(("x", [A]), ("x", [ANOTHER_A])) == [A]
 
 
-def test_what_was_never_seen_is_not_removed() -> None:
-    assert removed(("x", [A])) == []
-    assert removed(("x", [A]), ("x", [A, C])) == []
+def test_it_stays_missing_until_it_is_back_or_nobody_asks_any_more() -> None:
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [])) == [A, B]
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [A, B])) == []
+    assert missing(("x", [A, B]), ("x", [B]), ("x", [B]), asked=False) == []
 
 
-def test_nothing_is_removed_while_another_directory_stands_there_or_nobody_knows() -> None:
-    assert removed(("x", [A, B]), ("mount point", [C])) == []
-    assert removed(("x", [A, B]), ("mount point", [C]), ("mount point", [C])) == []
-    assert removed(("x", [A, B]), ("mount point", [C]), ("x", [A, B])) == []
-    assert removed((None, [A, B]), (None, [B])) == []
+def test_what_was_never_seen_is_not_missing() -> None:
+    assert missing(("x", [A])) == []
+    assert missing(("x", [A]), ("x", [A, C])) == []
+
+
+def test_nothing_is_missing_while_another_directory_stands_there_or_nobody_knows() -> None:
+    assert missing(("x", [A, B]), ("mount point", [C])) == []
+    assert missing(("x", [A, B]), ("mount point", [C]), ("mount point", [C])) == []
+    assert missing(("x", [A, B]), ("mount point", [C]), ("x", [A, B])) == []
+    assert missing((None, [A, B]), (None, [B])) == []

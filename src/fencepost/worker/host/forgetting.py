@@ -31,16 +31,26 @@ class Forgetting:
         self._copier = copier_of(spec, copy)
         self._admit = admit
         self._over: set[bytes] = set()
+        self._missed: frozenset[bytes] = frozenset()
+        self._removed: frozenset[bytes] = frozenset()
         self._told = ""
 
-    def is_over(self, key: bytes) -> None:
-        """Note the offset key of a split that can never be planned again: its file is removed."""
-        self._over.add(key)
+    def finished(self, key: bytes, *, is_over: bool) -> None:
+        """Note of the offset key of a finished split whether it can never be planned again: its file is removed."""
+        if is_over:
+            self._over.add(key)
+        else:
+            self._over.discard(key)
+
+    def missed(self, keys: Collection[bytes]) -> None:
+        """Note the offset keys of all splits that are said to be removed now. What is said twice in a row holds."""
+        said = frozenset(keys)
+        self._missed, self._removed = said, said & self._missed
 
     def due(self, stored: Collection[bytes]) -> tuple[bytes, ...]:
         """Return which of the offset keys that are `stored` can be removed; the others were."""
         self._over.intersection_update(stored)
-        return tuple(sorted(self._over))
+        return tuple(sorted(self._over | self._removed.intersection(stored)))
 
     def try_run(self, keys: Sequence[bytes]) -> bool:
         """Remove these offsets. Returns False where that did not succeed, or nobody knows (E6): ask `due` again."""

@@ -240,8 +240,7 @@ class FrameTask:
 
     def _is_mine(self, split: Split) -> bool:
         """Within a task generation a split belongs to one task, so it has one transactional id."""
-        key = encode_key(self.spec.connector, split.partition)
-        return zlib.crc32(key) % self.spec.task_count == self.spec.task
+        return zlib.crc32(self._offset_key(split)) % self.spec.task_count == self.spec.task
 
     def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
         """Repeat `finished` for what was committed before a crash; return the keys of what can be forgotten."""
@@ -250,17 +249,18 @@ class FrameTask:
             if offset.get("done"):
                 self._finish(split, int(offset.get("rows", 0)))
         present = {partition_key(s.partition) for s in planned}
-        for key, offset in positions.items():
-            split = Split(dict(key))
-            is_missing = key not in present and offset.get("done") and self._is_mine(split)
-            if is_missing and self._connector.is_removed(self._runtime.session, split):
-                self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
+        done = [Split(dict(key)) for key, offset in positions.items() if key not in present and offset.get("done")]
+        removed = [s for s in done if self._is_mine(s) and self._connector.is_removed(self._runtime.session, s)]
+        self._forgetting.missed([self._offset_key(split) for split in removed])
         return self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
 
     def _finish(self, split: Split, rows: int) -> None:
         """Tell the connector; the split is removed before its offset is."""
-        if self._connector.finished(self._runtime.session, split, rows):
-            self._forgetting.is_over(encode_key(self.spec.connector, split.partition))
+        is_over = self._connector.finished(self._runtime.session, split, rows)
+        self._forgetting.finished(self._offset_key(split), is_over=is_over)
+
+    def _offset_key(self, split: Split) -> bytes:
+        return encode_key(self.spec.connector, split.partition)
 
     def _run_all(self, bundled: Iterable[tuple[Split, ...]], forget: tuple[bytes, ...]) -> None:
         """Run one bundle after the other, until told otherwise; the first forgets what there is to forget.

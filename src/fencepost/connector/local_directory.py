@@ -1,0 +1,59 @@
+"""What a directory of this machine answers when it is asked itself.
+
+Java takes every look that fails for a file that is not there: one that it may not search, a link whose target is away,
+a disk that answers with an error.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+
+# To look a name up the right to search is enough.
+_TO_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+
+
+def identity(directory: str) -> str | None:
+    """Return what tells a directory from another one under the same path; None where there is none. Raises OSError."""
+    try:
+        return _identity(os.stat(directory))
+    except FileNotFoundError:
+        return None
+
+
+def ensure_nothing(path: str) -> None:
+    """Raise OSError unless the answer of `path` itself is that there is no such file; a link that dangles is one."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    raise OSError("its target is away" if stat.S_ISLNK(found.st_mode) else "it is there, and cannot be read")
+
+
+def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], bool]) -> bool:
+    """Say whether it is certain that a file of `directory`, which is still the one with the identity `known`, is gone.
+
+    It is where the name answers "no such file", or belongs to another plain file: `is_it(size, modified_ms)`. Whatever
+    else a look ends with proves nothing.
+    """
+    try:
+        place = os.open(directory, _TO_SEARCH)
+    except OSError:
+        return False
+    try:
+        return _identity(os.fstat(place)) == known and _is_gone(place, name, is_it)
+    except OSError:
+        return False
+    finally:
+        os.close(place)
+
+
+def _is_gone(place: int, name: str, is_it: Callable[[int, int], bool]) -> bool:
+    try:
+        found = os.stat(name, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and not is_it(found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _identity(directory: os.stat_result) -> str:
+    return f"{directory.st_dev}:{directory.st_ino}"
