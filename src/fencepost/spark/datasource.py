@@ -8,10 +8,12 @@ By hand, in any Spark session:
        .option("write.id", "prices-2026-11-21").option("write.partitions", 4)
        .save())
 
-One transaction a partition. With `write.id` a rerun of the same deterministic write (same rows in the same partitions)
-skips what is done, whatever happened in between. Without it the write is exactly-once only across Spark's own retries
-of its tasks: running it again writes it again. Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`,
-`headers`, `partition`); a frame without `value` is written as JSON objects. `kafka.*` takes Java's names.
+One transaction a partition. With `write.id` a rerun skips what is done, whatever happened in between, once it has
+compared it: where the rows are others, or in other partitions or another order, it writes nothing and says so. Without
+it the write is exactly-once only across Spark's own retries of its tasks: running it again writes it again.
+
+Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`, `headers`, `partition`); a frame without `value`
+is written as JSON objects. `kafka.*` takes Java's names.
 
 The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead: everything else, secrets too,
 is asked of the worker (E11).
@@ -19,14 +21,18 @@ is asked of the worker (E11).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from fencepost.config import ConfigError
 from fencepost.spark.columns import RecordColumns, check_types
+from fencepost.spark.rerun import compare_reruns
 from fencepost.spark.stream_end import ensure_complete, watch_streams
+
+if TYPE_CHECKING:
+    from fencepost.spark.hand_digest import Digested
 
 CHANNEL_OPTION = "fencepost.channel"
 RUN_OPTION = "fencepost.run"
@@ -40,6 +46,14 @@ class PartitionWritten(WriterCommitMessage):  # type: ignore[misc]
     partition: int
     rows: int
     skipped: bool
+
+
+@dataclass
+class PartitionCompared(WriterCommitMessage):  # type: ignore[misc]
+    """What the task of a partition tells the driver that was read to be compared; nothing was written."""
+
+    partition: int
+    found: "Digested"
 
 
 class FencepostDataSource(DataSource):  # type: ignore[misc]
@@ -58,7 +72,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         if CHANNEL_OPTION in options:
             return SplitWriter(options, names)
         check_types({f.name: f.dataType.simpleString() for f in schema.fields})
-        return HandWriter(options, names)
+        return HandWriter(options, names, schema.simpleString())
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
@@ -73,6 +87,9 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing to take back: a transaction that was not committed is aborted by its writer or by the next one."""
+
+
+compare_reruns()  # in the process of whoever writes: that is where this module is imported to be registered
 
 
 class SplitWriter(_Writer):
@@ -95,31 +112,63 @@ class SplitWriter(_Writer):
 class HandWriter(_Writer):
     """`df.write.format("fencepost")`: see the module."""
 
-    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
-        from fencepost.spark.hand import HandOptions
+    def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
+        from fencepost.spark.hand_options import HandOptions
+        from fencepost.spark.hand_plan import plan_write
 
         super().__init__(options, names)
         self.parsed = HandOptions.parse(options)
         RecordColumns(names, self.parsed.topic)
-        self.parsed.ensure_markers_topic()
+        self.plan = plan_write(self.parsed, columns)
 
-    def write(self, iterator: Iterator[Any]) -> PartitionWritten:
-        from fencepost.spark.hand import HandRun
-        from fencepost.spark.partition import write_partition
-
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         partition = TaskContext.get().partitionId()
         columns = RecordColumns(self.names, self.parsed.topic)
-        run = HandRun(self.parsed, partition)
-        written = write_partition(run, iterator, columns.outgoing, ensure_complete)
+        if self.parsed.compare is not None:
+            return self._compare(iterator, partition, columns)
+        return self._write(iterator, partition, columns)
+
+    def _write(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionWritten:
+        from fencepost.spark.hand import HandRun
+        from fencepost.spark.hand_pulse import Pulse
+        from fencepost.spark.partition import write_partition
+
+        done = self.plan.markers.get(partition)
+        if done is not None and done.is_done:
+            return PartitionWritten(partition, done.rows, skipped=True)
+        run = HandRun(self.parsed, self.plan, partition, columns)
+        with Pulse(self.parsed, partition):
+            written = write_partition(run, iterator, run.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Check that the frame had the partitions that the options say: a rerun relies on it."""
-        from fencepost.spark.hand import WritePartitionsError
+    def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionCompared:
+        from fencepost.spark.hand_digest import digest_rows
 
+        marker = self.plan.markers.get(partition)
+        found = digest_rows(iterator, columns.outgoing, 0 if marker is None else marker.rows)
+        ensure_complete()
+        return PartitionCompared(partition, found)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Check what the partitions were: a rerun relies on it."""
+        from fencepost.spark.hand_plan import WritePartitionsError, conclude, end_run
+
+        end_run(self.parsed, self.plan, len(messages))
+        compared = {m.partition: m.found for m in messages if isinstance(m, PartitionCompared)}
+        if self.parsed.compare is not None:
+            conclude(self.parsed, self.plan, compared)
+            return
         declared = self.parsed.partitions
         if declared is not None and len(messages) != declared:
             raise WritePartitionsError(
                 f"everything is written, but option write.partitions is {declared} and the frame has {len(messages)}: "
                 f"say so when this write is run again, with another write.id"
             )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Fence what the tasks left open: a transaction of a task that was killed blocks its readers for minutes."""
+        from fencepost.spark.hand_plan import give_up
+
+        written = {m.partition for m in messages if isinstance(m, PartitionWritten)}
+        unwritten = [] if self.parsed.compare is not None else sorted({*range(len(messages))} - written)
+        give_up(self.parsed, self.plan, unwritten, len(messages))

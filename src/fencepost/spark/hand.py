@@ -1,106 +1,66 @@
-"""`df.write.format("fencepost")` by hand: options, and the markers that make a rerun skip what is done.
+"""`df.write.format("fencepost")` by hand, as a partition's task sees it.
 
-Each partition is one transaction: its rows, and a marker `["fencepost-write", {"id", "partition"}]` ->
-`{"done", "rows", "partitions"}` in the topic of option `offsets.topic`.
+Each partition is one transaction: its rows, and a marker of how many they were and what they were.
 """
 
-import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import orjson
+from fencepost.api import FencedError
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.log import LogReader
+from fencepost.kafka.settings import Kind
+from fencepost.spark.columns import RecordColumns
+from fencepost.spark.hand_digest import Digested, RowDigest
+from fencepost.spark.hand_marker import (
+    Begun,
+    Journal,
+    Marker,
+    differs,
+    marker_record,
+    row_difference,
+    transactional_id,
+)
+from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.hand_plan import WritePartitionsError, WritePlan
+from fencepost.spark.hand_pulse import end_abandoned
+from fencepost.spark.partition import OffsetRecords, Position, cut_at
+from fencepost.task.outgoing import Outgoing
 
-from fencepost.api import FatalError
-from fencepost.config import ConfigError
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.settings import Kind, translate
-from fencepost.spark.partition import OffsetRecords, Position
-from fencepost.storage.offset_topic import encode
-
-_OWNER = "fencepost-write"
-_OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit")
 _READ_S = 60.0
-# A partition is one transaction; the broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
-_TRANSACTION_MS = "900000"
-
-
-class WritePartitionsError(FatalError):
-    """The frame is not cut into the partitions that the write was begun with."""
-
-
-@dataclass(frozen=True)
-class HandOptions:
-    """The options of a write. `write_id` is one of our own where the user gave none."""
-
-    topic: str | None
-    write_id: str
-    partitions: int | None
-    offsets_topic: str
-    rows_per_commit: int
-    kafka: Mapping[str, str] = field(repr=False)
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> "HandOptions":
-        """Check the options. Raises ConfigError, naming the option."""
-        kafka = {k[len("kafka.") :]: v for k, v in options.items() if k.startswith("kafka.")}
-        unknown = [k for k in options if not k.startswith("kafka.") and k not in _OPTIONS]
-        if unknown:
-            raise ConfigError(f"option {unknown[0]} is unknown; there are {', '.join(_OPTIONS)} and kafka.*")
-        if "bootstrap.servers" not in kafka:
-            raise ConfigError("option kafka.bootstrap.servers is missing: it names the brokers to write to")
-        has_id = "write.id" in options
-        if has_id and "write.partitions" not in options:
-            raise ConfigError(
-                "option write.partitions is missing: with write.id, say into how many partitions the frame is cut "
-                "(df.coalesce(4) and write.partitions=4), as a rerun is only the same write with the same partitions"
-            )
-        return cls(
-            topic=options.get("topic"),
-            write_id=options["write.id"] if has_id else uuid.uuid4().hex,
-            partitions=_number("write.partitions", options["write.partitions"], 1) if has_id else None,
-            offsets_topic=options.get("offsets.topic", "fencepost-writes"),
-            rows_per_commit=_number("rows.per.commit", options.get("rows.per.commit", "0"), 0),
-            kafka=kafka,
-        )
-
-    def conf(self, kind: Kind) -> dict[str, Any]:
-        """Return the settings of a client. Raises ConfigError for what cannot be translated."""
-        given = {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka} if kind is Kind.PRODUCER else self.kafka
-        return dict(translate(kind, given).conf)
-
-    def ensure_markers_topic(self) -> None:
-        """Create the topic of the markers where it is missing. Driver side, at planning."""
-        Admin(self.conf(Kind.ADMIN)).ensure_topic(
-            self.offsets_topic, partitions=1, replication=-1, configs={"cleanup.policy": "compact"}
-        )
+# Transactions of others hold a marker for the moment of their commit. One that does for longer may be nobody's.
+_PATIENCE_S = 10.0
 
 
 class HandRun:
     """The `PartitionRun` of a write by hand."""
 
-    def __init__(self, options: HandOptions, partition: int) -> None:
+    def __init__(self, options: HandOptions, plan: WritePlan, partition: int, columns: RecordColumns) -> None:
+        """Raises WritePartitionsError where the frame has more partitions than it was said to have."""
+        if options.partitions is not None and partition >= options.partitions:
+            raise WritePartitionsError(
+                f"option write.partitions is {options.partitions}, but the frame has more partitions"
+            )
         self._options = options
+        self._plan = plan
         self._partition = partition
+        self._columns = columns
+        # Nobody compares what cannot be run again; its parts are compared when Spark does.
+        self._digest = None if options.is_anonymous and not options.rows_per_commit else RowDigest()
         self.producer_conf = options.conf(Kind.PRODUCER)
-        self.transactional_id: str | None = f"{_OWNER}-{options.write_id}-{partition}"
+        self.transactional_id: str | None = transactional_id(options.write_id, partition)
         self.offsets_topic = options.offsets_topic
         self.rows_per_commit = options.rows_per_commit
 
     def admit(self) -> Position | None:
-        """Return the marker of this partition. Raises WritePartitionsError where the partitions are others."""
-        declared = self._options.partitions
-        if declared is not None and self._partition >= declared:
-            raise WritePartitionsError(f"option write.partitions is {declared}, but the frame has more partitions")
-        markers = self._markers()
-        for marker in markers.values():
-            if marker.get("partitions") != declared:
-                raise WritePartitionsError(
-                    f"write.id {self._options.write_id} was begun with write.partitions={marker.get('partitions')}, "
-                    f"and now it is {declared}: use the same number, or another write.id"
-                )
-        return markers.get(self._partition)
+        """Return what this partition has committed. Raises FencedError where another run of the write has begun."""
+        journal = self._news()
+        newest = journal.runs.get(self._options.write_id)
+        if newest is None or newest.run != self._plan.run or newest.is_over:
+            raise FencedError(f"the write {self._options.write_id} has ended, or another run of it has begun")
+        own = journal.markers.get(self._options.write_id, {}).get(self._partition)
+        marker = own or self._plan.markers.get(self._partition)
+        return None if marker is None else marker.value()
 
     @property
     def copier(self) -> None:
@@ -109,30 +69,102 @@ class HandRun:
     def is_unchanged(self) -> bool:
         return True
 
+    def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterator[Any]:
+        """Yield the rows behind the committed ones, once these are seen to be the same as ever.
+
+        Raises WriteDiffersError.
+        """
+        if committed is None:
+            yield from batches
+            return
+        marker = Marker.of(committed)
+        digest, behind = RowDigest(), False
+        for piece in cut_at(batches, marker.rows):
+            if not behind:
+                digest.add(self._columns.outgoing(piece))
+                behind = self._has_passed(marker, digest)
+            else:
+                yield piece
+        if not behind:
+            self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), None)))
+
+    def outgoing(self, batch: Any) -> Outgoing:
+        """Return the records of rows that are sent now."""
+        records = self._columns.outgoing(batch)
+        if self._digest is not None:
+            self._digest.add(records)
+        return records
+
     def offset_records(self, position: Position) -> OffsetRecords:
-        value = {**position, "partitions": self._options.partitions}
-        return [encode(_OWNER, {"id": self._options.write_id, "partition": self._partition}, value)]
+        """Return the marker. Raises WriteDiffersError where the rows are not those that were compared."""
+        digest = None if self._digest is None else self._digest.text()
+        marker = Marker(
+            rows=int(position["rows"]),
+            is_done=bool(position.get("done")),
+            digest=digest,
+            partitions=self._options.partitions,
+            topic=self._options.topic,
+            columns=self._plan.columns,
+            run=self._plan.run,
+        )
+        expected = None if self._plan.expected is None else self._plan.expected[self._partition]
+        if marker.is_done and expected not in (None, (marker.rows, digest)):
+            self._ensure(f"partition {self._partition} changed since it was compared")
+        return [marker_record(self._options.write_id, self._partition, marker)]
 
-    def _markers(self) -> dict[int, dict[str, Any]]:
-        """Read the markers of this write, to the end that the topic has now (E3: after the fence)."""
-        found: dict[int, dict[str, Any]] = {}
+    def _has_passed(self, marker: Marker, digest: RowDigest) -> bool:
+        if digest.rows < marker.rows:
+            return False
+        self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), digest.text())))
+        self._digest = digest
+        return True
 
-        def take(record: LogRecord) -> None:
-            key = orjson.loads(record.key) if record.key else None
-            if isinstance(key, list) and key[0] == _OWNER and key[1]["id"] == self._options.write_id:
-                found.pop(key[1]["partition"], None)
-                if record.value is not None:
-                    found[key[1]["partition"]] = orjson.loads(record.value)
+    def _ensure(self, difference: str | None) -> None:
+        if difference is not None:
+            raise differs(self._options.write_id, [difference])
 
-        reader = LogReader(self._options.conf(Kind.CONSUMER), self.offsets_topic)
+    def _news(self) -> Journal:
+        """Read what the topic of markers says since the run was planned, to the end that it has now (E3)."""
+        journal = self._journal()
+        reader = self._reader(read_committed=True)
         try:
-            reader.read_to_end(_READ_S, take)
+            try:
+                reader.read_to_end(_PATIENCE_S, journal.take)
+            except ReadTimeoutError:
+                self._end_abandoned()
+                reader.read_to_end(_READ_S, journal.take)
         finally:
             reader.close()
-        return found
+        return journal
 
+    def _end_abandoned(self) -> None:
+        """Fence what holds up the topic of markers, and is nobody's."""
+        journal = self._journal()
+        reader = self._reader(read_committed=False)
+        topic = self._options.offsets_topic
+        try:
+            reader.read_to_end(_READ_S, journal.take)
+            end_abandoned(
+                self._options,
+                lambda found: (
+                    any(held == topic for held, _ in found.topic_partitions)
+                    and found.transactional_id != self.transactional_id
+                ),
+                reader,
+                journal,
+            )
+        finally:
+            reader.close()
 
-def _number(name: str, text: str, low: int) -> int:
-    if not text.strip().isdigit() or int(text) < low:
-        raise ConfigError(f"option {name} is {text}: it must be a whole number, {low} or more")
-    return int(text)
+    def _journal(self) -> Journal:
+        journal = Journal()
+        own = Begun(self._plan.run, self._options.partitions, is_over=False, timestamp_ms=0)
+        journal.runs[self._options.write_id] = own
+        return journal
+
+    def _reader(self, *, read_committed: bool) -> LogReader:
+        reader = LogReader(
+            self._options.conf(Kind.CONSUMER), self._options.offsets_topic, read_committed=read_committed
+        )
+        reader.go_on_at(self._plan.positions)
+        return reader

@@ -7,7 +7,7 @@ replaced by way of 1-3, and what was committed must then be what is found.
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,6 +51,9 @@ class PartitionRun(Protocol):
     def is_unchanged(self) -> bool:
         """Say whether the source is still what was planned."""
 
+    def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
+        """Yield the rows behind those that are committed. Raises where these are not what they were."""
+
     def offset_records(self, position: Position) -> OffsetRecords:
         """Return what to write for a position: `{"rows": n}`, with `"done": true` after the last row."""
 
@@ -75,11 +78,12 @@ def write_partition(
     """
     writing = _Writing(run)
     try:
-        position = writing.start() or {}
+        found = writing.start()
+        position = found or {}
         if position.get("done"):
             return Written(int(position.get("rows", 0)), skipped=True)
-        rows = writing.rows = int(position.get("rows", 0))
-        for piece in _pieces(batches, rows, run.rows_per_commit):
+        writing.rows = int(position.get("rows", 0))
+        for piece in _pieces(run.remaining(batches, found), run.rows_per_commit):
             if piece is None:
                 writing.commit({"rows": writing.rows})
             else:
@@ -96,12 +100,30 @@ def write_partition(
             run.copier.close()
 
 
-def _pieces(batches: Iterable[Any], skip: int, rows_per_commit: int) -> Iterable[Any]:
-    """Yield the rows after the first `skip`, and None wherever a transaction is full."""
+def cut_at(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield all rows, in pieces that end where `rows` of them are over."""
+    for batch in batches:
+        first = min(rows, batch.num_rows)
+        rows -= first
+        if first:
+            yield batch.slice(0, first)
+        if first < batch.num_rows:
+            yield batch.slice(first)
+
+
+def behind(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield the rows after the first `rows`."""
+    for piece in cut_at(batches, rows):
+        if rows <= 0:
+            yield piece
+        rows -= piece.num_rows
+
+
+def _pieces(batches: Iterable[Any], rows_per_commit: int) -> Iterator[Any]:
+    """Yield the rows, and None wherever a transaction is full."""
     in_transaction = 0
     for batch in batches:
-        start = min(skip, batch.num_rows)
-        skip -= start
+        start = 0
         while start < batch.num_rows:
             room = rows_per_commit - in_transaction if rows_per_commit else batch.num_rows
             piece = batch.slice(start, min(room, batch.num_rows - start))

@@ -2,14 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from fencepost.api import FatalError
 from fencepost.kafka.settings import transaction_timeout_ms
-from fencepost.spark.partition import OffsetRecords, Position, Written
+from fencepost.spark.partition import OffsetRecords, Position, Written, behind
 from fencepost.spark.reading import READING, ensure_same_reading
 from fencepost.task.channel import ChannelError
 from fencepost.task.copies import OffsetCopier
@@ -91,6 +91,10 @@ class ChannelRun:
 
     def is_unchanged(self) -> bool:
         return self._client.is_unchanged()
+
+    def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
+        """Yield the rows behind the committed ones; that these are the same, the reading says."""
+        return behind(batches, int((committed or {}).get("rows", 0)))
 
     def offset_records(self, position: Position) -> OffsetRecords:
         """The position of each split; with the last one, tombstones for the offsets that are to be forgotten.
