@@ -77,7 +77,9 @@ class TaskInfoBody(BaseModel):
 class StateBody(BaseModel):
     state: Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED"]
     worker_id: str
-    trace: str = Field(default="", description="Only present when something failed.")
+    trace: str = Field(
+        default="", description="Only present when something failed, or keeps a task that runs from getting on."
+    )
     version: str = Field(default="", description="Only present when the plugin has one.")
 
 

@@ -50,6 +50,7 @@ class SparkRuntime:
         self._gateway: Any = None
         self._context: Any = None
         self._session: Any = None
+        self._cores: int | None = None
         self._opening = threading.RLock()
         self._is_stopping = threading.Event()
 
@@ -60,6 +61,7 @@ class SparkRuntime:
         jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
         try:
             self._connect(jvm)
+            self._cores = self._count_cores()
         except Exception as error:
             self.stop()
             said = jvm.output.tail()
@@ -99,7 +101,15 @@ class SparkRuntime:
 
     @property
     def cores(self) -> int:
-        """How many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster."""
+        """How many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster.
+
+        As it was seen last, so it never waits for the JVM, which may stand still. Raises SparkError before `start`.
+        """
+        if self._cores is None:
+            raise SparkError("Spark is not running")
+        return self._cores
+
+    def _count_cores(self) -> int:
         scala = self.context._jsc.sc()
         return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
@@ -168,7 +178,10 @@ class SparkRuntime:
     def _watch(self) -> None:
         while not self._is_stopping.wait(_WATCH_EVERY_S):
             reason = self._gone()
-            if reason is not None and not self._is_stopping.is_set():
+            if reason is None:
+                with contextlib.suppress(Exception):  # it has just gone: the next look says so
+                    self._cores = self._count_cores()
+            elif not self._is_stopping.is_set():
                 for listener in self._listeners:
                     listener(reason)
                 return

@@ -27,6 +27,7 @@ from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting
+from fencepost.worker.host.trouble import Trouble, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
 
@@ -105,6 +106,7 @@ class FrameTask:
         self._current: str | None = None
         self._state = RunState.STARTING
         self._failures = 0
+        self._trouble = Trouble()
         self._bundles_failed = 0
         self._may_be_open = True
         self._set_aside: set[Any] = set()
@@ -144,11 +146,19 @@ class FrameTask:
         return self._connector.is_unchanged(self._runtime.session, split)
 
     def abandon(self) -> None:
+        """End it without waiting for anything: Spark's JVM, which may stand still, is told in a thread of its own."""
         self._is_abandoned = True
         self.control.stop()
         current = self._current
         if current is not None:
-            cancel_run(self._runtime, current)
+            name = f"cancel-{self.spec.id}"
+            threading.Thread(target=self._cancel, args=(current,), name=name, daemon=True).start()
+
+    def _cancel(self, run: str) -> None:
+        try:
+            cancel_run(self._runtime, run)
+        except Exception as error:  # the JVM has gone, and the run with it
+            log.info("task %s: a run was not cancelled: %s", self.spec.id, error)
 
     def lost(self) -> None:
         """Spark has gone from under it: its thread ends by itself, and says nothing more."""
@@ -174,6 +184,7 @@ class FrameTask:
     def _loop(self) -> None:
         while not self.control.is_stopping:
             if self.control.is_paused:
+                self._trouble.passed()
                 self._maybe_fence()
                 self._say(RunState.PAUSED)
                 self.control.wait_while_paused()
@@ -182,7 +193,10 @@ class FrameTask:
                 self._runtime.adopt_thread()
                 if self._state is not RunState.RUNNING:
                     self._say(RunState.RUNNING)
-                if not self._turn():
+                has_run = self._turn()
+                if self._trouble.passed():
+                    self._say(RunState.RUNNING)
+                if not has_run:
                     self._failures = 0
                     self.control.wait(self._connector.poll_interval_ms / 1000)
             except Exception as error:
@@ -201,7 +215,9 @@ class FrameTask:
             self._failures += 1
             if self._failures >= _MOST_FAILURES:
                 raise error
-        log.warning("task %s tries again: %s", self.spec.id, error)
+        log.warning("task %s tries again: %s", self.spec.id, text_of(error))
+        if self._trouble.met(error):
+            self._say(self._state)
         self.control.back_off(_BACK_OFF_S * max(1, self._failures))
 
     def _turn(self) -> bool:
@@ -332,7 +348,8 @@ class FrameTask:
             self.control.back_off(_BACK_OFF_S)
             return False
         if is_broken:
-            log.error("task %s sets aside %s: %s", self.spec.id, dict(split.partition), error)
+            place = dict(split.partition)
+            log.error("task %s sets aside %s, meant for topic %s: %s", self.spec.id, place, self.topic, error)
             self._connector.set_aside(self._runtime.session, split, error)
             self._set_aside.add(partition_key(split.partition))
             self._counters["error_errors"] = self._counters.get("error_errors", 0.0) + 1
@@ -340,7 +357,7 @@ class FrameTask:
         if run.expired_s is not None and run.rows_per_commit == 0:
             self._too_large(split, run.expired_s)
             return False
-        log.info("task %s could not write %s", self.spec.id, dict(split.partition))
+        error.add_note(f"This was met with split {dict(split.partition)}, meant for topic {self.topic}")
         raise error
 
     def _bundle_failed(self, splits: Sequence[Split], error: Exception, *, is_of_one: bool) -> bool:
@@ -388,6 +405,8 @@ class FrameTask:
         self._state = state
         if self._is_abandoned:
             return
+        if state is RunState.RUNNING:
+            trace = self._trouble.trace
         report = TaskReport(
             self.spec.connector,
             self.spec.task,

@@ -267,8 +267,9 @@ class SlotPool:
         return slot
 
     def _cancel(self, slot_id: str) -> None:
+        """Have Spark end a slot's job, without waiting for it: its JVM may stand still."""
         if self._jobs is not None:
-            self._jobs.cancel(slot_id)
+            threading.Thread(target=self._jobs.cancel, args=(slot_id,), name=f"cancel-{slot_id}", daemon=True).start()
 
     def _slot_of(self, incarnation: str) -> _Slot | None:
         return next((s for s in self._slots.values() if incarnation in s.tasks), None)
@@ -308,7 +309,7 @@ class SlotPool:
             return
         slot.is_leaving = True
         if slot.is_tainted:  # a thread that hangs in it would keep the process
-            threading.Thread(target=self._cancel, args=(slot.id,), daemon=True).start()
+            self._cancel(slot.id)
         else:
             self._tell(slot, verb="leave")
 

@@ -127,8 +127,8 @@ class SparkKeeper:
         return self._runtime.jvm_pid if self._runtime is not None else None
 
     def count_cores(self) -> None:
-        """See how many cores there are now: executors come and go."""
-        if self._runtime is not None and self._runtime.is_alive:
+        """See how many cores there are now: executors come and go. Never waits for Spark."""
+        if self._runtime is not None:
             self._ledger.set_total(self._runtime.cores)
 
     def run(self) -> None:

@@ -375,7 +375,7 @@ class TaskSupervisor:
         return last is None or report.counters.get(key, 0) > last.counters.get(key, 0) or report.topics != last.topics
 
     def _take_report(self, handle: TaskHandle, report: TaskReport) -> None:
-        before = handle.report.state if handle.report else None
+        before, trace = (handle.report.state, handle.report.trace) if handle.report else (None, None)
         handle.report = report
         if report.state == "FAILED":
             self._fail(handle, report.trace or "")
@@ -384,10 +384,10 @@ class TaskSupervisor:
         elif report.state == "STOPPED" and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving, of its own accord
             handle.starts_again_at = time.monotonic() + _TICK_S
-        elif report.state != before and report.state in ("RUNNING", "PAUSED"):
-            if report.state == "RUNNING":
+        elif report.state in ("RUNNING", "PAUSED") and (report.state, report.trace) != (before, trace):
+            if report.state == "RUNNING" and before != "RUNNING":
                 self._totals.running(handle.id)
-            self._board.task(handle.id, State(report.state))
+            self._board.task(handle.id, State(report.state), report.trace)
 
     def _take_last_report(self, report: TaskReport) -> None:
         handle = next((h for h in self._stopping if h.incarnation == report.incarnation), None)

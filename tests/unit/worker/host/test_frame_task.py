@@ -1,5 +1,6 @@
 """What a task of a DataFrame connector does about failures: its thread is the test's, Spark is made up."""
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from fencepost.spark.error import SparkError
 from fencepost.spark.splits import SplitError
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.worker.host import frame_task as module
+from fencepost.worker.host import trouble
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame_task import FrameTask
 
@@ -38,10 +40,13 @@ class Events:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.traces: list[str] = []
+        self.said: list[tuple[str, str]] = []  # states with traces, whenever one of them is another
         self.then: dict[str, Callable[[], None]] = {}
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
+            if self.said[-1:] != [(report.state, report.trace or "")]:
+                self.said.append((report.state, report.trace or ""))
             if not self.told or self.told[-1] != report.state:
                 self.told.append(report.state)
                 self.traces.append(report.trace or "")
@@ -231,7 +236,53 @@ def test_a_wrong_setting_fails_the_task_at_once(stage: Callable[..., Stage]) -> 
     assert it.events.told[-1] == "FAILED"
 
 
+# trouble is shown
+
+
+def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = stage("a")
+    clock = [100.0]
+    monkeypatch.setattr(trouble.time, "monotonic", lambda: clock[0])
+    times_away = fails(5, OSError("the name node is away"))
+
+    def listing() -> None:
+        clock[0] += 20.0
+        times_away()
+
+    it.listing = listing
+    it.run()
+    shown = [trace for state, trace in it.events.said if state == "RUNNING"]
+    assert [text.partition(",")[0] for text in shown] == [
+        "", "in trouble for 0 s", "in trouble for 40 s", "in trouble for 80 s", "",
+    ]  # fmt: skip
+    assert all("the name node is away" in text for text in shown[1:-1])
+    assert it.events.said[-1] == ("STOPPED", "")
+
+
 # Spark goes
+
+
+def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = stage("a")
+    moves_on, cancelled, waited = threading.Event(), threading.Event(), []
+
+    def cancel_run(runtime: Any, run: str) -> None:
+        waited.append(moves_on.wait(10))
+        cancelled.set()
+
+    def abandoned(names: list[str]) -> None:
+        it.task.abandon()
+        moves_on.set()
+
+    monkeypatch.setattr(module, "cancel_run", cancel_run)
+    it.trouble = abandoned
+    it.run()
+    assert cancelled.wait(20)
+    assert waited == [True], "abandon waited for the JVM"
 
 
 def test_a_task_starts_again_when_spark_goes(stage: Callable[..., Stage]) -> None:
@@ -340,6 +391,7 @@ def test_neighbours_before_a_refused_record_are_written(stage: Callable[..., Sta
     assert it.written == ["a", "b"]
     assert it.events.told[-1] == "FAILED"
     assert "too large" in it.trace
+    assert "split {'file': 'refused@1'}, meant for topic t" in it.trace
 
 
 def test_neighbours_before_a_split_that_does_not_fit_the_settings_are_written(stage: Callable[..., Stage]) -> None:
@@ -348,6 +400,7 @@ def test_neighbours_before_a_split_that_does_not_fit_the_settings_are_written(st
     it.run()
     assert it.written == ["a", "b"]
     assert it.events.told[-1] == "FAILED"
+    assert "split {'file': 'other-columns@1'}, meant for topic t" in it.trace
 
 
 def test_a_broken_file_is_set_aside_and_its_neighbours_are_written(stage: Callable[..., Stage]) -> None:

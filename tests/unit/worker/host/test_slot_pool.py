@@ -1,5 +1,6 @@
 """Slots: who gets which task, and what becomes of tasks whose slot goes."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from fencepost.spark.cores import CoreLedger, CoreUse
 from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
@@ -191,7 +193,7 @@ def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
     pool.now += 2
     pool.slots.check_leases()
     assert pool.events.lost_starts == ["a"]
-    assert pool.jobs.cancelled == [slot]
+    assert eventually(lambda: pool.jobs.cancelled == [slot], within_s=10)
     assert pool.ledger.taken(CoreUse.SLOT) == 0
     with pytest.raises(RefusedError):
         pool.directives(slot)
@@ -218,10 +220,18 @@ def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_n
     assert pool.start("new") != slot
     assert pool.jobs.cancelled == []
     pool.report(slot, "neighbour", "STOPPED")
-    for thread in module.threading.enumerate():
-        if thread.daemon and thread is not module.threading.current_thread():
-            thread.join(1)
-    assert pool.jobs.cancelled == [slot]
+    assert eventually(lambda: pool.jobs.cancelled == [slot], within_s=10)
+
+
+def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool) -> None:
+    slot, moves_on, waited = pool.start("a"), threading.Event(), []
+    pool.register(slot)
+    pool.jobs.cancel = lambda slot_id: waited.append(moves_on.wait(10))  # type: ignore[method-assign]
+    pool.now += 13
+    pool.slots.check_leases()
+    moves_on.set()
+    assert pool.events.lost_starts == ["a"]
+    assert eventually(lambda: waited == [True], within_s=20)
 
 
 def test_reports_of_starts_that_are_not_here_are_dropped(pool: Pool) -> None:

@@ -331,6 +331,14 @@ def test_a_failed_task_says_why_and_stays_failed_until_it_is_restarted(running: 
     assert State.RESTARTING in running.board.states()
 
 
+def test_the_trouble_of_a_task_that_runs_is_shown_and_goes_when_it_has_passed(running: Stage) -> None:
+    for trace in (None, "in trouble", "in trouble", "in trouble for long", None, None):
+        running.report(running.handle(), "RUNNING", trace)
+    said = [trace for task, state, trace in running.board.said if (task, state) == (FIRST, State.RUNNING)]
+    assert said[-4:] == [None, "in trouble", "in trouble for long", None]
+    assert running.handle().state is HandleState.HOSTED
+
+
 def test_a_preparation_that_fails_fails_the_task(stage: Stage) -> None:
     stage.preparation.error = ValueError("no such thing")
     stage.tasks(1)
