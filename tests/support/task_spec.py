@@ -18,6 +18,7 @@ def lone_spec(
     offsets_topic: str,
     plugins: str,
     lanes: int = 1,
+    batch_bytes: int | None = None,
 ) -> TaskSpec:
     """Return the spec of the only task of `connector`, which writes texts to a topic of the same name.
 
@@ -45,4 +46,5 @@ def lone_spec(
         plugin_path=(plugins,),
         topic_creation_enabled=False,
         lanes=lanes,
+        batch_bytes=batch_bytes,
     )

@@ -43,9 +43,8 @@ _DENIED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
+_REFUSED_BATCH = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REFUSED_RECORD = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -64,6 +63,7 @@ class Failure(Enum):
     MEMBERSHIP = auto()
     DENIED = auto()
     REFUSED_RECORD = auto()
+    REFUSED_BATCH = auto()  # of records that a smaller batch may bring through
     PASSING = auto()
     FATAL = auto()
 
@@ -84,6 +84,7 @@ def classify(error: KafkaError) -> Failure:
         (_MEMBERSHIP, Failure.MEMBERSHIP),
         (_DENIED, Failure.DENIED),
         (_REFUSED_RECORD, Failure.REFUSED_RECORD),
+        (_REFUSED_BATCH, Failure.REFUSED_BATCH),
     ):
         if code in codes:
             return failure
@@ -296,7 +297,10 @@ class ProducerClient:
                 self._ensure_whole()
             except ProducerError as cause:
                 return cause
-        return producer_error(error)
+        refusal = producer_error(error)
+        if refusal.failure is Failure.REFUSED_BATCH:  # by the client itself, before there was a batch
+            return ProducerError(Failure.REFUSED_RECORD, str(refusal))
+        return refusal
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""

@@ -21,6 +21,7 @@ __all__ = [
     "admin_conf",
     "check_overrides",
     "member_conf",
+    "own_batch_bytes",
     "producer_conf",
     "reader_conf",
     "transaction_timeout_ms",
@@ -274,6 +275,12 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
     if conf.pop("delivery.timeout.ms", None) is not None:
         warnings.append("Ignoring the producer setting 'delivery.timeout.ms': transaction.timeout.ms bounds the time")
     return Translated(conf | {"transactional.id": transactional_id}, warnings)
+
+
+def own_batch_bytes(properties: Mapping[str, object]) -> int | None:
+    """Return the batch size among Java's properties of a producer, None where the user has not set it."""
+    given = translate(Kind.PRODUCER, properties).conf.get("batch.size")
+    return None if given is None else int(given)
 
 
 def transaction_timeout_ms(conf: Mapping[str, object]) -> int:

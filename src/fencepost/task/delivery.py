@@ -13,7 +13,7 @@ from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
-from fencepost.transaction import ProduceError, TransactionalWriter
+from fencepost.transaction import TransactionalWriter, produce_error
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class PlainDelivery(Delivery):
             if error.failure is Failure.PASSING and self._client.failed_delivery is None:
                 log.warning("offset commit has to wait: %s", error)
                 return False
-            raise _produce_error(error) from None
+            raise produce_error(error) from None
         self._has_sent = False
         self._note_commit()
         return True
@@ -134,11 +134,7 @@ class PlainDelivery(Delivery):
         try:
             call()
         except ProducerError as error:
-            raise _produce_error(error) from None
-
-
-def _produce_error(error: ProducerError) -> ProduceError:
-    return ProduceError(str(error), is_refused=error.failure in (Failure.DENIED, Failure.REFUSED_RECORD))
+            raise produce_error(error) from None
 
 
 def send_outgoing(

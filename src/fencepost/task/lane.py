@@ -51,9 +51,10 @@ class Room:
     time_s: float = 0.0
 
     @classmethod
-    def made_in(cls, conf: dict[str, Any], size_bytes: int = HELD_BYTES) -> "Room":
+    def made_in(cls, conf: dict[str, Any], size_bytes: int = HELD_BYTES, batch_bytes: int | None = None) -> "Room":
         """Change the settings of a producer so that it holds that much back, or less where its queue is smaller.
 
+        `batch_bytes` is a bound that its batches have to keep, the user's or a topic's: it holds back no more then.
         Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
         `linger.ms` to be below the time-out of a record, which is that of the transaction.
         """
@@ -61,7 +62,10 @@ class Room:
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
             return cls()
         linger_ms = conf["linger.ms"] = min(timeout_ms - 1_000, _LONGEST_LINGER_MS)
-        size_bytes = conf["batch.size"] = min(size_bytes, int(conf["queue.buffering.max.kbytes"]) * 512)
+        size_bytes = min(size_bytes, int(conf["queue.buffering.max.kbytes"]) * 512)
+        if batch_bytes is not None:
+            size_bytes = min(size_bytes, batch_bytes)
+        conf["batch.size"] = size_bytes if batch_bytes is None else batch_bytes
         return cls(
             size_bytes,
             min(int(conf["batch.num.messages"]), int(conf["queue.buffering.max.messages"]) // 2),

@@ -20,7 +20,7 @@ from fencepost.task.control import Control
 from fencepost.task.copies import Copy, copier_of, with_copies
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, PlainDelivery
-from fencepost.task.lane import Room
+from fencepost.task.lane import HELD_BYTES, Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
@@ -39,6 +39,7 @@ from fencepost.transaction import (
 log = logging.getLogger(__name__)
 
 _MOST_EXPIRED = 2
+_SMALLEST_BATCH_BYTES = 1_024
 _BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 Admit = Callable[[TaskSpec], Admission]
@@ -57,6 +58,11 @@ class StartOverError(Exception):
 
 
 _STARTS_OVER = (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError, ProduceError)
+
+
+def _smaller(batch_bytes: int) -> int:
+    """Return how large batches are tried next; 1: each record in a batch of its own."""
+    return batch_bytes // 4 if batch_bytes >= 4 * _SMALLEST_BATCH_BYTES else 1
 
 
 def _is_final(error: Exception) -> bool:
@@ -89,6 +95,8 @@ class TaskRunner:
         self._failures = 0
         self._commits_seen = 0
         self._expired = 0
+        self._batch_bytes = spec.batch_bytes  # what the batches of its producers may not exceed
+        self._batch_bytes_used = 0
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
     def abandon(self) -> None:
@@ -153,10 +161,27 @@ class TaskRunner:
             try:
                 self._run_instance()
             except _STARTS_OVER as error:
-                if _is_final(error):
+                if _is_final(error) and not self._try_smaller_batches(error):
                     raise
                 self._close_delivery()
                 self._before_another_try(error)
+
+    def _try_smaller_batches(self, error: Exception) -> bool:
+        """Halve batches twice where a topic takes none so large. Returns False where that cannot be the remedy.
+
+        librdkafka makes batches up to its producer's `batch.size`, whatever the topic's `max.message.bytes` is.
+        """
+        is_too_large = isinstance(error, ProduceError) and error.is_batch_too_large
+        if not is_too_large or self._batch_bytes_used <= 1:
+            return False
+        self._batch_bytes = _smaller(self._batch_bytes_used)
+        log.warning(
+            "task %s: a topic's max.message.bytes is below the size of a batch; batches of at most %s bytes are tried: "
+            "set producer.override.batch.size",
+            self.spec.id,
+            self._batch_bytes,
+        )
+        return True
 
     def _before_another_try(self, error: Exception) -> None:
         """Back off; whoever may have been fenced asks first whether the task is still its own."""
@@ -236,6 +261,9 @@ class TaskRunner:
         conf = dict(self.spec.producer_conf)
         if wants_reports(self.spec):
             conf["delivery.report.only.error"] = False
+        if self._batch_bytes is not None:
+            conf["batch.size"] = self._batch_bytes
+        self._batch_bytes_used = int(conf.get("batch.size", HELD_BYTES))
         if self.spec.transactional_id is None:
             flush_s = self.spec.offset_flush_timeout_ms / 1000
             delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s)
@@ -248,7 +276,8 @@ class TaskRunner:
         """Take both ids, also where one is to be used: whoever had them before may have used both (E2)."""
         room = None
         if self._uses_both_lanes and self.spec.boundary == "poll":
-            room = Room.made_in(conf)
+            room = Room.made_in(conf, batch_bytes=self._batch_bytes)
+            self._batch_bytes_used = max(self._batch_bytes_used, room.size_bytes)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
             [first, second] if self._uses_both_lanes else [first],

@@ -51,6 +51,7 @@ class TaskSpec:
     plugin_path: tuple[str, ...] = ()
     topic_creation_enabled: bool = True
     lanes: int = 2
+    batch_bytes: int | None = None  # the producer's batch.size where the user has set it
     copies_offsets: bool = False
 
     @property

@@ -13,7 +13,7 @@ from fencepost.transaction.errors import (
 )
 from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
 from fencepost.transaction.state import WriterState
-from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts
+from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts, produce_error
 
 __all__ = [
     "CommitUnknownError",
@@ -27,4 +27,5 @@ __all__ = [
     "lane_ids",
     "lock_out",
     "open_lanes",
+    "produce_error",
 ]

@@ -33,6 +33,13 @@ class WriterTimeouts:
     abort_s: float = 10.0
 
 
+def produce_error(error: ProducerError) -> ProduceError:
+    """Return what a client's refusal of records means to whoever wrote them."""
+    is_denied, is_batch_too_large = error.failure is Failure.DENIED, error.failure is Failure.REFUSED_BATCH
+    is_refused = is_denied or is_batch_too_large or error.failure is Failure.REFUSED_RECORD
+    return ProduceError(str(error), is_refused=is_refused, is_denied=is_denied, is_batch_too_large=is_batch_too_large)
+
+
 class TransactionalWriter:
     """Writes records and the offsets that cover them, together or not at all (E1).
 
@@ -266,9 +273,7 @@ class TransactionalWriter:
             return StaleMemberError(f"transactional id {self.transactional_id}: {error}")
         if self.state is WriterState.IN_TRANSACTION and self._client.failed_delivery is None:
             self._client.failed_delivery = error  # a later commit must not succeed without this record (E1)
-        is_denied = error.failure is Failure.DENIED
-        is_refused = is_denied or error.failure is Failure.REFUSED_RECORD
-        return ProduceError(str(error), is_refused=is_refused, is_denied=is_denied)
+        return produce_error(error)
 
     def _move(self, target: WriterState) -> None:
         self.state = move(self.state, target)

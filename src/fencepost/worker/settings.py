@@ -14,6 +14,7 @@ from fencepost.kafka.settings import (
     Translated,
     admin_conf,
     member_conf,
+    own_batch_bytes,
     producer_conf,
     reader_conf,
     transaction_timeout_ms,
@@ -183,6 +184,7 @@ class WorkerSettings:
             target_state=snapshot.target_state(connector).value,
             boundary=source.transaction_boundary.lower(),
             lanes=RuntimeChoice(given).transaction_lanes,
+            batch_bytes=own_batch_bytes(self._producer_properties(raw)),
             boundary_interval_ms=interval_of(
                 source.transaction_boundary_interval_ms,
                 self.config.offset_flush_interval_ms,

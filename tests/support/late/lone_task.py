@@ -26,8 +26,9 @@ class LoneTask:
         via: str | None = None,
         lanes: int = 1,
         conf: dict[str, Any] | None = None,
+        batch_bytes: int | None = None,
     ) -> None:
-        """`via`: where its producers find the broker, `topic` also names the connector."""
+        """`via`: where its producers find the broker, `topic` also names the connector; `batch_bytes`: the user's."""
         self.transactional_ids = lane_ids(f"late-{topic}-0")
         usual = transactional_conf({"bootstrap.servers": via or bootstrap}, self.transactional_ids[0]).conf
         self.spec = lone_spec(
@@ -38,6 +39,7 @@ class LoneTask:
             offsets_topic=offsets_topic,
             plugins=PLUGINS,
             lanes=lanes,
+            batch_bytes=batch_bytes,
         )
         self.is_current = True  # what the worker says when the task asks for admission
         self.reports: list[TaskReport] = []
