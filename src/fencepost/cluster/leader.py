@@ -28,6 +28,7 @@ from fencepost.cluster.command import (
 )
 from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
+from fencepost.cluster.left_open import Ending
 from fencepost.kafka.member import Term
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId
@@ -48,6 +49,7 @@ _TICK_S = 1.0
 _COMPANY_S = 0.02
 _READ_S = 30.0
 _MOST_TOGETHER = 100
+_STOPPING = "The worker is shutting down"
 
 
 class ConfigLog(Protocol):
@@ -61,6 +63,13 @@ class ConfigLog(Protocol):
     def read_to_end(self, timeout_s: float) -> ClusterSnapshot: ...
 
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot: ...
+
+
+class LeftOpen(Protocol):
+    """What the leader needs of whoever ends what lost tasks have open."""
+
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Ending:
+        """Begin with it, and return at once."""
 
 
 @dataclass
@@ -100,10 +109,10 @@ class Leader:
         key_algorithm: str = "HmacSHA256",
         key_ttl_ms: int = 3_600_000,
         lost_delay_ms: int = 0,
-        fence_lost: Callable[[ClusterSnapshot, Collection[TaskId]], None] = lambda snapshot, tasks: None,
+        left_open: LeftOpen,
         left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]] = lambda snapshot, alive: set(),
     ) -> None:
-        """`fence_lost` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
+        """`left_open` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
         later unless it is back. `left_behind` says what it was to end and may not have, of tasks that nobody gets."""
         self._group_id = group_id
         self._id = leader_transactional_id(group_id)
@@ -112,11 +121,13 @@ class Leader:
         self._member_urls = member_urls
         self._key = (key_algorithm, key_ttl_ms)
         self._lost_delay_ms = lost_delay_ms
-        self._fence_lost = fence_lost
+        self._left_open = left_open
+        self._ending: Ending | None = None  # of lost tasks, until their worker counts no more
         self._left_behind = left_behind
         self._term = Term(0)
         self._has_joined = False
-        self._roster: frozenset[str] = frozenset()
+        self._roster: frozenset[str] = frozenset()  # who gets work; nobody while that is not known
+        self._found: frozenset[str] = frozenset()
         self._looked = (self._term, 0.0)  # at the group: in which term, and when by the monotonic clock
         self._writer: TransactionalWriter | None = None
         self._writing_term = self._term
@@ -152,12 +163,20 @@ class Leader:
     def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
         """Queue a command. The future holds the snapshot that includes its effect, or an OperationError."""
         request = _Request(command)
-        self._requests.put(request)
+        if self._is_stopping:
+            request.outcome.set_exception(NotReadyError(_STOPPING))
+        else:
+            self._requests.put(request)
         return request.outcome
 
     def wake(self) -> None:
         """Look soon whether the assignment has to change."""
         self._requests.put(None)
+
+    def group_changed(self) -> None:
+        """Look soon at the group itself: what it answered a moment ago is not true any more."""
+        self._roster = frozenset()
+        self.wake()
 
     def reassign(self, timeout_s: float) -> None:
         """Wait until the assignment fits the group as it is now, for as long as this worker leads."""
@@ -177,7 +196,7 @@ class Leader:
             if self._term.is_owner and self._requests.empty():
                 self._look_after_the_group()
         for each in waiting:
-            each.outcome.set_exception(NotReadyError("The worker is shutting down"))
+            each.outcome.set_exception(NotReadyError(_STOPPING))
         self._drop_writer()
 
     def _take_requests(self) -> list[_Request]:
@@ -233,35 +252,44 @@ class Leader:
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()
-            members = self._members(snapshot, afresh=is_asked_for)
-            lost = lost_tasks(snapshot, members)
-            if lost:
-                what = f"wait {self._lost_delay_ms / 1000:g} s for it" if self._lost_delay_ms else "move"
-                log.warning("leader: tasks of a lost worker are fenced and %s: %s", what, _names(lost))
-                self._fence_lost(snapshot, lost)
+            found = self._look(afresh=is_asked_for)
+            if not self._is_settled(lost_tasks(snapshot, _members(snapshot, found)), snapshot):
+                self._roster = frozenset()  # until then nothing moves; whoever settles it wakes this thread
+                return
+            self._roster = found
+            members = self._members_of(snapshot)
             behind = self._left_behind(snapshot, {m.incarnation for m in members}) if members else set()
             if behind:
                 log.warning("leader: what workers that are gone were to end is fenced: %s", _names(behind))
-                self._fence_lost(snapshot, behind)
+                self._left_open.end(snapshot, behind)  # nobody gets these tasks
             self._carry_out([RotateSessionKey(*self._key, now_ms()), self._reassignment(members)], self._own_snapshot)
         except NotLeadingError:
             log.info("leader: this worker leads no more, or not yet again")
         except Exception as error:
             log.warning("leader: %s", error)
 
-    def _members(self, snapshot: ClusterSnapshot, *, afresh: bool) -> tuple[Member, ...]:
-        """The roster as the group describes it: now, or a moment ago where no term has begun since."""
+    def _is_settled(self, lost: Collection[TaskId], snapshot: ClusterSnapshot) -> bool:
+        """Whether lost tasks may be given to others: what they had open has been ended, where that can be done."""
+        if not lost:
+            self._ending = None
+            return True
+        if self._ending is None or not self._ending.tasks.issuperset(lost):
+            what = f"wait {self._lost_delay_ms / 1000:g} s for it" if self._lost_delay_ms else "move"
+            log.warning("leader: tasks of a lost worker are fenced and %s: %s", what, _names(lost))
+            self._ending = self._left_open.end(snapshot, lost)
+        return self._ending.is_settled
+
+    def _look(self, *, afresh: bool) -> frozenset[str]:
+        """The group as it describes itself: now, or a moment ago where no term has begun since."""
         term, now_s = self._term, time.monotonic()
         looked_in, looked_at_s = self._looked
         if afresh or not self._roster or looked_in is not term or now_s > looked_at_s + _TICK_S:
-            self._roster = frozenset(self._member_urls())
+            self._found = frozenset(self._member_urls())
             self._looked = term, now_s  # as they were before: a term that begins meanwhile is looked at again
-        return self._members_of(snapshot)
+        return self._found
 
     def _members_of(self, snapshot: ClusterSnapshot) -> tuple[Member, ...]:
-        """The roster of the last look. The group knows a restarted worker by its old name: its new one it announces."""
-        urls = sorted(self._roster & set(snapshot.incarnations))
-        return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
+        return _members(snapshot, self._roster)
 
     def _reassignment(self, members: tuple[Member, ...]) -> Reassign:
         return Reassign(members, self._lost_delay_ms, now_ms())
@@ -338,7 +366,7 @@ class Leader:
             except Exception as error:
                 writer.close()
                 raise self._failed_write(error) from error
-            self._writer, self._writing_term = writer, term
+            self._writer, self._writing_term, self._ending = writer, term, None
         return self._writer
 
     def _failed_write(self, error: Exception) -> OperationError:
@@ -355,6 +383,12 @@ class Leader:
         writer, self._writer, self._has_read = self._writer, None, False
         if writer is not None:
             writer.close()
+
+
+def _members(snapshot: ClusterSnapshot, roster: frozenset[str]) -> tuple[Member, ...]:
+    """Who of a roster has announced itself: the group knows a restarted worker by its old name, this by its new one."""
+    urls = sorted(roster & set(snapshot.incarnations))
+    return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
 
 
 def _names(tasks: Collection[TaskId]) -> str:

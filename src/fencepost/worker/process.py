@@ -66,7 +66,6 @@ class WorkerProcess:
             life,
             topics,
             membership,
-            fence,
             supervision,
             self._changes,
             lifeline,

@@ -8,14 +8,12 @@ held are fenced in bulk. 6. Connectors and tasks run. Spark starts beside all of
 import logging
 import threading
 from dataclasses import dataclass
-from functools import partial
 
 from fencepost.worker.config_changes import ConfigChanges
 from fencepost.worker.housekeeping import Housekeeping
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.lifeline import Lifeline
 from fencepost.worker.membership.membership import Membership
-from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
 
@@ -30,7 +28,6 @@ class StartUp:
     life: WorkerLife
     topics: WorkerTopics
     membership: Membership
-    fence: TaskFence
     supervision: Supervision
     changes: ConfigChanges
     lifeline: Lifeline
@@ -53,8 +50,7 @@ class StartUp:
         with life.stages.doing("joining the group"):
             self.membership.join()  # 4, beside 3: whoever leads decides only after that
         self.topics.read(after_config=self.membership.leader.start)  # 3
-        fence_predecessor = partial(self.fence.fence_predecessor, self.topics.snapshot)
-        life.patiently("fencing what this worker's predecessor held", fence_predecessor)  # 5
+        life.patiently("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
         life.patiently("announcing this worker", self.membership.announce)
         self.membership.leader.wake()
         self.supervision.start()

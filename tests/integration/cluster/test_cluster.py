@@ -123,6 +123,35 @@ def test_tasks_of_a_killed_worker_move_after_the_session_time_out(cluster: Clust
     assert verdict.is_clean, verdict
 
 
+def test_tasks_whose_cluster_does_not_answer_hold_up_no_others_when_their_worker_is_killed(
+    cluster: Cluster, name: str
+) -> None:
+    killed, via = cluster.followers()[0], cluster.await_leader()
+    others = [w for w in cluster.workers if w is not killed]
+    sick = f"{name}-sick"
+    with KafkaProxy(cluster.bootstrap) as away:
+        # Its own offsets topic: in the workers' the transactions that are cut off here would hold up every reader.
+        elsewhere = {
+            "producer.override.bootstrap.servers": away.bootstrap_servers,
+            "offsets.storage.topic": f"{sick}-offsets",
+        }
+        ok(via.create(sick, rows(sick, 100_000, TASKS) | elsewhere), 201)
+        ok(via.create(name, rows(name, 1500, TASKS)), 201)
+        cluster.await_owners(sick, TASKS, cluster.workers, via)
+        cluster.await_owners(name, TASKS, cluster.workers, via)
+        away.pause()
+        try:
+            killed.kill()
+            cluster.await_owners(name, TASKS, others, via, within_s=25)
+            others[1].kill()
+            others[1].start(within_s=30)  # what its predecessor held is no reason to wait, either
+            verdict = judged(cluster.bootstrap, name, 1500, TASKS)
+            assert verdict.is_clean, verdict
+        finally:
+            away.resume()
+            gone(via, sick)
+
+
 @pytest.mark.parametrize("victim", [pytest.param("follower", marks=LONG), "leader"])
 def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str, victim: str) -> None:
     paused = cluster.await_leader() if victim == "leader" else cluster.followers()[0]
@@ -136,6 +165,7 @@ def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str
         resume(paused)
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     _is_whole(paused)
+    assert not any("nobody listens" in worker.log_text().split(name)[-1] for worker in others), "it refuses nothing"
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 

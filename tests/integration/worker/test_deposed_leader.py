@@ -1,7 +1,7 @@
 """Only the current leader writes the config topic (E4)."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,14 +11,24 @@ from fencepost.cluster.command import PutConnector
 from fencepost.cluster.errors import ConflictError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
+from fencepost.cluster.left_open import Settled
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.member import Term
 from fencepost.kafka.settings import member_conf, transactional_conf
 from fencepost.storage.config_topic import ConfigTopic
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter, WriterFencedError
 from support.member import undisturbed_member
+
+
+class _NothingLeftOpen:
+    """No task ever runs here."""
+
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Settled:
+        return Settled(tasks)
 
 
 class Candidate:
@@ -30,7 +40,7 @@ class Candidate:
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
         del writing["transactional.id"]
-        self.leader = Leader(group, self.topic, writing, list)
+        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen())
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,

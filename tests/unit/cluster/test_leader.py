@@ -71,6 +71,35 @@ class Topic:
         self._sent.clear()
 
 
+class Ended:
+    """Whoever ends what lost tasks have open: done at once, or when it is `settled`."""
+
+    def __init__(self, *, is_settled: bool = True) -> None:
+        self.tasks: list[TaskId] = []
+        self.is_settled = is_settled
+
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> "Pending":
+        assert snapshot.assignment is not None
+        held = snapshot.assignment.of("j")
+        assert held is not None
+        assert set(tasks) == set(held.tasks)
+        self.tasks.extend(tasks)
+        return Pending(self, frozenset(tasks))
+
+
+class Pending:
+    def __init__(self, of: Ended, tasks: frozenset[TaskId]) -> None:
+        self._of = of
+        self.tasks = tasks
+
+    @property
+    def is_settled(self) -> bool:
+        return self._of.is_settled
+
+    def wait(self) -> None:
+        raise AssertionError("the leader's thread waits for nobody's brokers")
+
+
 @pytest.fixture
 def topic() -> Topic:
     return Topic()
@@ -80,7 +109,7 @@ def topic() -> Topic:
 def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
-    leader = Leader("g", topic, {}, lambda: [URL])
+    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended())
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
@@ -192,7 +221,7 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monk
 
     watched = Watched()
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: watched)
-    leader = Leader("g", watched, {}, lambda: [URL])
+    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended())
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: "read" in done, within_s=10)
@@ -219,17 +248,9 @@ def test_a_write_that_the_group_refuses_is_nobody_s_and_leadership_is_over(leade
 def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
-    roster, seen = [URL, other], []
-
-    def fence(snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> None:
-        assert snapshot.assignment is not None
-        held = snapshot.assignment.of("j")
-        assert held is not None
-        assert set(tasks) == set(held.tasks)
-        seen.extend(tasks)
-
+    roster, ended = [URL, other], Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), fence_lost=fence)
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -238,8 +259,35 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
     moved = _tasks(topic, "j")
     roster.remove(other)
     leader.reassign(10)
-    assert set(seen) == set(moved)
+    assert set(ended.tasks) == set(moved)
     assert len(_tasks(topic, "i")) == 2
+    leader.stop()
+
+
+def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(
+    monkeypatch: pytest.MonkeyPatch, topic: Topic
+) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    other = "http://b:8083"
+    roster, ended = [URL, other], Ended(is_settled=False)
+    topic.put(records.worker_incarnation(other, "j"))
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended)
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    leader.submit(put("c")).result(10)
+    leader.submit(PutTaskConfigs("c", [{"n": "0"}, {"n": "1"}], is_exactly_once=True)).result(10)
+    eventually(lambda: _tasks(topic, "j") and _tasks(topic, "i"), within_s=10)
+    moved = _tasks(topic, "j")
+    roster.remove(other)
+    leader.reassign(10)
+    assert ended.tasks == list(moved)
+    assert "d" in leader.submit(put("d")).result(10).connectors
+    leader.reassign(10)
+    assert _tasks(topic, "j") == moved
+    assert ended.tasks == list(moved), "begun once"
+    ended.is_settled = True
+    leader.wake()
+    eventually(lambda: len(_tasks(topic, "i")) == 2, within_s=10)
     leader.stop()
 
 
@@ -248,9 +296,9 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
 ) -> None:
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
-    fenced: list[TaskId] = []
+    ended = Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], fence_lost=lambda _, tasks: fenced.extend(tasks))
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -259,7 +307,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     topic.put(records.worker_left(other, "j"))
     leader.reassign(10)
     assert len(_tasks(topic, "i")) == 2
-    assert fenced == []
+    assert ended.tasks == []
     leader.stop()
 
 
@@ -311,7 +359,7 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other])
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended())
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -343,7 +391,7 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(
         assert answers.acquire(timeout=10)
         return found
 
-    leader = Leader("g", topic, {}, members)
+    leader = Leader("g", topic, {}, members, left_open=Ended())
     leader.start()
     leader.on_term(Term(1, "proof"))
     assert asked.acquire(timeout=10)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.leader import Leader
+from fencepost.cluster.left_open import LeftOpen, fence_held
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
 from fencepost.kafka.admin import Admin
@@ -15,6 +16,7 @@ from fencepost.kafka.member import GroupMembership
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.attendance import Attendance
+from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import Peers
 from fencepost.worker.settings import WorkerSettings
@@ -44,6 +46,8 @@ class Membership:
         self._topics = topics
         self._life = life
         self._looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
+        held_ids = HeldIds(settings, lambda: topics.snapshot)
+        self._left_open = LeftOpen(held_ids, lambda: self.leader.wake(), life.stopping, fence_held)
         self.leader = Leader(
             settings.group_id,
             topics.config,
@@ -52,7 +56,7 @@ class Membership:
             key_algorithm=config.key_generation_algorithm,
             key_ttl_ms=config.key_ttl_ms,
             lost_delay_ms=config.scheduled_rebalance_max_delay_ms,
-            fence_lost=fence.fence_lost,
+            left_open=self._left_open,
             left_behind=departures.left_behind,
         )
         self._group = GroupMembership(
@@ -91,6 +95,15 @@ class Membership:
     def join(self) -> None:
         """Join the group: from here on this worker may lead it."""
         self._group.start()
+
+    def end_predecessors(self) -> None:
+        """End what a killed incarnation at this address left open: readers of the offsets topic would wait for it.
+
+        Before this one announces itself: nobody is given those tasks until then.
+        """
+        snapshot = self._topics.snapshot
+        held = held_by_predecessors(snapshot, self._settings.url, self._settings.incarnation)
+        self._left_open.end(snapshot, held).wait()
 
     def announce(self) -> None:
         """Have work assigned to this incarnation from here on."""

@@ -1,0 +1,246 @@
+"""Ends what the tasks of lost workers may have open: many transactional ids, in threads of their own.
+
+Whoever asks waits for clusters that answer, and for no other: a target cluster that is away holds up none of the tasks
+that write elsewhere. Its own tasks lose nothing by it, since each start of a task fences its own ids (E2, E3).
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fencepost.cluster.fencing import task_transactional_ids
+from fencepost.config import ConfigError
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.transaction import TransactionalWriter, WriterOpenError, lock_out
+
+log = logging.getLogger(__name__)
+
+_PARALLEL = 16
+_ANSWER_S = 1.0
+_SETTLE_BY_S = 10.0
+_GIVE_UP_S = 60.0
+_RETRY_S = 2.0
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Held:
+    """An id that a task may have a transaction open under, and the producer settings that take it."""
+
+    task: TaskId
+    transactional_id: str
+    conf: Mapping[str, Any]
+
+
+Fence = Callable[[Held, float], object]
+"""Locks out the holder of an id within so many seconds. Raises WriterOpenError where that cannot be done."""
+
+
+class Surroundings(Protocol):
+    """What it takes to know which ids there are, and who will fence them anyway."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether any task of this cluster may have ids."""
+
+    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
+        """Return what takes a connector's ids. Raises ConfigError for settings that mean nothing here."""
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return what the config topic says now."""
+
+
+class Ending(Protocol):
+    """Fences that have been begun."""
+
+    @property
+    def tasks(self) -> frozenset[TaskId]: ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be waited for: an id that is not fenced by now is one whose cluster is away."""
+
+    def wait(self) -> None:
+        """Return once it is settled, which takes 10 s at most."""
+
+
+class Settled:
+    """There is nothing to fence."""
+
+    is_settled = True
+
+    def __init__(self, tasks: Iterable[TaskId]) -> None:
+        self.tasks = frozenset(tasks)
+
+    def wait(self) -> None:
+        """Return at once."""
+
+
+class LeftOpen:
+    """Begins to end what tasks have open. Any thread; nothing here waits for a broker."""
+
+    def __init__(
+        self, surroundings: Surroundings, on_settled: Callable[[], None], stopping: threading.Event, fence: Fence
+    ) -> None:
+        """`on_settled` is called in another thread whenever an ending has settled. `stopping` ends all of it."""
+        self._surroundings = surroundings
+        self._on_settled = on_settled
+        self._stopping = stopping
+        self._fence = fence
+
+    def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Ending:
+        """Begin to end what these tasks may have open, paused ones too: readers of the offsets topic would wait for it.
+
+        It settles once all ids are fenced whose cluster answers, within 10 s at most. From then on only the ids of
+        tasks are tried, for a minute, that nobody starts: on others a late fence would only strike a successor.
+        """
+        targets = self._targets(snapshot, tasks)
+        if not targets:
+            return Settled(tasks)
+        work = _Work(targets, self._is_idle, self._on_settled, self._stopping, self._fence, frozenset(tasks))
+        work.begin()
+        return work
+
+    def _targets(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> "list[_Target]":
+        if not self._surroundings.has_ids:
+            return []
+        by_servers: dict[str, deque[Held]] = {}
+        for task in sorted(tasks):
+            try:
+                conf = self._surroundings.conf(snapshot, task.connector)
+            except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
+                log.warning("task %s is not fenced: %s", task, error)
+                continue
+            held = (Held(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
+            by_servers.setdefault(str(conf.get("bootstrap.servers")), deque()).extend(held)
+        return [_Target(servers, left) for servers, left in by_servers.items()]
+
+    def _is_idle(self, task: TaskId) -> bool:
+        """Whether nobody starts it, which would fence its ids."""
+        snapshot = self._surroundings.snapshot()
+        return snapshot.target_state(task.connector) is not TargetState.STARTED or not snapshot.has_task(task)
+
+
+def fence_held(held: Held, timeout_s: float) -> None:
+    """Fence one id by the smallest means there is. Raises WriterOpenError."""
+    lock_out(TransactionalWriter(held.conf, held.transactional_id), timeout_s)
+
+
+@dataclass
+class _Target:
+    """The ids of one target cluster that are not fenced yet."""
+
+    servers: str
+    left: deque[Held]
+    heard_s: float = field(default_factory=time.monotonic)
+    is_tried: bool = False
+
+    def holds_up(self, now_s: float) -> bool:
+        """Whether it is worth to wait for it."""
+        return not self.is_tried and now_s < self.heard_s + _ANSWER_S
+
+
+class _Work:
+    """One ending: a thread for each cluster, which asks alone until the cluster has answered, then with helpers."""
+
+    def __init__(
+        self,
+        targets: Sequence[_Target],
+        is_idle: Callable[[TaskId], bool],
+        on_settled: Callable[[], None],
+        stopping: threading.Event,
+        fence: Fence,
+        tasks: frozenset[TaskId],
+    ) -> None:
+        self.tasks = tasks
+        self._settled = threading.Event()
+        self._targets = targets
+        self._is_idle = is_idle
+        self._on_settled = on_settled
+        self._stopping = stopping
+        self._fence = fence
+        self._began_s = time.monotonic()
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
+    def wait(self) -> None:
+        self._settled.wait(_SETTLE_BY_S)
+
+    def begin(self) -> None:
+        for target in self._targets:
+            _thread(lambda target=target: self._see_to(target))  # type: ignore[misc]
+        _thread(self._settle)
+
+    def _settle(self) -> None:
+        while not self._stopping.wait(_LOOK_S):
+            now_s = time.monotonic()
+            if now_s > self._began_s + _SETTLE_BY_S or not any(t.holds_up(now_s) for t in self._targets):
+                break
+        self._settled.set()
+        for target in self._targets:
+            if (not target.is_tried or target.left) and not self._stopping.is_set():
+                log.warning("%s does not answer: the starts of its tasks fence what a lost worker held", target.servers)
+        self._on_settled()
+
+    def _see_to(self, target: _Target) -> None:
+        timeout_s = _ANSWER_S
+        while True:
+            self._try_all(target, timeout_s)
+            target.is_tried = True
+            is_over = time.monotonic() > self._began_s + _GIVE_UP_S
+            if not target.left or is_over or self._stopping.wait(_RETRY_S):
+                return
+            timeout_s = _RETRY_S
+
+    def _try_all(self, target: _Target, timeout_s: float) -> None:
+        """Begin with one: a cluster that is away costs one connection, and may carry out one request late."""
+        due, target.left = target.left, deque()
+        if not self._try_next(target, due, timeout_s):
+            target.left.extendleft(reversed(due))  # before the one that was tried: next time another one is
+            return
+        helpers = [_thread(lambda: self._try_some(target, due, timeout_s)) for _ in range(min(_PARALLEL, len(due)))]
+        for helper in helpers:
+            helper.join()
+
+    def _try_some(self, target: _Target, due: deque[Held], timeout_s: float) -> None:
+        while due and not self._stopping.is_set():
+            self._try_next(target, due, timeout_s)
+
+    def _try_next(self, target: _Target, due: deque[Held], timeout_s: float) -> bool:
+        """Return False where nobody answered."""
+        held = _taken(due)
+        if held is None or (self.is_settled and not self._is_idle(held.task)):
+            return True
+        try:
+            self._fence(held, timeout_s)
+        except WriterOpenError as error:
+            if error.is_passing:
+                target.left.append(held)
+                return False
+            log.warning("what a lost worker held is not fenced: %s", error)
+        target.heard_s = time.monotonic()
+        return True
+
+
+def _taken(due: deque[Held]) -> Held | None:
+    try:
+        return due.popleft()
+    except IndexError:
+        return None  # a helper was faster
+
+
+def _thread(run: Callable[[], None]) -> threading.Thread:
+    """Start a thread that the end of the process does not wait for."""
+    thread = threading.Thread(target=run, name="left-open", daemon=True)
+    thread.start()
+    return thread

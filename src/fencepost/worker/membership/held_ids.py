@@ -1,0 +1,43 @@
+"""Which transactional ids lost workers' tasks may hold, by this worker's settings."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencepost.config.worker import ExactlyOnceSource
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.settings import WorkerSettings
+
+
+class HeldIds:
+    """The `Surroundings` of `LeftOpen` on a worker."""
+
+    def __init__(self, settings: WorkerSettings, newest: Callable[[], ClusterSnapshot]) -> None:
+        self._settings = settings
+        self._newest = newest
+
+    @property
+    def group_id(self) -> str:
+        return self._settings.group_id
+
+    @property
+    def has_ids(self) -> bool:
+        """Also while exactly-once is prepared: other workers may have it on."""
+        return self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
+
+    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
+        """Return what takes a connector's ids. Raises ConfigError for settings that mean nothing here."""
+        return self._settings.fencing_conf(snapshot.connectors.get(connector, {}))
+
+    def snapshot(self) -> ClusterSnapshot:
+        return self._newest()
+
+
+def held_by_predecessors(snapshot: ClusterSnapshot, url: str, incarnation: str) -> set[TaskId]:
+    """Return the tasks that processes before `incarnation` had at this address. Pure."""
+    return {
+        task
+        for worker in (snapshot.assignment.workers if snapshot.assignment is not None else ())
+        if worker.url == url and worker.incarnation != incarnation
+        for task in worker.tasks
+    }

@@ -1,0 +1,119 @@
+"""What lost workers' tasks hold is ended cluster by cluster, and a cluster that is away holds up no other."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.cluster import left_open
+from fencepost.cluster.left_open import Held, LeftOpen
+from fencepost.config import ConfigError
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.testing import eventually
+from fencepost.transaction import WriterOpenError
+
+SERVERS = {"bootstrap.servers": "near:9092"}
+AWAY = {"bootstrap.servers": "away:9092"}
+
+
+class Fences:
+    """Clusters, one of which may be away, and everything that `LeftOpen` needs."""
+
+    group_id = "g"
+    has_ids = True
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, Mapping[str, str]] = {"near": SERVERS, "away": AWAY}
+        self.states: dict[str, TargetState] = {}
+        self.is_away = True
+        self.fenced: list[str] = []
+        self.tried: list[str] = []
+        self.settled = threading.Event()
+        self.stopping = threading.Event()
+        self.left_open = LeftOpen(self, self.settled.set, self.stopping, self.fence)
+
+    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
+        if connector == "java":
+            raise ConfigError("ssl.truststore.type: JKS means nothing here")
+        return self.connectors.get(connector, SERVERS)
+
+    def snapshot(self) -> ClusterSnapshot:
+        counts = dict.fromkeys(self.connectors, 1000)
+        return ClusterSnapshot(connectors=self.connectors, task_counts=counts, target_states=self.states)
+
+    def fence(self, held: Held, timeout_s: float) -> None:
+        self.tried.append(held.transactional_id)
+        if held.conf is AWAY and self.is_away:
+            self.stopping.wait(timeout_s)
+            raise WriterOpenError("no answer", is_passing=True)
+        if held.task.connector == "refused":
+            raise WriterOpenError("not authorised", is_passing=False)
+        self.fenced.append(held.transactional_id)
+
+    def end(self, *tasks: TaskId) -> left_open.Ending:
+        return self.left_open.end(self.snapshot(), tasks)
+
+
+@pytest.fixture
+def fences() -> Iterator[Fences]:
+    made = Fences()
+    yield made
+    made.stopping.set()
+
+
+def _ids(connector: str, count: int) -> list[str]:
+    return sorted(id_ for n in range(count) for id_ in (f"g-{connector}-{n}", f"g-{connector}-{n}#1"))
+
+
+def test_a_connector_whose_settings_mean_nothing_here_keeps_no_other_from_being_fenced(
+    fences: Fences, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka Connect may have stored it. The worker could not start, and the leader would move nobody's tasks."""
+    fences.end(TaskId("java", 0), TaskId("near", 0), TaskId("gone", 1)).wait()
+    assert sorted(fences.fenced) == sorted(["g-near-0", "g-near-0#1", "g-gone-1", "g-gone-1#1"])
+    assert "task java-0 is not fenced: " in caplog.text
+
+
+def test_two_hundred_tasks_of_a_cluster_that_is_away_hold_up_those_of_another_for_a_second(fences: Fences) -> None:
+    tasks = [TaskId(name, n) for name in ("away", "near") for n in range(200)]
+    ending = fences.end(*tasks)
+    assert fences.settled.wait(8), "25 minutes, one after the other"
+    assert ending.is_settled
+    assert sorted(fences.fenced) == _ids("near", 200)
+    assert len([id_ for id_ in fences.tried if "away" in id_]) == 1, "a cluster that does not answer is asked once"
+
+
+def test_what_kafka_refuses_is_said_and_nothing_waits_for_it(fences: Fences, caplog: pytest.LogCaptureFixture) -> None:
+    fences.end(TaskId("near", 0), TaskId("refused", 0)).wait()
+    assert "not authorised" in caplog.text
+    assert sorted(fences.fenced) == _ids("near", 1)
+
+
+def test_tasks_that_nobody_starts_are_fenced_when_their_cluster_is_back(
+    fences: Fences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+    fences.states["away"] = TargetState.PAUSED
+    fences.end(TaskId("away", 0)).wait()
+    fences.is_away = False
+    eventually(lambda: sorted(fences.fenced) == _ids("away", 1), within_s=10)
+
+
+def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere(
+    fences: Fences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_open, "_RETRY_S", 0.05)
+    fences.connectors["paused"] = AWAY
+    fences.states["paused"] = TargetState.PAUSED
+    fences.end(TaskId("away", 0), TaskId("paused", 0)).wait()
+    fences.is_away = False
+    eventually(lambda: sorted(fences.fenced) == _ids("paused", 1), within_s=10)
+    assert not any("away" in id_ for id_ in fences.fenced)
+
+
+def test_nothing_is_fenced_where_no_task_has_ids(fences: Fences) -> None:
+    fences.has_ids = False
+    assert fences.end(TaskId("near", 0)).is_settled
+    assert fences.tried == []
