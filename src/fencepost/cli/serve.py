@@ -60,6 +60,7 @@ def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
     while not is_over.wait(0.2):
         if process.error is not None:
             break
+    process.leave()
     server.stop(2.0)
     process.stop()
     return process.error

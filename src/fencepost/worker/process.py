@@ -83,8 +83,11 @@ class WorkerProcess:
         """Why this worker has to end: wrong settings, wrong topics, or another process in its place."""
         return self._life.error
 
-    def stop(self) -> None:
-        """Stop gracefully: tasks end by their boundary's rule, statuses say so, the group is left."""
+    def leave(self) -> None:
+        """End all work and leave the group: tasks end by their boundary's rule, and statuses say so.
+
+        REST has to listen until this returns: whoever refuses connections while the group has it is taken for killed.
+        """
         self._life.stopping.set()
         if self._life.stages.is_started:
             self._supervision.stop(is_replaced=self._life.error is not None)
@@ -92,6 +95,9 @@ class WorkerProcess:
         self._lifeline.stop()
         self._housekeeping.stop()
         self._membership.leave()
+
+    def stop(self) -> None:
+        """Close everything, once `leave` has returned."""
         self._topics.close()
         self._hosts.stop()
 

@@ -52,7 +52,7 @@ class WorkerSettings:
     @property
     def worker_id(self) -> str:
         """`host:port`, as statuses name this worker."""
-        return self.url.split("//", 1)[-1].rstrip("/")
+        return worker_id(self.url)
 
     def reader_conf(self) -> dict[str, Any]:
         return _logged(reader_conf(self.config.internal_client_properties))
@@ -196,6 +196,11 @@ class WorkerSettings:
             topic_creation_enabled=self.config.topic_creation_enable,
             **identity,
         )
+
+
+def worker_id(url: str) -> str:
+    """Return `host:port` of an advertised address: how statuses name its worker, and the group its member."""
+    return url.split("//", 1)[-1].rstrip("/")
 
 
 def _overrides(connector_config: RawConfig, prefix: str) -> dict[str, str]:

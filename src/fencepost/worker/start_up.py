@@ -55,6 +55,7 @@ class StartUp:
         self.membership.leader.wake()
         self.supervision.start()
         self.lifeline.start()
+        self.membership.watch_others()
         self.housekeeping.start()
         life.stages.is_started = True
         self.changes.take_work(self.topics.snapshot)  # 6

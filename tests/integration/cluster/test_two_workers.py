@@ -5,6 +5,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,3 +154,24 @@ def test_a_worker_whose_place_another_process_takes_ends_and_says_why(pair: Clus
     finally:
         if wins.process is not None:
             wins.stop()
+
+
+@pytest.fixture
+def patient(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Cluster]:
+    """Three workers whose group waits for half a minute before it misses one."""
+    settings = {"session_timeout_ms": "30000", "heartbeat_interval_ms": "1000"}
+    with Cluster(kafka.bootstrap_servers, tmp_path, f"patient-{uuid.uuid4().hex[:6]}", 3, **settings) as cluster:
+        cluster.start()
+        yield cluster
+
+
+def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Cluster, topic_name: str) -> None:
+    leader, (follower, last) = patient.await_leader(), patient.followers()
+    ok(last.create(topic_name, rows(topic_name, 900, 6, per_second=60)), 201)
+    patient.await_owners(topic_name, 6, patient.workers, last)
+    follower.kill()
+    patient.await_owners(topic_name, 6, [leader, last], last, within_s=15)
+    leader.kill()
+    patient.await_owners(topic_name, 6, [last], last, within_s=15)
+    verdict = judged(patient.bootstrap, topic_name, 900, 6)
+    assert verdict.is_clean, verdict

@@ -10,7 +10,7 @@ from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import Group
+from fencepost.kafka.group import Group, GroupMember, can_ask
 from fencepost.kafka.leave import remove_static_member
 from fencepost.kafka.member import GroupMembership
 from fencepost.worker.connector_classes import ConnectorClasses
@@ -19,7 +19,8 @@ from fencepost.worker.membership.attendance import Attendance
 from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import Peers
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.membership.watch import PeerWatch
+from fencepost.worker.settings import WorkerSettings, worker_id
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.topics import WorkerTopics
 
@@ -84,6 +85,8 @@ class Membership:
             topics.config.read_to_end,
         )
 
+        self._watch = PeerWatch(self.peers, lambda: self.leader.is_leading, self._evict, life.stopping)
+
     def roster(self) -> list[str]:
         """Return the URLs of the group's members."""
         return [member.client_id for member in self._look().members]
@@ -104,6 +107,13 @@ class Membership:
         snapshot = self._topics.snapshot
         held = held_by_predecessors(snapshot, self._settings.url, self._settings.incarnation)
         self._left_open.end(snapshot, held).wait()
+
+    def watch_others(self) -> None:
+        """Look after the others from here on: one that was killed is missed at once, where it can be told."""
+        if can_ask(self._settings.admin_conf()):
+            self._watch.start()
+        else:
+            log.info("a worker that is killed is missed after session.timeout.ms: nobody can be taken out of the group")
 
     def announce(self) -> None:
         """Have work assigned to this incarnation from here on."""
@@ -144,6 +154,11 @@ class Membership:
             remove_static_member(settings.admin_conf(), settings.group_id, settings.worker_id, timeout_s=_LEAVE_S)
         except KafkaUnavailableError as error:
             log.warning("%s", error)
+
+    def _evict(self, member: GroupMember) -> None:
+        settings, name = self._settings, worker_id(member.client_id)
+        remove_static_member(settings.admin_conf(), settings.group_id, name, _LEAVE_S, member_id=member.member_id)
+        self.leader.group_changed()
 
     def _look(self) -> Group:
         return self._looking.group(self._settings.group_id)

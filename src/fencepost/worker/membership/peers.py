@@ -43,6 +43,10 @@ class Peers:
         self._topic = topic
         self._leader = leader
 
+    def group(self) -> Group:
+        """Return the group as its coordinator knows it. Raises what keeps it from answering."""
+        return self._group()
+
     def roster(self) -> list[str]:
         """Return the URLs of the group's members."""
         return [member.client_id for member in self._group().members]

@@ -1,0 +1,127 @@
+"""Which looks at a worker's address show that its process is gone."""
+
+import socket
+import threading
+
+import pytest
+
+from fencepost.kafka.group import Group, GroupMember
+from fencepost.worker.membership.watch import Look, PeerWatch, Refusals, look_at
+
+A, R, U = Look.ANSWERED, Look.REFUSED, Look.UNKNOWN
+ME, LEADER, OTHER = "http://me:1/", "http://leader:1/", "http://other:1/"
+
+
+@pytest.mark.parametrize(
+    ("looks", "is_gone"),
+    [
+        ([A, R, R, R], True),
+        ([A, U, A, R, R, R], True),
+        ([A, R, R], False),
+        ([A, R, R, A, R, R], False),
+        ([A, R, R, U, R, R], False),
+        ([R, R, R, R, R, R], False),  # the address never led to it from here
+        ([A, U, U, U, U, U], False),  # cut off, or standing still
+    ],
+)
+def test_a_worker_is_gone_whose_address_answered_and_then_refused_three_times_in_a_row(
+    looks: list[Look], is_gone: bool
+) -> None:
+    refusals = Refusals()
+    assert [refusals.judge("i", look) for look in looks][-1] is is_gone
+
+
+def test_the_address_of_a_process_that_came_back_is_not_believed_again() -> None:
+    refusals = Refusals()
+    assert [refusals.judge("i", look) for look in (A, R, R, R)][-1]
+    refusals.evicted("i")
+    refusals.keep_only([])
+    assert not any(refusals.judge("i", look) for look in (A, R, R, R, R, R))
+    assert [refusals.judge("j", look) for look in (A, R, R, R)][-1], "its successor's is"
+
+
+class Cluster:
+    """Peers, and what their addresses answer."""
+
+    url = ME
+
+    def __init__(self) -> None:
+        self.looks = {LEADER: A, OTHER: A}
+        self.looked_at: list[str] = []
+        self.evicted: list[str] = []
+        self.fails = 0
+        self.is_leading = False
+        self.stopping = threading.Event()
+        self.watch = PeerWatch(self, lambda: self.is_leading, self._evict, self.stopping, self._look)
+
+    def group(self) -> Group:
+        owned = frozenset({("configs", 0)})
+        leads = ME if self.is_leading else LEADER
+        names = [url for url in (ME, LEADER, OTHER) if url not in self.evicted]
+        members = (GroupMember(f"m-{url}", url, "h", owned if url == leads else frozenset()) for url in names)
+        return Group("g", "Stable", tuple(members))
+
+    def incarnation(self, url: str) -> str | None:
+        return f"i-{url}"
+
+    def _look(self, url: str) -> Look:
+        self.looked_at.append(url)
+        return self.looks[url]
+
+    def _evict(self, member: GroupMember) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise OSError("no coordinator")
+        assert member.member_id == f"m-{member.client_id}"
+        self.evicted.append(member.client_id)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def test_whoever_leads_looks_at_all_others_and_they_at_whoever_leads(cluster: Cluster) -> None:
+    cluster.watch.look()
+    assert cluster.looked_at == [LEADER]
+    leading = Cluster()
+    leading.is_leading = True
+    leading.watch.look()
+    assert sorted(leading.looked_at) == [LEADER, OTHER]
+
+
+def test_a_worker_that_is_gone_is_evicted_once_and_nobody_else(cluster: Cluster) -> None:
+    cluster.is_leading = True
+    assert not cluster.watch.look()
+    cluster.looks[OTHER] = R
+    assert all(cluster.watch.look() for _ in range(3))
+    assert cluster.evicted == [OTHER]
+    assert not cluster.watch.look(), "the group has it no more"
+    assert cluster.evicted == [OTHER]
+
+
+def test_an_eviction_that_does_not_come_about_is_tried_again(cluster: Cluster) -> None:
+    cluster.watch.look()
+    cluster.looks[LEADER], cluster.fails = R, 1
+    cluster.watch.look()
+    cluster.watch.look()
+    with pytest.raises(OSError, match="no coordinator"):
+        cluster.watch.look()
+    cluster.watch.look()
+    assert cluster.evicted == [LEADER]
+
+
+def test_nobody_is_evicted_by_a_worker_that_is_told_to_end(cluster: Cluster) -> None:
+    cluster.watch.look()
+    cluster.looks[LEADER] = R
+    cluster.stopping.set()
+    assert all(cluster.watch.look() for _ in range(5))
+    assert cluster.evicted == []
+
+
+def test_a_look_tells_who_listens_from_who_does_not_and_from_who_cannot_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        assert look_at(url) is A
+    assert look_at(url) is R
+    assert look_at("http://no-such-host.invalid:1/") is U
