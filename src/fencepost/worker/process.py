@@ -100,6 +100,7 @@ class WorkerProcess:
         """Close everything, once `leave` has returned."""
         self._topics.close()
         self._hosts.stop()
+        self._membership.say_farewell()
 
     def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         """Pass on what the config topic says: its reader is made before what follows from it."""

@@ -8,6 +8,7 @@ import pytest
 from rows import ok, rows
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, url
@@ -25,11 +26,21 @@ def test_a_leave_that_is_delivered_late_takes_nothing_from_the_successor(lone: C
     worker, configs = lone.workers[0], f"{lone.group}-configs"
     assert worker.stop() == 0
     worker.process = None
-    last = CommittedReader(lone.bootstrap, [configs]).read_all(20)[-1]
-    assert (last.key or b"").decode().endswith(url(worker)), "what it said last"
+    written = CommittedReader(lone.bootstrap, [configs]).read_all(20)
+    last = [o for o in written if (o.key or b"").decode().endswith(url(worker))][-1]  # what it said of itself
     lone.start()
     late = TopicWriter({"bootstrap.servers": lone.bootstrap}, configs)
     late.write([(last.key or b"", last.value)], 20)
     late.close()
     ok(worker.create(topic_name, rows(topic_name, 10, 1)), 201)
     worker.wait_for_tasks(topic_name, "RUNNING")
+
+
+def test_a_clean_stop_leaves_a_group_that_a_worker_of_kafka_connect_can_join_at_once(lone: Cluster) -> None:
+    worker = lone.workers[0]
+    assert worker.stop() == 0
+    worker.process = None
+    assert Admin({"bootstrap.servers": lone.bootstrap}).group(lone.group).members == ()
+    last = worker.log_text().strip().splitlines()[-1]
+    assert "has left group" in last, last
+    assert "can start at once" in last, last

@@ -46,6 +46,7 @@ class Membership:
         self._settings = settings
         self._topics = topics
         self._life = life
+        self._has_left = False
         self._looking = Admin(settings.admin_conf(), timeout_s=_LOOK_S)
         held_ids = HeldIds(settings, lambda: topics.snapshot)
         self._left_open = LeftOpen(held_ids, lambda: self.leader.wake(), life.stopping, fence_held)
@@ -127,33 +128,50 @@ class Membership:
 
     def leave(self) -> None:
         """Give away at once what would otherwise wait for the session time-out."""
-        has_others = self._life.error is None and self._hand_over()
+        can_quit = self._life.error is None and self._hand_over()
         self.line.stop()
         self.leader.stop()
         self.rounds.stop()
         self._group.stop()
-        if has_others:
-            self._quit_group()
+        self._has_left = can_quit and self._quit_group()
+
+    def say_farewell(self) -> None:
+        """Say last of all what whoever takes over may have to wait for."""
+        group, name = self._settings.group_id, self._settings.worker_id
+        if self._has_left:
+            log.info("worker %s has left group %s: others, Kafka Connect's too, can start at once", name, group)
+        elif self._life.error is None:
+            log.warning(
+                "worker %s has not left group %s, which keeps its place for %g s (session.timeout.ms): a worker of "
+                "Kafka Connect that starts before that ends with InconsistentGroupProtocolException",
+                name,
+                group,
+                self._settings.config.session_timeout_ms / 1000,
+            )
 
     def _hand_over(self) -> bool:
-        """Say that this worker goes, and where it leads, see to its tasks. Returns whether there are others."""
+        """Say that this worker goes, and where it leads, see to its tasks. Returns whether Kafka answered."""
         self.attendance.leave()
         try:
-            if all(url == self._settings.url for url in self.roster()):
-                return False  # whoever is alone takes its place again at once when it is started again
-            self.leader.reassign(_LEAVE_S)
+            if any(url != self._settings.url for url in self.roster()):
+                self.leader.reassign(_LEAVE_S)
             return True
         except Exception as error:
             log.warning("the group learns only by the session time-out that this worker has left: %s", error)
             return False
 
-    def _quit_group(self) -> None:
-        """Once the member is closed: a static one stays in the group for its session time-out, and may lead it."""
+    def _quit_group(self) -> bool:
+        """Once the member is closed: a static one stays in the group for its session time-out, and may lead it.
+
+        Also where there are no others: the next may be a worker of Kafka Connect, which cannot join beside it.
+        """
         settings = self._settings
         try:
             remove_static_member(settings.admin_conf(), settings.group_id, settings.worker_id, timeout_s=_LEAVE_S)
+            return True
         except KafkaUnavailableError as error:
             log.warning("%s", error)
+            return False
 
     def _evict(self, member: GroupMember) -> None:
         settings, name = self._settings, worker_id(member.client_id)
