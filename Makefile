@@ -61,9 +61,10 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 	$(PY) -m bench
 
 EVIDENCE := build/evidence
-chaos: setup ## the long faults, recorded; and the long forms of what a cluster does
+chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured
+	$(PY) tests/oracle/live_handover.py
 
 evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`
 	$(PY) -m tests.evidence $(wildcard $(EVIDENCE))

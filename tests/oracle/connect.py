@@ -24,7 +24,11 @@ rootLogger.appenderRef.file.ref=file
 
 
 class KafkaConnect:
-    """One distributed worker in `directory`, which is also where its relative paths start."""
+    """One distributed worker in `directory`, which is also where its relative paths start.
+
+    While it comes up it is started again whenever it ends, as a supervisor would do: Kafka Connect's worker ends where
+    it finds one of ours in its group, and a killed one of ours is there for its session time-out.
+    """
 
     def __init__(self, bootstrap_servers: str, directory: Path, port: int, properties: dict[str, str]) -> None:
         self._directory = directory
@@ -39,17 +43,30 @@ class KafkaConnect:
         }
         self.url = f"http://127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
 
     def __enter__(self) -> Self:
         worker, logging = self._directory / "worker.properties", self._directory / "log4j2.properties"
         worker.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
         logging.write_text(_LOGGING)
-        java = ["java", "-Xmx512m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}", "-cp", classpath()]
-        self._process = subprocess.Popen(
-            [*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(worker)], cwd=self._directory
-        )
-        eventually(lambda: httpx.get(f"{self.url}/health").status_code == 200, within_s=240)
+        self._java = [
+            "java",
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            f"-Dlog4j2.configurationFile={logging}",
+            "-cp",
+            classpath(),
+        ]
+        self._java += ["org.apache.kafka.connect.cli.ConnectDistributed", str(worker)]
+        eventually(self._is_healthy, within_s=240)
         return self
+
+    def _is_healthy(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            self.starts += 1
+            with (self._directory / "connect.out").open("ab") as out:
+                self._process = subprocess.Popen(self._java, cwd=self._directory, stdout=out, stderr=out)
+        return httpx.get(f"{self.url}/health").status_code == 200
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,8 +1,10 @@
 """Hands a cluster's state over between a real Kafka Connect 4.3.1 and our worker, live, and judges what was delivered.
 
 `python tests/oracle/live_handover.py`: Kafka Connect ▸ Fencepost ▸ Kafka Connect ▸ Fencepost ▸ Kafka Connect, one after
-the other over the same topics; the first two stop cleanly, the next two are killed with SIGKILL under load. Everything
-must be delivered exactly once, in order, and every connector must stay in its state.
+the other over the same topics, each started the moment its predecessor has ended; the first two stop cleanly, the
+next two are killed with SIGKILL under load. Everything must be delivered exactly once, in order, and every connector
+must stay in its state. After a clean stop of ours Kafka Connect has to come up at the first try. After a kill it ends
+as long as our place in the group lasts, and is started again by whatever supervises it: here by `KafkaConnect`.
 
 With `--record` what the first two left in the internal topics becomes `tests/fixtures/connect-4.3.1/handover.json`,
 so that a test can do these steps without any Java worker.
@@ -38,19 +40,23 @@ class Relay:
         self.bootstrap = bootstrap
         self._directory = directory
 
-    def connect(self, act: Callable[[Watched, Path], None], *, is_killed: bool = False) -> None:
-        """Kafka Connect's turn."""
-        with _told("Kafka Connect", is_killed), KafkaConnect(self.bootstrap, self._directory, PORT, SETTINGS) as worker:
-            act(Watched(self.bootstrap, worker.url), self._directory)
-            worker.kill() if is_killed else worker.stop()
+    def connect(self, act: Callable[[Watched, Path], None], *, is_killed: bool = False) -> int:
+        """Kafka Connect's turn. Returns how often it had to be started."""
+        with _told("Kafka Connect", is_killed) as healthy:
+            with KafkaConnect(self.bootstrap, self._directory, PORT, SETTINGS) as worker:
+                healthy(f"healthy at start {worker.starts}")
+                act(Watched(self.bootstrap, worker.url), self._directory)
+                worker.kill() if is_killed else worker.stop()
+            return worker.starts
 
     def fencepost(self, act: Callable[[Watched, Path], None], *, is_killed: bool = False) -> None:
         """Our turn."""
         worker = Worker(self.bootstrap, self._directory, {**SETTINGS, **OURS}, group=GROUP)
-        with _told("Fencepost", is_killed):
+        with _told("Fencepost", is_killed) as healthy:
             try:
                 with contextlib.chdir(self._directory):  # where relative file names start
                     worker.start(within_s=240)
+                healthy("healthy")
                 act(Watched(self.bootstrap, str(worker.rest.base_url)), self._directory)
             except AssertionError:
                 print(worker.log_text()[-4000:])
@@ -60,9 +66,9 @@ class Relay:
 
 
 @contextlib.contextmanager
-def _told(who: str, is_killed: bool) -> Iterator[None]:
+def _told(who: str, is_killed: bool) -> Iterator[Callable[[str], None]]:
     begun = time.monotonic()
-    yield
+    yield lambda what: print(f"{time.monotonic() - begun:6.1f} s  {who}, {what}", flush=True)
     print(f"{time.monotonic() - begun:6.1f} s  {who}, {'killed' if is_killed else 'stopped'} in the end", flush=True)
 
 
@@ -76,7 +82,9 @@ def main() -> None:
         left["connect"] = compacted(dump(relay.bootstrap, TOPICS))
         relay.fencepost(turn(1))
         left["fencepost"] = compacted(dump(relay.bootstrap, TOPICS))
-        relay.connect(turn(2), is_killed=True)
+        starts = relay.connect(turn(2), is_killed=True)
+        if starts != 1:
+            raise SystemExit(f"Kafka Connect came up at start {starts} after a clean stop of ours")
         relay.fencepost(turn(3), is_killed=True)
         relay.connect(turn(4))
         verdict = Watched(relay.bootstrap, "http://127.0.0.1:1").judged(5 * LINES)
