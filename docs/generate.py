@@ -276,7 +276,7 @@ def _families() -> Iterable[Any]:
         return 0
 
     startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures"), 0)  # noqa: E731
-    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid)
+    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict)
     return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 
 

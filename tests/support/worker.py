@@ -21,6 +21,16 @@ _WITHOUT_OVERRIDE = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override
 _SLOT_READY = re.compile(r"slot (\S+) is ready \(pid (\d+)\)")
 
 
+# Nobody sends these: an error in native code does, of a client library for example.
+_CRASHED = re.compile(
+    r"the process of .* was ended by SIG(SEGV|ABRT|BUS|ILL|FPE).*|slot \S+ ended: .* -(6|7|8|4|11)$", re.M
+)
+
+
+class CrashedError(AssertionError):
+    """A process ended by a signal that no test has sent."""
+
+
 def free_port() -> int:
     """Return a port that nobody listens at just now."""
     with reserved_port() as probe:
@@ -114,17 +124,22 @@ class Worker:
         process = self.process
         if process is None:
             return None
+        self.check_alive_or_ended()
         process.terminate()
         try:
-            return process.wait(within_s)
+            code = process.wait(within_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+        if code != -signal.SIGTERM:  # before its handler was set
+            self.check_alive_or_ended()
+        return code
 
     def kill(self) -> None:
         """SIGKILL the worker with all below it: JVM, daemons, slots."""
         process = self.process
         assert process is not None
+        self.check_alive_or_ended()
         below = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
         for child in below:
@@ -134,6 +149,17 @@ class Worker:
                 continue
         process.wait(10)
         self.process = None
+
+    def check_alive_or_ended(self) -> None:
+        """Raise CrashedError where the process, or one of its slots, was ended by a signal that no test sends."""
+        code = self.process.poll() if self.process is not None else None
+        if code is not None and code < 0:
+            raise CrashedError(
+                f"worker {self.port} was ended by {signal.Signals(-code).name}: {self.log_text()[-2000:]}"
+            )
+        crashed = _CRASHED.search(self.log_text())
+        if crashed is not None:
+            raise CrashedError(f"worker {self.port}: {crashed[0]}")
 
     def log_text(self) -> str:
         """Return what the worker has printed, over all its lives."""

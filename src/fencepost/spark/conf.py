@@ -83,6 +83,8 @@ def _defaults() -> dict[str, str]:
         # runs in a reused process leaves no client behind; a slot, which may leave threads, ends with its process (E8).
         "spark.python.worker.reuse": "true",
         "spark.python.task.killTimeout": "500ms",
+        # Native code may end a process without a word: so its last word is the stack of each of its threads.
+        "spark.python.worker.faulthandler.enabled": "true",
         # A batch is held by JVM and Python at once: wide rows must not fill the driver's modest memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),

@@ -123,6 +123,7 @@ def _operations(
         tasks=supervision.supervisor.count,
         connector_startups=lambda: supervision.connectors.startups,
         jvm_pid=hosts.spark.jvm_pid,
+        ended_by_signal=hosts.ends.counts,
     )
     metrics = WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
     offsets = OffsetChanges(

@@ -15,6 +15,7 @@ import pytest
 import slot_entry
 from secret_values import SECRET
 
+from fencepost.spark.ended import signal_of
 from fencepost.spark.error import SparkError
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
@@ -75,11 +76,14 @@ def test_secret_reaches_the_slot_and_neither_the_command_line_nor_the_conf(runti
     assert SECRET not in str(runtime.context.environment)
 
 
-def test_only_the_killed_slot_ends_and_it_can_be_launched_again(slots: Slots) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_only_the_killed_slot_ends_by_a_signal_that_is_known_and_it_can_be_launched_again(
+    slots: Slots, number: signal.Signals
+) -> None:
     victim, other = slots.launch("a"), slots.launch("b")
-    os.kill(victim["pid"], signal.SIGKILL)
+    os.kill(victim["pid"], number)
     error = eventually(lambda: slots.ends.get("a"))[0]
-    assert "Python worker exited unexpectedly" in str(error)
+    assert signal_of(error) == number.name, str(error)
     assert slots.jobs.running == {"b"}
     assert slots.launch("a")["pid"] != victim["pid"]
     assert psutil.pid_exists(other["pid"])

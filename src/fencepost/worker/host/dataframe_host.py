@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fencepost.spark.cores import CoreLedger
+from fencepost.spark.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
@@ -35,8 +36,10 @@ class DataFrameHost:
         connector_of: Callable[[str], type[Any]],
         channel_url: str,
         copying: OffsetCopying,
+        ends: ProcessEnds,
     ) -> None:
         self._copying = copying
+        self.ends = ends
         self.events = events
         self.ledger = ledger
         self.admissions = admissions

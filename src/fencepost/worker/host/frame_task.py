@@ -17,6 +17,7 @@ from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.record import partition_key
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.splits import SplitFrame, SplitReader, cancel_run, is_unreadable, run_splits
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
@@ -79,6 +80,7 @@ class FrameHost(Protocol):
     admissions: Admissions
     connector_of: Callable[[str], type[Any]]
     channel_url: str
+    ends: ProcessEnds
 
     def add_run(self, run: Run) -> str: ...
 
@@ -300,6 +302,7 @@ class FrameTask:
             run.rows_per_commit = self._rows_per_commit(splits)
             run_splits(self._runtime, self._frame(splits), self._host.channel_url, name)
         except Exception as error:
+            self._host.ends.note(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
         finally:
             self._current = None

@@ -6,6 +6,7 @@ import threading
 
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.cores import CoreLedger
+from fencepost.spark.ended import ProcessEnds
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.driver import Driver
@@ -27,12 +28,14 @@ class Hosts:
         outlook: Outlook,
         stopping: threading.Event,
     ) -> None:
+        self.ends = ProcessEnds()
         self._ledger = CoreLedger(0, reserved=1)
         self._channel = ChannelServer(driver.secret.encode(), host=config.channel_host, tls=_channel_tls(config))
         self.slots = SlotPool(
             supervision.supervisor,
             self._ledger,
             self._channel.url,
+            self.ends,
             lease_s=config.slot_lease_ms / 1000,
             max_slots=config.slots_max or max(2, os.cpu_count() or 2),
             log_level=logging.getLevelName(logging.getLogger().getEffectiveLevel()),
@@ -44,6 +47,7 @@ class Hosts:
             classes.find,
             self._channel.url,
             supervision.copying,
+            self.ends,
         )
         self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, outlook, stopping)
         self._handlers: dict[str, Handler] = {

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.ended import ProcessEnds
 from fencepost.task.slot import SlotSpec
 from fencepost.task.spec import TaskReport, TaskSpec
 from fencepost.worker.channel import RefusedError
@@ -71,6 +72,7 @@ class SlotPool:
         events: HostEvents,
         ledger: CoreLedger,
         channel_url: str,
+        ends: ProcessEnds,
         *,
         lease_s: float,
         max_slots: int,
@@ -79,6 +81,7 @@ class SlotPool:
         self._events = events
         self._ledger = ledger
         self._channel_url = channel_url
+        self._ends = ends
         self._lease_s = lease_s
         self._max_slots = max_slots
         self._log_level = log_level
@@ -192,10 +195,12 @@ class SlotPool:
                 return
             self._ledger.release(1, CoreUse.SLOT)
             lost = tuple(slot.tasks)
-        if error is not None:
+        name = self._ends.note(f"slot {slot_id}", error)
+        if error is not None and name is None:
             log.warning("slot %s ended: %s", slot_id, error)
         if lost:
-            self._events.lost(lost, f"its slot ended: {error or 'it left'}")
+            how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
+            self._events.lost(lost, f"the process of its slot {how}")
         self._events.room_changed()
 
     def check_leases(self) -> None:

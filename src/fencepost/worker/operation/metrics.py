@@ -6,7 +6,7 @@ attribute begins with `total-` has the word at its end, as Prometheus wants it. 
 with `fencepost_`, and what any process has with `process_`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -154,6 +154,7 @@ class WorkerFigures:
     tasks: Callable[[], int]
     connector_startups: Callable[[], dict[str, int]]
     jvm_pid: Callable[[], int | None]
+    ended_by_signal: Callable[[], Mapping[str, int]]
 
 
 class WorkerMetrics(Collector):
@@ -241,6 +242,14 @@ class WorkerMetrics(Collector):
             "1 where this worker leads, else 0.",
             float(self._figures.is_leader()),
         )
+        ended = _metric(
+            "fencepost_processes_ended_by_signal_total",
+            "Processes of slots and splits that a signal ended; SIGKILL stands for an end without a trace.",
+            ("signal",),
+        )
+        for name, count in self._figures.ended_by_signal().items():
+            ended.add_metric([name], count)
+        yield ended
 
 
 def _startups(kind: str, counted: dict[str, int]) -> Iterator[Metric]:

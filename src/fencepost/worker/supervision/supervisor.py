@@ -350,7 +350,7 @@ class TaskSupervisor:
         for handle in [h for h in self._handles.values() if h.incarnation in incarnations]:
             log.warning("task %s starts again: %s", handle.id, reason)
             handle.move(HandleState.ENDED)
-            self._board.task(handle.id, State.RESTARTING)  # readers keep RUNNING over a later UNASSIGNED
+            self._board.task(handle.id, State.RESTARTING, reason)  # readers keep RUNNING over a later UNASSIGNED
         self._reconcile()
 
     def _take_reports(self, reports: Sequence[TaskReport]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fencepost.api import ConfigError, Split
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.error import SparkError
 from fencepost.spark.splits import SplitError
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -83,7 +84,9 @@ class Stage:
         self.admission: Callable[[], None] = lambda: None
         self.events, self.runtime, self.ledger = Events(), Runtime(), CoreLedger(1)
         anything = cast(Any, self)
-        self.host = DataFrameHost(self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), "", anything)
+        self.host = DataFrameHost(
+            self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), "", anything, ProcessEnds()
+        )
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "_BACK_OFF_S", 0.0)
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.spark.cores import CoreLedger, CoreUse
+from fencepost.spark.ended import ProcessEnds
 from fencepost.task.spec import TaskReport, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
@@ -32,6 +33,7 @@ class Jobs:
 class Events:
     def __init__(self) -> None:
         self.lost_starts: list[str] = []
+        self.reasons: list[str] = []
         self.reports: list[TaskReport] = []
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
@@ -39,6 +41,7 @@ class Events:
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
         self.lost_starts.extend(incarnations)
+        self.reasons.append(reason)
 
     def room_changed(self) -> None: ...
 
@@ -51,7 +54,8 @@ class Pool:
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "_POLL_S", 0.01)
         self.jobs, self.events, self.ledger = Jobs(), Events(), CoreLedger(cores)
-        self.slots = SlotPool(self.events, self.ledger, "http://w", lease_s=10, max_slots=max_slots)
+        self.ends = ProcessEnds()
+        self.slots = SlotPool(self.events, self.ledger, "http://w", self.ends, lease_s=10, max_slots=max_slots)
         self.slots.attach(self.jobs)
 
     def start(self, incarnation: str, **config: str) -> str:
@@ -206,6 +210,17 @@ def test_a_slot_whose_job_ended_frees_its_core_once(pool: Pool) -> None:
     assert pool.events.lost_starts == ["a"]
     assert pool.ledger.taken(CoreUse.SLOT) == 0
     assert pool.start("b") != slot
+
+
+def test_an_end_by_signal_is_counted_and_the_tasks_learn_its_name(pool: Pool) -> None:
+    error = RuntimeError("Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault")
+    pool.slots.job_ended(pool.start("a"), error)
+    pool.slots.job_ended(pool.start("b"), RuntimeError("ValueError: no such table"))
+    pool.slots.job_ended(pool.start("c"), None)
+    assert pool.ends.counts() == {"SIGSEGV": 1}
+    assert pool.events.reasons[0] == "the process of its slot was ended by SIGSEGV"
+    assert "no such table" in pool.events.reasons[1]
+    assert "it left" in pool.events.reasons[2]
 
 
 def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_neighbours_have_gone(

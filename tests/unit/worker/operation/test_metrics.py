@@ -25,7 +25,9 @@ class Page:
         self.totals = TaskTotals()
         self.counters = Counters()
         startups = {"attempts": 3, "successes": 2, "failures": 1}
-        figures = WorkerFigures(lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid)
+        figures = WorkerFigures(
+            lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2}
+        )
         self._metrics = WorkerMetrics(ClusterSnapshot, StatusTable(), self.totals, figures)
 
     def report(self, state: str) -> None:
@@ -94,3 +96,7 @@ def test_the_process_and_the_jvm_of_spark_are_measured() -> None:
     assert {f"fencepost_spark_jvm_{name}" for name in names} <= set(beside.samples)
     memory = beside.samples["fencepost_spark_jvm_process_resident_memory_bytes"]
     assert 0 < memory != beside.samples["process_resident_memory_bytes"]
+
+
+def test_processes_that_a_signal_ended_are_counted_by_its_name(page: Page) -> None:
+    assert 'fencepost_processes_ended_by_signal_total{signal="SIGSEGV"} 2.0' in page.text

@@ -382,9 +382,9 @@ def test_a_task_without_room_is_unassigned_with_the_reason_until_there_is_room(s
 
 def test_a_lost_task_starts_again_at_once_and_is_not_said_to_run_meanwhile(running: Stage) -> None:
     lost = running.handle()
-    running.supervisor.lost([lost.incarnation], "its slot ended")
+    running.supervisor.lost([lost.incarnation], "the process of its slot was ended by SIGSEGV")
     running.tick()
-    assert running.board.states()[-1] is State.RESTARTING
+    assert running.board.said[-1] == (FIRST, State.RESTARTING, "the process of its slot was ended by SIGSEGV")
     assert running.handle().incarnation != lost.incarnation
     assert running.door.verbs == ["start STARTED", "start STARTED"]
 
