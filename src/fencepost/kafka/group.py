@@ -2,7 +2,8 @@
 
 When a connection is lost at the wrong moment, librdkafka uses memory that it has freed, and aborts. That goes for
 whatever its admin client asks of a group's coordinator (its issue 4605), and workers ask every second: a broker that is
-restarted would take all of them with it.
+restarted would take all of them with it. Worst is `list_consumer_group_offsets`, which reads through a null pointer
+whenever the coordinator answers that it is not, or not yet, one (its issue 5040). Nothing here may call that.
 """
 
 import threading
