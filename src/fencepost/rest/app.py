@@ -51,8 +51,10 @@ def create_app(
     )
     gateway = app.state.gateway = Gateway(operations)
     resources = [root, connectors, lifecycle, tasks, offsets, plugins, internal, document]
-    for resource in [*resources, loggers] if options.has_admin else resources:
-        app.include_router(resource.router)
+    routers = [one.router for one in ([*resources, loggers] if options.has_admin else resources)]
+    app.state.routes = tuple(route for router in routers for route in router.routes)
+    for router in routers:
+        app.include_router(router)
     _wrap(app, options, now_s)
     app.add_exception_handler(ElsewhereError, Forwarding(gateway).answer)
     return app

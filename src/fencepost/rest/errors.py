@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.cluster.errors import (
@@ -55,10 +56,19 @@ async def _operation_error(_: Request, error: Exception) -> Response:
     return error_answer(status_of(error), error.message)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers) if error.headers else None
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"allow": ", ".join(_methods(request))}
     return error_answer(error.status_code, _framework_text(error.status_code), headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return what a path answers to. The framework names those of one route; here each method has its own."""
+    routes = [one for one in request.app.state.routes if one.matches(request.scope)[0] is not Match.NONE]
+    methods = {method for route in routes for method in route.methods}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 async def _unfit_path(_: Request, __: Exception) -> Response:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 ConfigMap = dict[str, str | None]
-SentConfig = dict[str, str | float | bool | None]
+SentConfig = dict[str, str | float | bool]
 
 
 class ErrorBody(BaseModel):
@@ -29,8 +29,12 @@ class HealthBody(BaseModel):
 class ConnectorOffsetBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    partition: dict[str, str | int | float | bool | None] | None = Field(description="The source partition.")
-    offset: dict[str, str | int | float | bool | None] | None = Field(description="The source offset; null forgets it.")
+    partition: dict[str, str | int | float | bool | None] | None = Field(
+        default=None, description="The source partition."
+    )
+    offset: dict[str, str | int | float | bool | None] | None = Field(
+        default=None, description="The source offset; null, or left out, forgets it."
+    )
 
 
 class ConnectorOffsetsBody(BaseModel):

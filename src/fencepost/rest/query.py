@@ -11,8 +11,21 @@ def _is_true(value: object) -> bool:
     return value is True or str(value).strip().lower() == "true"
 
 
-_FLAG = (BeforeValidator(_is_true), WithJsonSchema({"type": "boolean"}))
+_FLAG = (
+    BeforeValidator(_is_true),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "boolean"}, {"type": "string"}],
+            "description": "true, in any case of letters; anything else is false.",
+        }
+    ),
+)
 
+Expand = Annotated[
+    list[str] | None,
+    Query(description="status and/or info; repeatable. Other words are ignored."),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
 IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]
 OnlyFailed = Annotated[bool, Query(alias="onlyFailed"), *_FLAG]
 ConnectorsOnly = Annotated[bool, Query(alias="connectorsOnly"), *_FLAG]

@@ -1,7 +1,9 @@
+import json
 import re
 from typing import Any
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
@@ -42,21 +44,35 @@ def test_answers_are_what_the_document_says(
     assert adapter.dump_python(understood, by_alias=True, exclude_unset=True) == answer.json()
 
 
-def test_the_document_names_every_public_operation_and_no_internal_one(client: TestClient) -> None:
+def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
-    operations = {(method, path) for path, item in document["paths"].items() for method in item}
-    assert len(operations) == 29
-    assert ("post", "/connectors/{name}/tasks") not in operations
-    assert "/connectors/{name}/fence" not in document["paths"]
-    responses = [item["responses"] for path in document["paths"].values() for item in path.values()]
+    operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
+    assert len(operations) == 31
+    internal = {("post", "/connectors/{name}/tasks"), ("put", "/connectors/{name}/fence")}
+    assert {key for key, one in operations.items() if one["tags"] == ["between workers"]} == internal
+    responses = [one["responses"] for one in operations.values()]
     assert all("default" in codes and "422" not in codes for codes in responses)
 
 
-def test_references_of_the_document_lead_somewhere(client: TestClient) -> None:
-    answer = client.get("/openapi.json")
-    named = set(re.findall(r'"#/components/schemas/(\w+)"', answer.text))
-    assert named
-    assert named <= set(answer.json()["components"]["schemas"])
+def test_the_document_is_valid_and_its_references_lead_somewhere(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    OpenAPIV31SpecValidator(document).validate()
+    references = re.findall(r'"\$ref": *"([^"]*)"', json.dumps(document))
+    assert references
+    for reference in references:
+        place: Any = document
+        for step in reference.removeprefix("#/").split("/"):
+            assert step in place, reference
+            place = place[step]
+
+
+def test_a_method_that_is_not_allowed_is_answered_with_all_that_are(client: TestClient) -> None:
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        answer = client.options(path.replace("{task}", "0"))
+        assert answer.status_code == 405, path
+        allowed = set(answer.headers["allow"].lower().split(", "))
+        assert allowed - {"head"} == set(operations), path
+        assert ("head" in allowed) == ("get" in operations)
 
 
 def test_the_docs_page_lists_the_operations_and_needs_nothing_from_elsewhere(client: TestClient) -> None:

@@ -32,6 +32,11 @@ def test_unknown_paths_and_methods_have_the_same_body_shape(
     assert answer.headers["content-type"] == "application/json"
 
 
+def test_the_document_itself_allows_what_it_is_read_with(client: TestClient) -> None:
+    answer = client.post("/openapi.json")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
 @pytest.mark.parametrize(
     "headers", [{"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}, {}]
 )

@@ -1,19 +1,19 @@
 """`/connectors` and `/connectors/C`: create, look at, change and delete connectors."""
 
 from functools import partial
-from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.operations import LocalOperations
 from fencepost.rest.answer import Json, empty_answer, info_body, json_answer, status_body
 from fencepost.rest.body import read_create_request, read_string_map
-from fencepost.rest.describe import CONFIG_SCHEMA, also, takes
+from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import ConfigMap, ConnectorInfoBody, ConnectorStatusBody, CreateBody, ExpandedBody
 from fencepost.rest.path import ConnectorName, connector_location
+from fencepost.rest.query import Expand
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -24,7 +24,7 @@ _CONFIG = "a connector config"
 @router.get("", response_model=list[str] | dict[str, ExpandedBody])
 async def list_connectors(
     worker: Worker,
-    expand: Annotated[list[str] | None, Query(description="status and/or info; repeatable")] = None,
+    expand: Expand = None,
 ) -> Response:
     """Names of all connectors; with `expand`, an object of what was asked about each."""
     if expand is None:
@@ -93,7 +93,7 @@ async def put_config(name: ConnectorName, request: Request, worker: Worker) -> R
     return json_answer(info_body(info))
 
 
-@router.patch("/{name}/config", response_model=ConnectorInfoBody, openapi_extra=takes(CONFIG_SCHEMA))
+@router.patch("/{name}/config", response_model=ConnectorInfoBody, openapi_extra=takes(PATCH_SCHEMA))
 async def patch_config(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Sets the given keys and removes those that are null (KIP-477)."""
     patch = await read_string_map(request, _CONFIG)

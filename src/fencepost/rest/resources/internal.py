@@ -1,4 +1,4 @@
-"""Requests between workers, signed with the session key (KIP-507) and left out of the API description."""
+"""Requests between workers, signed with the session key (KIP-507)."""
 
 from functools import partial
 
@@ -7,22 +7,25 @@ from starlette.responses import Response
 
 from fencepost.rest.answer import empty_answer
 from fencepost.rest.body import parse_json, read_body, string_maps
+from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName
 
-router = APIRouter(prefix="/connectors/{name}", include_in_schema=False)
+router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
 
 
-@router.post("/tasks")
+@router.post("/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
 async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """A worker's new task configs, for the leader; refused unless signed by a worker (KIP-507)."""
     body = await _verified_body(request, worker)
     configs = string_maps(parse_json(body))
     await worker.run(partial(worker.operations.put_task_configs, name, configs))
     return empty_answer(204)
 
 
-@router.put("/fence")
+@router.put("/fence", status_code=204)
 async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
+    """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
     await worker.run(partial(worker.operations.fence, name))
     return empty_answer(204)
