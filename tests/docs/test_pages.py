@@ -70,6 +70,21 @@ def test_modules_that_invariants_name_exist() -> None:
     assert [n for n in sorted(named) if not ((ROOT / "src/fencepost" / n).exists() or (ROOT / n).exists())] == []
 
 
+def test_nothing_refers_to_pages_that_are_not_in_the_repository() -> None:
+    """An invariant, a step of architecture.md, a decision or a KIP can be looked up; another document cannot."""
+    here = [file for tree in ("src", "tests", "bench", "demo", "docs") for file in (ROOT / tree).rglob("*.[pm][yd]")]
+    elsewhere = re.compile(r"\b(DESIGN \d|[Cc]ontract A\b|A\.\d+\b)")
+    assert here
+    assert [str(f.relative_to(ROOT)) for f in here if f != Path(__file__) and elsewhere.search(f.read_text())] == []
+
+
+def test_the_decisions_that_code_names_exist() -> None:
+    text = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"decision (\d{4})", text))
+    assert named
+    assert [n for n in sorted(named) if not list((ROOT / "docs/decisions").glob(f"{n}-*.md"))] == []
+
+
 def test_make_targets_that_pages_name_exist() -> None:
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text()))
     named = {name for page in PAGES for name in re.findall(r"(?:^    |`)make ([a-z]+)", page.read_text(), re.MULTILINE)}

@@ -1,4 +1,4 @@
-"""The contract of a source: a connector plans, its tasks move data (contract A.12, KIP-618, KIP-910)."""
+"""The contract of a source: a connector plans, its tasks move data (KIP-618, KIP-910)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

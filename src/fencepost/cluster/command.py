@@ -113,7 +113,7 @@ def beside(
 
 @dataclass(frozen=True)
 class RemoveConnector:
-    """Forget a connector; task configs, task count and offsets stay (contract A.2)."""
+    """Forget a connector; task configs, task count and offsets stay."""
 
     connector: str
 
@@ -210,7 +210,7 @@ class PutTaskConfigs:
 
 @dataclass(frozen=True)
 class RecordTaskCount:
-    """Say that earlier generations are fenced, for the task generation that `commit_offset` names (A.9, 6)."""
+    """Say that earlier generations are fenced, for the task generation that `commit_offset` names (KIP-618)."""
 
     connector: str
     count: int

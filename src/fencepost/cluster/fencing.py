@@ -1,4 +1,4 @@
-"""Zombie fencing: what a round has to do (pure), and doing it (contract A.9, KIP-618)."""
+"""Zombie fencing: what a round has to do (pure), and doing it (KIP-618)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

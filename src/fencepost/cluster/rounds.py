@@ -1,4 +1,4 @@
-"""Rounds of zombie fencing: one at a time per connector, shared by all who ask (contract A.9)."""
+"""Rounds of zombie fencing: one at a time per connector, shared by all who ask (KIP-618)."""
 
 import contextlib
 import threading

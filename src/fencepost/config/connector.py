@@ -1,4 +1,4 @@
-"""What the framework reads of a connector's config (contract A.6); the rest belongs to the connector's own class.
+"""What the framework reads of a connector's config; the rest belongs to the connector's own class.
 
 Names, groups, orders and types are those that Kafka Connect's REST API shows.
 """

@@ -1,6 +1,6 @@
 """Writing the rows of one Spark partition exactly once.
 
-Order (DESIGN 2): 1 `init_transactions` ▸ 2 admission ▸ 3 position, which comes with it ▸ 4 produce ▸ 5 all rows were
+Order (E3): 1 `init_transactions` ▸ 2 admission ▸ 3 position, which comes with it ▸ 4 produce ▸ 5 all rows were
 there, and the source is unchanged ▸ 6 position into the same transaction ▸ 7 commit. A writer that was struck is
 replaced by way of 1-3, and what was committed must then be what is found.
 """

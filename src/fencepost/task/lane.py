@@ -1,4 +1,4 @@
-"""How one lane carries a transaction to its commit, beside another one (DESIGN 1, lanes).
+"""How one lane carries a transaction to its commit, beside another one (decision 0011).
 
 A transaction, once the task has handed it over, goes these steps; `before` is the one handed over before it:
 

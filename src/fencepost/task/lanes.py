@@ -1,4 +1,4 @@
-"""One or two producers of a task that take turns, so that one sends while the other commits (DESIGN 1, lanes).
+"""One or two producers of a task that take turns, so that one sends while the other commits (decision 0011).
 
 An error of one transaction is an error of all behind it, and both producers are replaced.
 """

@@ -1,4 +1,6 @@
-"""The loop of one source task: poll, transform, convert, produce, and at a boundary commit (DESIGN 2, step 8).
+"""The loop of one source task: poll, transform, convert, produce, and at a boundary commit.
+
+That is step 8 of docs/architecture.md.
 
 A delivery may commit in the background. Unless the author wants to know of commits, the next batch is then polled,
 converted and sent meanwhile; the loop learns of what is committed, or failed, on its next turn.
@@ -275,7 +277,7 @@ class SourceLoop:
                 self.task.commit_record(one.record, one.metadata)
 
     def _abort(self) -> None:
-        """Drop the records of the transaction; their offsets are then committed in a new one (contract A.10)."""
+        """Drop the records of the transaction; their offsets are then committed in a new one (KIP-618)."""
         if not self._delivery.is_open:
             log.warning("task %s asked to abort a transaction, but none is open", self.spec.id)
             return

@@ -1,8 +1,8 @@
 """The life of one task in a slot: the executor's part of the start-up order, and what follows each kind of failure.
 
-Steps (numbers of DESIGN 2): 5 make the producer and `init_transactions`; 6 be admitted; 7 take the offsets, which the
-worker read after it admitted; 8 start the task and loop. Every `init_transactions` is followed by 6 and 7 before
-anything is produced.
+Steps (numbers of docs/architecture.md): 5 make the producer and `init_transactions`; 6 be admitted; 7 take the
+offsets, which the worker read after it admitted; 8 start the task and loop. Every `init_transactions` is followed by 6
+and 7 before anything is produced.
 """
 
 import logging

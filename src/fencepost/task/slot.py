@@ -149,7 +149,7 @@ class Slot:
             runner.thread.start()
 
     def _admit(self, spec: TaskSpec) -> Admission:
-        """Ask the worker (DESIGN 2, step 6); tries until the lease is over."""
+        """Ask the worker (step 6 of docs/architecture.md); tries until the lease is over."""
         try:
             return self._ask_for_admission(spec)
         finally:

@@ -91,7 +91,7 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class Admission:
-    """The worker's answer to a task that has initialised its producer (DESIGN 2, steps 6 and 7).
+    """The worker's answer to a task that has initialised its producer (steps 6 and 7 of docs/architecture.md).
 
     `spellings`: source partitions that the offsets topic knows by other key bytes than ours, with these. `failure`
     is what keeps the worker from admitting any start of the task until somebody acts.

@@ -41,7 +41,7 @@ class SplitClient(Protocol):
     def spec(self) -> SplitRun: ...
 
     def admit(self) -> Admitted:
-        """Called after every `init_transactions` (DESIGN 2, steps 6 and 7). Raises FencedError."""
+        """Called after every `init_transactions` (steps 6 and 7 of docs/architecture.md). Raises FencedError."""
 
     def is_unchanged(self) -> bool:
         """Say whether the splits still are what was planned; asked before every commit."""

@@ -1,4 +1,4 @@
-"""The transactional ids of one source task: Kafka Connect's own, and that of a second producer (DESIGN 1, lanes)."""
+"""The transactional ids of one source task: Kafka Connect's own, and that of a second producer (decision 0011)."""
 
 import logging
 from concurrent.futures import ThreadPoolExecutor

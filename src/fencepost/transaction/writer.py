@@ -44,7 +44,7 @@ class TransactionalWriter:
     """Writes records and the offsets that cover them, together or not at all (E1).
 
     Used by one thread. A writer is good for many transactions until it is struck (E5), fenced or in the unknown
-    (E6); then `close` it and open another with the same id, which must be *admitted* (DESIGN 2, step 6) before it
+    (E6); then `close` it and open another with the same id, which must be *admitted* before it
     sends anything. Nothing survives a crash but what was committed; the next `open` of the id ends the rest.
     """
 

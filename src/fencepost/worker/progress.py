@@ -1,4 +1,4 @@
-"""What the worker is doing, in words, for answers that say why something takes long (contract A.1)."""
+"""What the worker is doing, in words, for answers that say why something takes long."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""The worker's part of the start-up order (DESIGN 2, steps 2 to 4, 6 and 7), over a real config topic."""
+"""The worker's part of the start-up order (architecture.md, steps 2 to 4, 6 and 7), over a real config topic."""
 
 import threading
 from collections.abc import Callable, Iterator

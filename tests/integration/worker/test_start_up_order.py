@@ -1,5 +1,7 @@
-"""The executor's part of the start-up order (DESIGN 2, steps 5 to 8), on a real broker: each step left out, or moved,
-fails a test here. `Gate` is the worker: it admits, and looks at the broker at that moment."""
+"""The executor's part of the start-up order (architecture.md, steps 5 to 8), on a real broker.
+
+Each step left out, or moved, fails a test here. `Gate` is the worker: it admits, and looks at the broker meanwhile.
+"""
 
 import json
 import threading

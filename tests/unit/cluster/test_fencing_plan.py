@@ -1,4 +1,4 @@
-"""What a round of fencing has to do: the rules of contract A.9."""
+"""What a round of fencing has to do: the rules of KIP-618."""
 
 from fencepost.cluster.fencing import FencingPlan, plan_fencing
 from fencepost.storage import records

@@ -67,7 +67,7 @@ class Forgetting:
 def write_tombstones(
     spec: TaskSpec, keys: Sequence[bytes], admit: Callable[[], Admission], copier: OffsetCopier | None = None
 ) -> None:
-    """Write tombstones under the task's transactional id (DESIGN 2): init ▸ admission ▸ produce ▸ commit.
+    """Write tombstones under the task's transactional id (E3): init ▸ admission ▸ produce ▸ commit.
 
     Nothing is written where the task is not admitted. Raises what opening, writing or committing raises.
     """

@@ -1,4 +1,4 @@
-"""Admission of tasks that have initialised their producers: steps 6 and 7 of DESIGN 2."""
+"""Admission of tasks that have initialised their producers: steps 6 and 7 of docs/architecture.md."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The worker's part of the start of a task: steps 1 to 4 of DESIGN 2."""
+"""The worker's part of the start of a task: steps 1 to 4 of docs/architecture.md."""
 
 import logging
 import threading

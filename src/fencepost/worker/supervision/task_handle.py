@@ -9,7 +9,7 @@ from fencepost.worker.supervision.port import TaskHost
 
 
 class HandleState(Enum):
-    """PREPARING: steps 1 to 4 of DESIGN 2. WAITING: for a slot. HOSTED: a slot or a run has it."""
+    """PREPARING: steps 1 to 4 of docs/architecture.md. WAITING: for a slot. HOSTED: a slot or a run has it."""
 
     PREPARING = "preparing"
     WAITING = "waiting"

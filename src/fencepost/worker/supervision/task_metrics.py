@@ -1,4 +1,4 @@
-"""Totals of the tasks on this worker, for the metrics (contract A.11)."""
+"""Totals of the tasks on this worker, for the metrics."""
 
 import threading
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Checks a connector's config before it is accepted, as Kafka Connect's `validate` does (contract A.2).
+"""Checks a connector's config before it is accepted, as Kafka Connect's `validate` does.
 
 Steps, in the order of the answer:
 1. what the framework reads of every config, with the transforms and predicates that this one names;
