@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +41,11 @@ def produce_error(error: ProducerError) -> ProduceError:
 
 
 class TransactionalWriter:
-    """Writes records and the offsets that cover them, together or not at all (E1).
+    """Writes all records of a transaction or none; offsets are records among them (`task/lanes.py`, E1).
 
     Used by one thread. A writer is good for many transactions until it is struck (E5), fenced or in the unknown
-    (E6); then `close` it and open another with the same id, which must be *admitted* before it
-    sends anything. Nothing survives a crash but what was committed; the next `open` of the id ends the rest.
+    (E6); then `close` it and open another with the same id, which must be *admitted* before it sends anything (step 6
+    of docs/architecture.md). Nothing survives a crash but what was committed; the next `open` of the id ends the rest.
     """
 
     def __init__(self, conf: Mapping[str, Any], transactional_id: str, timeouts: WriterTimeouts | None = None) -> None:
@@ -166,15 +166,8 @@ class TransactionalWriter:
             self._client.flush(self._timeouts.flush_s)
             self._is_flushed = True
 
-    def commit(
-        self,
-        offset_records: Iterable[tuple[bytes, bytes | None]] = (),
-        *,
-        offsets_topic: str | None = None,
-        group_offsets: Sequence[tuple[str, int, int]] = (),
-        group_metadata: Any = None,
-    ) -> None:
-        """Commit the records sent, together with the source offsets (records of `offsets_topic`) that cover them.
+    def commit(self, *, group_offsets: Sequence[tuple[str, int, int]] = (), group_metadata: Any = None) -> None:
+        """Commit the records sent, source offsets among them, all together.
 
         `group_offsets` with `group_metadata` make the coordinator refuse a stale member (E4). Afterwards the writer
         is open, or struck: its transaction is committed, but it must be replaced.
@@ -185,11 +178,6 @@ class TransactionalWriter:
         """
         self._ensure_begun()
         try:
-            for key, value in offset_records:
-                if offsets_topic is None:
-                    raise ValueError("offset records need an offsets_topic")
-                self._is_flushed = False
-                self._client.produce(offsets_topic, value, key=key)  # E1: same producer, same transaction
             self._flush()
             if group_metadata is not None:
                 self._client.send_offsets(group_offsets, group_metadata, self._timeouts.commit_s)

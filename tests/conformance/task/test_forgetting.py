@@ -28,8 +28,10 @@ def spec_of(kafka: EmbeddedKafka, topic_name: str) -> Callable[[bool], TaskSpec]
         conf = transactional_conf(servers, identity) if is_exactly_once else producer_conf(servers)
         writer = TransactionalWriter(servers, identity)
         writer.open()
-        done = [encode("c", {"file": file}, {"done": True}) for file in FILES]
-        writer.commit(done, offsets_topic=topic_name)
+        for file in FILES:
+            name, done = encode("c", {"file": file}, {"done": True})
+            writer.send(topic_name, done, key=name)
+        writer.commit()
         writer.close()
         own = {k: v for k, v in conf.conf.items() if k != "transactional.id"}
         return TaskSpec("c", 0, 1, "i", {}, {}, own, topic_name, transactional_id=identity if is_exactly_once else None)

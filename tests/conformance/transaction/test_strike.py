@@ -54,7 +54,8 @@ def test_e5_a_strike_retires_the_writer_after_its_commit(open_writer, proxy, top
     writer.commit()
     rule = proxy.on(api_key, action)
     writer.send(topic, b"struck", partition=0)
-    writer.commit([(OFFSET, b"position")], offsets_topic=topic)
+    writer.send(topic, b"position", key=OFFSET)
+    writer.commit()
     assert rule.met == 1
     assert writer.is_struck, "a resent request was not noticed"
     assert writer.last_strike

@@ -3,6 +3,8 @@
 import pytest
 
 from fencepost.kafka.admin import Admin
+from fencepost.task.lanes import LanedDelivery
+from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import judge
@@ -15,12 +17,13 @@ OFFSET = b'["connector",{"file":"f"}]'
 def test_e1_records_and_offsets_become_visible_together(kafka, make_writer, topic, committed):
     writer = make_writer()
     writer.open()
+    delivery = LanedDelivery([writer], offsets_topic=topic)
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
         for turn in range(3):
-            writer.send(topic, b"r%d" % turn, partition=0)
+            delivery.send(Outgoing([topic], [b"r%d" % turn], partitions=[0]))
             writer.flush()
             assert len(reader.seen()) == 2 * turn
-            writer.commit([(OFFSET, b"o%d" % turn)], offsets_topic=topic)
+            delivery.commit([(OFFSET, b"o%d" % turn)])
             assert len(reader.catch_up()) == 2 * turn + 2
     assert sorted(committed(topic)) == [b"o0", b"o1", b"o2", b"r0", b"r1", b"r2"]
 
@@ -69,15 +72,21 @@ def test_e1_a_column_arrives_in_order_when_the_queue_is_smaller_than_it(
     assert verdict.is_clean, verdict
 
 
+def _commit(delivery: LanedDelivery) -> None:
+    delivery.commit([(OFFSET, b"covers both")])
+    delivery.finished(wait=True)
+
+
 def test_e1_a_refused_record_cannot_be_left_out_by_a_later_commit(make_writer, topic, committed):
     writer = make_writer()
     writer.open()
-    writer.send(topic, b"before")
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    delivery.send(Outgoing([topic], [b"before"]))
     with pytest.raises(ProduceError):
-        writer.send(topic, b"x" * 2_000_000)
+        delivery.send(Outgoing([topic], [b"x" * 2_000_000]))
     with pytest.raises(ProduceError):
-        writer.commit([(OFFSET, b"covers both")], offsets_topic=topic)
-    writer.abort()
+        _commit(delivery)
+    delivery.abort()
     assert committed(topic) == []
 
 
