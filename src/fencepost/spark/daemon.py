@@ -7,8 +7,8 @@ What is missing on an executor is left out; the worker that needs it then says s
 import contextlib
 import importlib
 import sys
-
-from pyspark.daemon import manager
+from collections.abc import Sequence
+from pathlib import Path
 
 _LIGHT = (
     "pyspark.worker",
@@ -29,10 +29,29 @@ def main() -> None:
 
     Besides the executors' workers Spark has a daemon for each step of planning a data source, which needs none of it.
     """
+    sys.path[:] = without_archives(sys.path)
     for name in _LIGHT if _EXECUTORS in sys.argv else ():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    manager()
+    importlib.import_module("pyspark.daemon").manager()
+
+
+def without_archives(path: Sequence[str]) -> list[str]:
+    """Return a module search path without Spark's archives of PySpark and py4j, where the same PySpark is installed.
+
+    Spark puts its archives first. Python keeps no compiled form of what is in an archive: each daemon would spend a
+    second of processor time compiling what lies, compiled, in the installation that the archives are a part of.
+    """
+    return [entry for entry in path if not _is_double(Path(entry), path)]
+
+
+def _is_double(archive: Path, path: Sequence[str]) -> bool:
+    """Say whether it is `<installation>/pyspark/python/lib/<name>.zip`, of an installation that is searched, too."""
+    if archive.suffix != ".zip" or archive.parts[-4:-1] != ("pyspark", "python", "lib"):
+        return False
+    installation = archive.parents[3]
+    names = ("pyspark", "py4j")
+    return str(installation) in path and all((installation / name / "__init__.py").exists() for name in names)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,17 @@ def test_local_mode_offers_nominal_cores(runtime: SparkRuntime) -> None:
     assert runtime.cores == 64
 
 
+def test_python_workers_import_pyspark_where_it_is_compiled(runtime: SparkRuntime) -> None:
+    def files(_: object) -> list[str]:
+        import py4j
+        import pyspark
+
+        return [pyspark.__file__, py4j.__file__]
+
+    found = runtime.context.parallelize([1], 1).flatMap(files).collect()
+    assert [file for file in found if ".zip" in file] == []
+
+
 def test_a_second_runtime_is_refused_when_one_runs(runtime: SparkRuntime) -> None:
     with pytest.raises(SparkError, match="already runs Spark"):
         SparkRuntime({}).start()
