@@ -1,6 +1,7 @@
 """Fixtures of every test. A broker is started only for a test that asks for one."""
 
 import itertools
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -8,8 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from support.quick import LENT, LentKafka, quick_kafka
 
 _numbers = itertools.count(1)
+
+# Hundreds of Python processes are started here: without their compiled modules each would take a second more.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What lets a test see a member expire within seconds, and a broker that is slow, as nobody kills it, stay the leader.
 _BROKER_PROPERTIES = {
@@ -25,7 +30,11 @@ _START_S = 240  # a second or two where nothing else runs; tests share the machi
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """One real broker for the session (each xdist process has its own)."""
-    with EmbeddedKafka(properties=_BROKER_PROPERTIES, start_timeout_s=_START_S) as broker:
+    lent = os.environ.get(LENT)
+    if lent:
+        yield LentKafka(lent)  # type: ignore[misc]
+        return
+    with quick_kafka(properties=_BROKER_PROPERTIES, start_timeout_s=_START_S) as broker:
         yield broker
 
 

@@ -30,6 +30,9 @@ _SETTINGS = {
 class LightWorker(Worker):
     """A worker whose slots are child processes, without Spark."""
 
+    def _properties_of_spark(self) -> Mapping[str, str]:
+        return {}
+
     def launch(self) -> None:
         path = self.begin_log()
         with self.log.open("ab") as out:

@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.java import find_java
 from fencepost.testing import eventually
+from support.quick import quick_kafka
 
 _STORE_PASSWORD = "of-the-store-only"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -89,7 +89,7 @@ class SecuredKafka:
         self.authority = directory / "ca.pem"
         store = _key_store(directory, self.authority)
         known = " ".join(f'user_{name}="{password}"' for name, password in self._plain_users.items())
-        self.kafka = EmbeddedKafka(
+        self.kafka = quick_kafka(
             dir=directory / "kafka",
             start_timeout_s=200,
             properties={

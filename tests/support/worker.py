@@ -14,6 +14,7 @@ import httpx
 import psutil
 
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 # What root may, and nobody else: to pass where the rights of files and directories say no.
@@ -75,6 +76,7 @@ class Worker:
             "heartbeat.interval.ms": "2000",
             "slot.lease.ms": "4000",
             "listeners": f"http://127.0.0.1:{self.port}",
+            **self._properties_of_spark(),
             **(settings or {}),
         }
         self.heeds_rights = False
@@ -89,6 +91,9 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _properties_of_spark(self) -> Mapping[str, str]:
+        return spark_properties()
 
     # life
 

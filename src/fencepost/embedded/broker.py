@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +41,7 @@ class EmbeddedKafka:
         properties: Mapping[str, str] | None = None,
         *,
         start_timeout_s: float = 60.0,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         """Nothing is started yet.
 
@@ -49,11 +50,13 @@ class EmbeddedKafka:
             dir: keeps data and logs, and is used again by a later broker; None is a temporary one.
             properties: Kafka's broker settings; they win over the ones chosen here.
             start_timeout_s: how long a start may take; a second or two where nothing else runs.
+            jvm_options: further options of Kafka's JVM.
         """
         self._wanted_port = port
         self._wanted_dir = Path(dir).resolve() if dir is not None else None
         self._properties = {key: str(value) for key, value in (properties or {}).items()}
         self._start_timeout_s = start_timeout_s
+        self._jvm_options = tuple(jvm_options)
         self._ports: Ports | None = None
         self._temporary: Path | None = None
         self._node: Node | None = None
@@ -142,7 +145,7 @@ class EmbeddedKafka:
     def _start_node(self) -> Node:
         java = find_java()
         home = ensure_home(java)
-        options = archive_options(java, home)
+        options = [*archive_options(java, home), *self._jvm_options]
         directory = NodeDirectory(self.directory)
         start = partial(
             Node,

@@ -10,6 +10,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.member import Term
 from fencepost.testing import eventually
 from support.member import undisturbed_member
+from support.quick import quick_kafka
 
 TOPIC = "t"
 
@@ -17,7 +18,7 @@ TOPIC = "t"
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
     """One of its own: it is killed."""
-    with EmbeddedKafka() as running:
+    with quick_kafka() as running:
         Admin({"bootstrap.servers": running.bootstrap_servers}).create_topic(TOPIC, partitions=1, replication=1)
         yield running
 

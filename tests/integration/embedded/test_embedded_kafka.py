@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer
 from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
 from fencepost.embedded.error import PortInUseError
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.quick import QUICK
 from support.timing import fastest_s
 from support.worker import free_port
 
@@ -131,3 +132,7 @@ def test_a_transaction_whose_commit_was_decided_is_visible_after_a_kill(topic_na
             kafka.start()
             assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"decided"]
             assert "Duplicate" not in kafka.log.read_text()  # it began as one that leads nothing
+
+
+def test_further_options_reach_the_jvm(kafka: EmbeddedKafka) -> None:
+    assert QUICK in psutil.Process(kafka.pid).cmdline()

@@ -1,6 +1,7 @@
 """Two workers for all tests here, with exactly-once and without: a start takes seconds."""
 
 import itertools
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,11 @@ from moved import Scene
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.source import PLUGIN_PATH
+from support.cluster import LightWorker
 from support.worker import Worker
 
+# No test here is about Spark.
+KIND = Worker if os.environ.get("FENCEPOST_CHAOS") == "long" else LightWorker
 _numbers = itertools.count()
 
 
@@ -26,7 +30,7 @@ def _worker(kafka: EmbeddedKafka, directory: Path, support: str) -> Iterator[Wor
         "exactly.once.source.support": support,
     }
     group = f"offsets-{support}-{uuid.uuid4().hex[:6]}"
-    running = Worker(kafka.bootstrap_servers, directory, settings, group=group)
+    running = KIND(kafka.bootstrap_servers, directory, settings, group=group)
     try:
         running.launch()
         eventually(lambda: _is_ready(running), within_s=200, every_s=0.2)

@@ -9,6 +9,7 @@ from secret_values import CHANNEL_SECRET, SECRET
 
 from fencepost.spark.session import SparkRuntime
 from fencepost.task.signature import SECRET_VARIABLE
+from support.quick import spark_properties
 
 sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files
 
@@ -16,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[SparkRuntime]:
     secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
-    started = SparkRuntime({}, secrets=secrets, py_files=[str(Path(__file__).with_name("slot_entry.py"))])
+    started = SparkRuntime(
+        spark_properties(), secrets=secrets, py_files=[str(Path(__file__).with_name("slot_entry.py"))]
+    )
     started.start()
     yield started
     started.stop()

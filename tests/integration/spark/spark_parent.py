@@ -9,16 +9,18 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import slot_entry
 
 from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 
 def main(file: Path) -> None:
-    runtime = SparkRuntime({}, py_files=[slot_entry.__file__])
+    runtime = SparkRuntime(spark_properties(), py_files=[slot_entry.__file__])
     runtime.start()
     jobs = SlotJobs(runtime, slot_entry.run, lambda slot_id, error: None)
     jobs.launch("s", json.dumps({"file": str(file)}))

@@ -11,6 +11,7 @@ from fencepost.spark.error import SparkError
 from fencepost.spark.jvm import DriverJvm
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 
 def test_options_are_those_of_sparks_own_launcher() -> None:
@@ -31,8 +32,8 @@ def test_options_are_those_of_sparks_own_launcher() -> None:
 
 
 def test_runtime_takes_a_jvm_that_was_launched_before() -> None:
-    jvm = DriverJvm({"spark.ui.enabled": "false"})
-    runtime = SparkRuntime({"spark.ui.enabled": "false"}, jvm=jvm)
+    jvm = DriverJvm(spark_properties())
+    runtime = SparkRuntime(spark_properties(), jvm=jvm)
     runtime.start()
     try:
         assert runtime.jvm_pid == jvm.process.pid

@@ -8,18 +8,19 @@ import pytest
 from fencepost.spark.error import SparkError
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 
 def test_on_exit_is_called_and_a_new_runtime_starts_when_the_jvm_is_killed() -> None:
     reasons: list[str] = []
-    first = SparkRuntime({})
+    first = SparkRuntime(spark_properties())
     first.on_exit(reasons.append)
     first.start()
     os.kill(first.jvm_pid, signal.SIGKILL)
     assert eventually(lambda: reasons, within_s=5) == ["Spark's JVM has ended with exit code -9"]
     assert not first.is_alive
     first.stop()
-    second = SparkRuntime({})
+    second = SparkRuntime(spark_properties())
     second.start()
     try:
         assert second.session.range(3).count() == 3

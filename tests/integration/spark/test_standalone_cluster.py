@@ -21,8 +21,10 @@ from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 ROWS = 300_000
+_EXECUTORS_S = 200.0  # until a JVM is started and asked; seconds where nothing else runs
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 @pytest.fixture(scope="module")
 def on_cluster(cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
-    properties = {"spark.master": cluster.url, "spark.executor.memory": "512m", "spark.executor.cores": "4"}
+    properties = {
+        "spark.master": cluster.url,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "4",
+        **spark_properties(),
+    }
     secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
     started = SparkRuntime(properties, secrets=secrets, py_files=[slot_entry.__file__])
     started.start()
@@ -42,7 +49,7 @@ def on_cluster(cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
 
 
 def test_cores_are_those_of_the_executors(on_cluster: SparkRuntime) -> None:
-    eventually(lambda: on_cluster.cores == 8)
+    eventually(lambda: on_cluster.cores == 8, within_s=_EXECUTORS_S)
 
 
 def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(
@@ -52,13 +59,13 @@ def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(
     jobs = SlotJobs(on_cluster, slot_entry.run, lambda slot_id, error: ends.append((slot_id, error)))
     file = tmp_path / "slot"
     jobs.launch("a", json.dumps({"file": str(file)}))
-    first = eventually(lambda: json.loads(file.read_text()))
+    first = eventually(lambda: json.loads(file.read_text()), within_s=_EXECUTORS_S)
     executor = cluster.executor_of(first["pid"])
     for process in (*cluster.executors(), psutil.Process(on_cluster.jvm_pid)):
         with contextlib.suppress(psutil.NoSuchProcess):
             assert SECRET not in " ".join(process.cmdline())
     executor.kill()
-    second = json.loads(eventually(lambda: file.read_text().splitlines()[1:], within_s=60)[0])
+    second = json.loads(eventually(lambda: file.read_text().splitlines()[1:], within_s=_EXECUTORS_S)[0])
     assert (first["attempt"], second["attempt"], second["secret"]) == (0, 1, SECRET)
     eventually(lambda: not psutil.pid_exists(first["pid"]))
     jobs.cancel("a")

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from support.quick import quick_kafka
 
 
 @pytest.fixture
@@ -55,5 +56,5 @@ def produce(conf: dict[str, Any]) -> Callable[..., None]:
 @pytest.fixture(scope="module")
 def own_kafka() -> Iterator[EmbeddedKafka]:
     """May be killed; it is always running when a test gets it."""
-    with EmbeddedKafka() as broker:
+    with quick_kafka() as broker:
         yield broker

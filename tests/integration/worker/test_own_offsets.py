@@ -10,12 +10,13 @@ from fencepost.kafka.admin import Admin
 from fencepost.storage.offset_topic import OffsetReader, SourceOffset, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from support.quick import quick_kafka
 from support.worker import Worker
 
 
 @pytest.fixture(scope="module")
 def other_kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as broker:
+    with quick_kafka() as broker:
         yield broker
 
 

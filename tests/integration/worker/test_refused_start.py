@@ -14,6 +14,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from support.cluster import LightWorker
+from support.quick import quick_kafka
 from support.worker import Worker, free_port
 
 
@@ -22,8 +23,20 @@ def fresh(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
     """A worker of a new group, not started."""
     own = Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": "local[2]"}, group=f"g-{uuid.uuid4().hex[:6]}")
     yield own
-    if own.process is not None and own.process.poll() is None:
-        own.kill()
+    _end(own)
+
+
+@pytest.fixture
+def light(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
+    """The same without Spark, and without the command's own words around what it says."""
+    own = LightWorker(kafka.bootstrap_servers, tmp_path, group=f"g-{uuid.uuid4().hex[:6]}")
+    yield own
+    _end(own)
+
+
+def _end(worker: Worker) -> None:
+    if worker.process is not None and worker.process.poll() is None:
+        worker.kill()
 
 
 def refusal(worker: Worker, within_s: float = 60) -> str:
@@ -82,46 +95,41 @@ def test_a_config_topic_with_two_partitions(fresh: Worker, kafka: EmbeddedKafka)
     assert admin.partitions(topic) == 2
 
 
-def test_an_internal_topic_that_is_not_compacted(fresh: Worker, kafka: EmbeddedKafka) -> None:
-    topic = fresh.properties["offset.storage.topic"]
+def test_an_internal_topic_that_is_not_compacted(light: Worker, kafka: EmbeddedKafka) -> None:
+    topic = light.properties["offset.storage.topic"]
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "delete"})
-    text = refusal(fresh)
+    text = refusal(light)
     assert topic in text
     assert "cleanup.policy" in text
     assert "Traceback" not in text
 
 
-def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    factors = {f"{which}.storage.replication.factor": "3" for which in ("config", "offset", "status")}
-    worker = LightWorker(kafka.bootstrap_servers, tmp_path, factors, group=f"g-{uuid.uuid4().hex[:6]}")
-    try:
-        worker.launch()
-        eventually(lambda: "Brokers may be coming up: waiting 30 s for them; trying again" in worker.log_text())
-        assert worker.rest.get("/health").json()["status"] == "starting"
-        admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-        for which in ("config", "offset", "status"):
-            topic = worker.properties[f"{which}.storage.topic"]
-            admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
-        eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=30)
-        assert worker.stop() == 0
-    finally:
-        if worker.process is not None and worker.process.poll() is None:
-            worker.kill()
+def test_brokers_that_are_missing_for_a_topic_s_replicas_are_waited_for(light: Worker, kafka: EmbeddedKafka) -> None:
+    light.properties |= {f"{which}.storage.replication.factor": "3" for which in ("config", "offset", "status")}
+    light.launch()
+    eventually(lambda: "Brokers may be coming up: waiting 30 s for them; trying again" in light.log_text())
+    assert light.rest.get("/health").json()["status"] == "starting"
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    for which in ("config", "offset", "status"):
+        topic = light.properties[f"{which}.storage.topic"]
+        admin.create_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+    eventually(lambda: light.rest.get("/health").status_code == 200, within_s=30)
+    assert light.stop() == 0
 
 
-def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(fresh: Worker) -> None:
+def test_an_unreachable_broker_is_waited_for_and_an_unknown_key_is_warned_of(light: Worker) -> None:
     port = free_port()
-    fresh.properties["bootstrap.servers"] = f"127.0.0.1:{port}"
-    fresh.properties["ofset.flush.interval.ms"] = "1000"
-    fresh.launch()
-    eventually(lambda: _answers(fresh), within_s=60)
-    assert fresh.rest.get("/health").json()["status"] == "starting"
-    eventually(lambda: "trying again" in fresh.log_text(), within_s=60)
-    assert "did you mean 'offset.flush.interval.ms'" in fresh.log_text()
-    with EmbeddedKafka(port=port):
-        eventually(lambda: fresh.rest.get("/health").status_code == 200, within_s=60)
-        assert fresh.stop() == 0
+    light.properties["bootstrap.servers"] = f"127.0.0.1:{port}"
+    light.properties["ofset.flush.interval.ms"] = "1000"
+    light.launch()
+    eventually(lambda: _answers(light), within_s=60)
+    assert light.rest.get("/health").json()["status"] == "starting"
+    eventually(lambda: "trying again" in light.log_text(), within_s=60)
+    assert "did you mean 'offset.flush.interval.ms'" in light.log_text()
+    with quick_kafka(port=port):
+        eventually(lambda: light.rest.get("/health").status_code == 200, within_s=60)
+        assert light.stop() == 0
 
 
 def test_a_worker_that_waits_for_kafka_stops_when_told(fresh: Worker) -> None:

@@ -10,6 +10,7 @@ from file_connector import append, created, file_source, numbered, settings_of_t
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from support.cluster import LightWorker
 from support.worker import Worker
 
 Values = Callable[..., list[str]]
@@ -20,9 +21,9 @@ def own_worker(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Callable[..., W
     """Makes a worker that the test may kill."""
     made: list[Worker] = []
 
-    def make(**settings: str) -> Worker:
+    def make(kind: type[Worker] = Worker, **settings: str) -> Worker:
         group = f"own-{uuid.uuid4().hex[:6]}"
-        made.append(Worker(kafka.bootstrap_servers, tmp_path, settings_of_tests(**settings), group=group))
+        made.append(kind(kafka.bootstrap_servers, tmp_path, settings_of_tests(**settings), group=group))
         _start(made[-1])
         return made[-1]
 
@@ -68,7 +69,7 @@ def test_with_exactly_once_off_records_come_at_least_once_and_offsets_are_commit
     own_worker: Callable[..., Worker], topic_name: str, values: Values, tmp_path: Path
 ) -> None:
     off = {"exactly.once.source.support": "disabled", "offset.flush.interval.ms": "300"}
-    worker, file = own_worker(**off), tmp_path / "in.txt"
+    worker, file = own_worker(LightWorker, **off), tmp_path / "in.txt"
     assert "exactly.once.source.support is disabled" in worker.log_text()
     append(file, numbered(1, 100))
     created(worker, "c", file_source(file, topic_name))

@@ -1,0 +1,98 @@
+"""What makes the JVMs of tests cheap: most of them live for seconds, in which they do little but start.
+
+Kafka and Spark themselves are the real ones. The JVM compiles their code once, by its quick compiler, and Spark's
+classes come from an archive (AppCDS) as Kafka's do always: a Spark that starts, and makes a session, takes half of the
+processor time. The archive is made by the first test that needs it, and lies in the virtual environment.
+
+An optimisation and nothing more: where an archive cannot be made or does not fit, the JVM starts without it.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.embedded.java import find_java
+from fencepost.spark.command import spark_home
+from fencepost.spark.jvm import DriverJvm
+
+QUICK = "-XX:TieredStopAtLevel=1"
+LENT = "FENCEPOST_TESTS_KAFKA"
+"""The environment's variable for a broker that is there already: tests that run pytest lend theirs to it."""
+
+_OPTIONS = "spark.driver.extraJavaOptions"
+_MAKING_S = 280
+
+
+def quick_kafka(**how: Any) -> EmbeddedKafka:
+    """Return an `EmbeddedKafka`, not started, made with `how`, whose JVM is quick to start."""
+    return EmbeddedKafka(jvm_options=[QUICK], **how)
+
+
+class LentKafka:
+    """The broker of another run of tests, at an address. It can be talked to, and nothing else."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+
+@functools.cache
+def spark_properties() -> dict[str, str]:
+    """Return the `spark.*` with which Spark's JVM is quick to start; its archive is made now if there is none yet."""
+    archive = _path()
+    with archive.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _make(archive)
+    # An empty file stands for "could not be made": not tried again by every test.
+    shared = f" -Xshare:auto -XX:SharedArchiveFile={archive} -Xlog:disable" if archive.stat().st_size else ""
+    return {_OPTIONS: QUICK + shared, "spark.executor.extraJavaOptions": QUICK}
+
+
+def _path() -> Path:
+    """An archive fits one build of Java and one class path, in the order in which the launcher finds it."""
+    home, java = spark_home(), find_java()
+    identity = f"{java.path.resolve()} {java.version} {home} {os.listdir(home / 'jars')}"
+    return Path(sys.prefix, f"spark-classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa")
+
+
+def _make(archive: Path) -> None:
+    for older in archive.parent.glob("spark-classes-*.jsa"):
+        older.unlink()
+    fresh = archive.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "support.quick", str(fresh)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, env=env, timeout=_MAKING_S, capture_output=True, check=False)
+    fresh.touch()
+    fresh.rename(archive)
+
+
+def main(archive: str) -> None:
+    """Start Spark, have it do a little of everything, and end its JVM in good order, which writes the archive."""
+    from fencepost.spark.session import SparkRuntime  # which imports PySpark
+
+    jvm = DriverJvm({_OPTIONS: f"{QUICK} -XX:ArchiveClassesAtExit={archive} -Xlog:disable"}, on_line=lambda line: None)
+    runtime = SparkRuntime({}, jvm=jvm)
+    runtime.start()
+    runtime.context.parallelize([1], 1).map(lambda n: n + 1).collect()
+    csv = Path(archive).with_suffix(".csv")
+    csv.write_text("a,b\n1,2\n3,4\n")
+    runtime.session.read.csv(str(csv), header=True, inferSchema=True).selectExpr("a + b AS c").collect()
+    csv.unlink()
+    runtime.context.stop()
+    assert jvm.process.stdin is not None
+    jvm.process.stdin.close()
+    jvm.process.wait()
+    runtime.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
