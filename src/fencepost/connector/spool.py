@@ -1,10 +1,9 @@
 """SpoolDirectorySource: files that appear in a directory, each written to a topic exactly once."""
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from fencepost.api import (
     HIGH,
@@ -51,8 +50,12 @@ class SpoolDirectorySource(DataFrameConnector):
     schema: str | None = setting(
         "input.schema", default=None,
         doc="The columns, as in SQL (`id INT, name STRING`). Unset: a CSV file's header names them (`reader.header`), "
-        "all of them text; JSON, and CSV with `reader.inferSchema`, is looked through once, and what the first file "
-        "showed is kept until the worker starts again; Parquet knows.",
+        "all of them text; each file of JSON, and of CSV with `reader.inferSchema`, is looked through before it is "
+        "read, and has the columns that it shows, all of them (with `reader.samplingRatio` below 1: those that the "
+        "sample shows), so they may differ from file to file; Parquet knows. Set: the same columns for all files; what "
+        "a JSON file has besides is left out without a word, what it lacks is null. Set it where `transforms.sql` or "
+        "`key.field` names a field that not every file has (a file without it is set aside), or where looking through "
+        "files before reading them takes too long.",
     )  # fmt: skip
     transforms_sql: str | None = setting(
         "transforms.sql", default=None,
@@ -92,15 +95,12 @@ class SpoolDirectorySource(DataFrameConnector):
         "change, the task fails and says what to do.",
     )  # fmt: skip
 
-    # Tasks of one connector run in one process: what the first of them found out about the columns holds for all.
-    _kept_schemas: ClassVar[dict[tuple[tuple[str, str], ...], Any]] = {}
-    _schema_lock: ClassVar[threading.Lock] = threading.Lock()
-
     def __init__(self, properties: Mapping[str, object] | None = None) -> None:
         super().__init__(properties)
         self._sightings = Sightings()
         self._doubtful: set[FoundFile] = set()
         self._doubtful_told = 0
+        self._inferred: tuple[FoundFile, Any] | None = None
         self._taken: frozenset[FoundFile] = frozenset()
         self._has_moves_open = True  # perhaps, of an earlier start
 
@@ -243,11 +243,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
 
     def _schema(self, session: Session, file: FoundFile) -> Any:
-        config = tuple(sorted((k, str(v)) for k, v in self.originals.items()))
-        with self._schema_lock:
-            if config in self._kept_schemas:
-                return self._kept_schemas[config]
-            found = self._reader(session).load(file.path).schema
-            if found.fields:  # else the file shows nothing of those to come
-                self._kept_schemas[config] = found
-            return found
+        """Return the columns that a file shows: its own, whichever files came before it."""
+        if self._inferred is None or self._inferred[0] != file:
+            self._inferred = (file, self._reader(session).load(file.path).schema)
+        return self._inferred[1]

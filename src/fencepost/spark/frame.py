@@ -1,5 +1,6 @@
 """From the rows that a DataFrame connector reads to the columns `key` and `value` that the data source writes."""
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from fencepost.spark.connect_json import envelope, json_struct, json_value
 
 _JSON, _STRING, _BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
 _SQL = "transforms.sql"
+_DAY_LITERAL = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 # What a projection or filter over a named view consists of, once Spark has analysed it.
 _ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "CTERelationRef"}
 
@@ -63,9 +65,20 @@ def with_sql(session: Any, frame: Any, query: str) -> Any:
     return result
 
 
-def is_deterministic(frame: Any) -> bool:
-    """Say whether the same rows come out when the frame is read again, as far as Spark knows."""
-    return bool(frame._jdf.queryExecution().analyzed().deterministic())
+def is_repeatable(frame: Any, query: str | None) -> bool:
+    """Say whether the same rows come out when the frame, made by `query`, is read again, at any other time or place.
+
+    Spark calls `current_date()`, `now()`, `current_user()` and the like deterministic: its optimiser puts a constant in
+    their place. They are found in the analysed plan, before that, by the mark by which the optimiser finds them; and
+    so are casts of 'today', by what its rule changes. In `DATE 'today'` the parser has done it already.
+    """
+    jvm = frame.sparkSession._jvm
+    rules = jvm.org.apache.spark.sql.catalyst.optimizer
+    plan = rules.ReplaceExpressions.apply(frame._jdf.queryExecution().analyzed())  # what stands for other expressions
+    is_of_now = plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
+    if not plan.deterministic() or is_of_now or (query is not None and _DAY_LITERAL.search(query)):
+        return False
+    return bool(rules.SpecialDatetimeValues.apply(plan).fastEquals(plan))
 
 
 def record_columns(

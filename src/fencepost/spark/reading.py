@@ -6,6 +6,12 @@ from typing import Any
 
 from fencepost.config import ConfigError
 
+TIME_ZONE = "spark.sql.session.timeZone"
+"""The setting that says what timestamps without a time zone mean."""
+
+_LATER = frozenset({TIME_ZONE})
+"""What the positions of earlier releases say nothing of."""
+
 READING = "reading"
 """The member of a source offset that says how the rows were made which it counts."""
 
@@ -21,13 +27,15 @@ def fingerprint(made_of: Mapping[str, str]) -> str:
 
 def changes(before: str, now: str) -> list[str]:
     """Return the names of what differs between two fingerprints."""
-    return sorted({entry.rpartition("=")[0] for entry in {*before.split()} ^ {*now.split()}})
+    old, new = (dict(entry.rsplit("=", 1) for entry in text.split()) for text in (before, now))
+    unknown = _LATER - (old.keys() & new.keys())
+    return sorted(name for name in (old.keys() | new.keys()) - unknown if old.get(name) != new.get(name))
 
 
 def ensure_same_reading(partition: Any, position: Mapping[str, Any] | None, reading: str) -> None:
     """Raise ReadingChangedError where rows of another reading are committed. A position that names none is taken."""
     before = (position or {}).get(READING)
-    if position is None or position.get("done") or before is None or before == reading:
+    if position is None or position.get("done") or before is None or not changes(str(before), reading):
         return
     rows = position.get("rows", 0)
     raise ReadingChangedError(

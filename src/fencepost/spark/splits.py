@@ -11,8 +11,8 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.spark.datasource import CHANNEL_OPTION, READING_OPTION, RUN_OPTION, FencepostDataSource
 from fencepost.spark.failure import causes_of, is_broken_content, raised_in_python, reason
-from fencepost.spark.frame import ConverterChoice, is_deterministic, record_columns, with_sql
-from fencepost.spark.reading import ReadingChangedError, fingerprint
+from fencepost.spark.frame import ConverterChoice, is_repeatable, record_columns, with_sql
+from fencepost.spark.reading import TIME_ZONE, ReadingChangedError, fingerprint
 from fencepost.spark.slots import cancel_group, job_group
 from fencepost.spark.split_run import SPLIT_COLUMN
 
@@ -80,7 +80,7 @@ class SplitReader:
             raise RecordError(f"{misfit}; others fit these settings") from misfit
         if misfit is not None:
             raise misfit
-        return SplitFrame(_union(frames).coalesce(1), self._reading(rows) if len(splits) == 1 else "")
+        return SplitFrame(_union(frames).coalesce(1), self._reading(session, rows) if len(splits) == 1 else "")
 
     def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
@@ -97,10 +97,11 @@ class SplitReader:
         """Say whether a second reading gives the same rows in the same order: a number of rows is a position then."""
         if split.size_bytes == 0 or not split.is_single_file:
             return split.is_single_file
-        return is_deterministic(self._transformed(session, self._connector.read(session, split)))
+        return is_repeatable(self._transformed(session, self._connector.read(session, split)), self._query)
 
-    def _reading(self, rows: DataFrame) -> str:
-        made_of = {**self._connector.row_settings(), "columns": rows.schema.json()}
+    def _reading(self, session: Session, rows: DataFrame) -> str:
+        zone = {TIME_ZONE: str(session.conf.get(TIME_ZONE))}  # of timestamps without one, and of what SQL makes of them
+        made_of = {**self._connector.row_settings(), **zone, "columns": rows.schema.json()}
         return fingerprint(made_of if self._query is None else {**made_of, _SQL: self._query})
 
     def _transformed(self, session: Session, rows: DataFrame) -> DataFrame:

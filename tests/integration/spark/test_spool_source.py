@@ -155,23 +155,72 @@ def test_a_file_in_parts_does_not_go_on_with_another_query_and_does_with_the_sam
     assert list(worker.offsets().values()) == [{"done": True, "rows": 9}]
 
 
-def test_a_file_in_parts_does_not_go_on_when_its_columns_were_found_to_be_others(
+def test_a_file_in_parts_does_not_go_on_with_other_columns_or_in_another_time_zone(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path
 ) -> None:
-    """With errors.tolerance=all, what the first file shows decides which rows of a later one are dropped."""
-    connector = source(inbox, input_format="json", errors_tolerance="all")
-    (inbox / "a.json").write_text('{"id": 1}\n')
-    connector.read(runtime.session, only_split(connector, runtime))
-    (inbox / "a.json").unlink()
-    (inbox / "b.json").write_text(
-        "".join(f'{{"id": {n if n % 2 == 0 else chr(34) + "x" + chr(34)}}}\n' for n in range(12))
-    )
+    (inbox / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(10)))
+    connector = source(inbox, input_schema="id INT")
     split = only_split(connector, runtime)
     cut_off(worker, connector, split)
-    SpoolDirectorySource._kept_schemas.clear()  # as in another process
     with pytest.raises(ReadingChangedError, match=": columns changed"):
-        worker.run(connector, split)
-    assert [value["id"] for _, value in records(worker)] == [0, 2, 4, 6]
+        worker.run(source(inbox, input_schema="id STRING"), split)
+    zone, conf = "spark.sql.session.timeZone", runtime.session.conf
+    before = conf.get(zone)
+    conf.set(zone, "Asia/Tokyo")
+    try:
+        with pytest.raises(ReadingChangedError, match=f": {zone} changed"):
+            worker.run(connector, split)
+    finally:
+        conf.set(zone, before)
+    assert worker.run(connector, split)["rows"] == [10]
+
+
+OF_NOW = [
+    "current_date()", "now()", "localtimestamp()", "current_time()", "unix_timestamp()", "curdate()",
+    "current_timezone()", "current_user()", "session_user()", "current_catalog()", "current_database()",
+    "coalesce(CAST(d AS TIMESTAMP), now())", "date_diff(current_date, CAST(d AS DATE))", "rand()", "uuid()",
+    "CAST('today' AS DATE)", "CAST(concat('to', 'day') AS DATE)", "to_timestamp('now')",
+    "CAST(d AS DATE) > 'yesterday'", "DATE 'today'", "TIMESTAMP 'tomorrow'",
+]  # fmt: skip
+OF_THE_ROW = [
+    "id", "id + 1", "CAST(d AS TIMESTAMP)", "CAST(d AS DATE) > '2026-01-01'", "DATE '2026-01-01'", "pi()",
+    "date_format(d, 'yyyy')", "transform(array(id), x -> x + 1)", "coalesce(d, 'nowhere')",
+]  # fmt: skip
+
+
+def test_rows_that_depend_on_when_and_where_they_are_read_are_not_exact(runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id,d\n1,2026-11-22\n")
+    connector = source(inbox, input_schema="id INT, d STRING")
+    split = only_split(connector, runtime)
+
+    def is_exact(sql: str) -> bool:
+        return SplitReader(connector, NO_SCHEMA | {"transforms.sql": sql}).is_exact(runtime.session, split)
+
+    assert [each for each in OF_NOW if is_exact(f"SELECT {each} AS x FROM split")] == []
+    assert [each for each in OF_THE_ROW if not is_exact(f"SELECT {each} AS x FROM split")] == []
+    assert not is_exact("SELECT id FROM split WHERE CAST(d AS DATE) < current_date()")
+    assert SplitReader(connector, NO_SCHEMA).is_exact(runtime.session, split)
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_file_has_the_same_columns_whatever_came_before_it(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, kind: str
+) -> None:
+    """Also after a restart of the worker, so that a file in parts goes on."""
+    contents = {
+        "json": ['{"id": 1}\n', '{"id": 2, "name": "x"}\n', '{"id": "three"}\n'],
+        "csv": ["id\n1\n", "id,name\n2,x\n", "id\nthree\n"],
+    }[kind]
+    settings = {"input_format": kind, "reader_inferSchema": "true"}
+    connector = source(inbox, **settings)
+    for name, content in zip("abc", contents, strict=True):
+        (inbox / f"{name}.{kind}").write_text(content)
+    splits = {Path(s.partition["file"]).stem: s for s in connector.splits(runtime.session)}
+    for name in "abc":
+        worker.run(connector, splits[name])
+    assert [value for _, value in records(worker)] == [{"id": 1}, {"id": 2, "name": "x"}, {"id": "three"}]
+    again = SplitReader(source(inbox, **settings), NO_SCHEMA).frame(runtime.session, [splits["b"]])
+    assert again.reading == SplitReader(connector, NO_SCHEMA).frame(runtime.session, [splits["b"]]).reading
 
 
 def test_broken_row_commits_nothing_and_is_told_apart(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:

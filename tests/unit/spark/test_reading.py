@@ -1,11 +1,13 @@
 """A number of rows is a position among the same rows only."""
 
+from typing import Any
+
 import pytest
 
 from fencepost.spark.reading import ReadingChangedError, changes, ensure_same_reading, fingerprint
 
 BEFORE = {"columns": "id INT", "transforms.sql": "SELECT id FROM split", "reader.header": "true"}
-HALF = {"rows": 3000, "reading": fingerprint(BEFORE)}
+HALF: dict[str, Any] = {"rows": 3000, "reading": fingerprint(BEFORE)}
 
 
 def test_fingerprint_is_the_same_in_every_process_and_shows_no_value() -> None:
@@ -28,6 +30,14 @@ def test_a_part_whose_rows_are_made_in_another_way_now_is_refused_and_the_change
     assert "3000 rows of a.csv" in str(raised.value)
     assert "/offsets" in str(raised.value)
     assert changes(HALF["reading"], fingerprint(now)) == named.split(", ")
+
+
+def test_a_time_zone_is_compared_where_both_sides_name_one() -> None:
+    zone = "spark.sql.session.timeZone"
+    london, paris = (fingerprint(BEFORE | {zone: place}) for place in ("Europe/London", "Europe/Paris"))
+    assert changes(london, paris) == [zone]
+    assert changes(london, HALF["reading"]) == changes(HALF["reading"], london) == []
+    ensure_same_reading("a.csv", HALF, london)
 
 
 @pytest.mark.parametrize("position", [None, HALF, {"rows": 3000}, {"done": True, "rows": 3000, "reading": "x=1"}])

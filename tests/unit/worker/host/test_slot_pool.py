@@ -9,7 +9,6 @@ import pytest
 from fencepost.spark.cores import CoreLedger, CoreUse
 from fencepost.spark.ended import ProcessEnds
 from fencepost.task.spec import TaskReport, TaskSpec
-from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
@@ -188,6 +187,12 @@ def test_a_registration_whose_answer_was_lost_may_be_repeated(pool: Pool) -> Non
     assert len(pool.directives(slot)) == 1
 
 
+def _join_cancelling() -> None:
+    for thread in threading.enumerate():
+        if thread.name.startswith("cancel-"):
+            thread.join(20)
+
+
 def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
     slot = pool.start("a")
     pool.register(slot)
@@ -197,7 +202,8 @@ def test_a_silent_slot_is_given_up_with_its_tasks(pool: Pool) -> None:
     pool.now += 2
     pool.slots.check_leases()
     assert pool.events.lost_starts == ["a"]
-    assert eventually(lambda: pool.jobs.cancelled == [slot], within_s=10)
+    _join_cancelling()
+    assert pool.jobs.cancelled == [slot]
     assert pool.ledger.taken(CoreUse.SLOT) == 0
     with pytest.raises(RefusedError):
         pool.directives(slot)
@@ -235,7 +241,8 @@ def test_a_slot_with_an_abandoned_task_takes_no_more_and_is_cancelled_when_its_n
     assert pool.start("new") != slot
     assert pool.jobs.cancelled == []
     pool.report(slot, "neighbour", "STOPPED")
-    assert eventually(lambda: pool.jobs.cancelled == [slot], within_s=10)
+    _join_cancelling()
+    assert pool.jobs.cancelled == [slot]
 
 
 def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool) -> None:
@@ -246,7 +253,8 @@ def test_a_silent_slot_is_given_up_also_when_sparks_jvm_stands_still(pool: Pool)
     pool.slots.check_leases()
     moves_on.set()
     assert pool.events.lost_starts == ["a"]
-    assert eventually(lambda: waited == [True], within_s=20)
+    _join_cancelling()
+    assert waited == [True], "the pool waited for the JVM"
 
 
 def test_reports_of_starts_that_are_not_here_are_dropped(pool: Pool) -> None:
