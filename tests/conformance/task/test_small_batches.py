@@ -61,6 +61,6 @@ def test_the_user_s_batch_size_holds_with_two_lanes(make: Make, kafka: EmbeddedK
 
 def test_a_record_that_is_larger_than_its_topic_takes_fails_the_task(make: Make) -> None:
     """However small the batches become."""
-    with make(lanes=1, limit_bytes=60) as task:
+    with make(lanes=1, limit_bytes=300, width=500) as task:
         eventually(lambda: task.failure is not None, within_s=60)
         assert "MSG_SIZE_TOO_LARGE" in str(task.failure)

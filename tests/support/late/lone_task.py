@@ -27,13 +27,15 @@ class LoneTask:
         lanes: int = 1,
         conf: dict[str, Any] | None = None,
         batch_bytes: int | None = None,
+        width: int = 0,
     ) -> None:
-        """`via`: where its producers find the broker, `topic` also names the connector; `batch_bytes`: the user's."""
+        """`via`: where its producers find the broker, `topic` also names the connector; `batch_bytes`: the user's;
+        `width`: of a number."""
         self.transactional_ids = lane_ids(f"late-{topic}-0")
         usual = transactional_conf({"bootstrap.servers": via or bootstrap}, self.transactional_ids[0]).conf
         self.spec = lone_spec(
             topic,
-            {"connector.class": "batch_source.BatchSource", "sizes": ",".join(map(str, sizes))},
+            {"connector.class": "batch_source.BatchSource", "sizes": ",".join(map(str, sizes)), "width": str(width)},
             transactional_id=self.transactional_ids[0],
             producer_conf={**usual, **(conf or {})},
             offsets_topic=offsets_topic,

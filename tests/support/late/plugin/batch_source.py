@@ -29,7 +29,7 @@ class BatchTask(SourceTask):
             self.partition,
             {"next": number + 1},
             self.config.topic,
-            str(number),
+            str(number).zfill(self.config.width),
             STRING,
             kafka_partition=number % 2,
         )
@@ -42,6 +42,7 @@ class BatchSource(SourceConnector):
 
     topic: str = setting("topic", doc="Where records go: to its partitions 0 and 1 in turns.")
     sizes: str = setting("sizes", doc="How many numbers are in each batch.")
+    width: int = setting("width", default=0, doc="How many digits a number has at least.")
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         return ExactlyOnceSupport.SUPPORTED
