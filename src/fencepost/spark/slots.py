@@ -26,6 +26,19 @@ class SlotEndedError(RuntimeError):
     """A slot's Spark job failed; the text is the reason that Spark gives, in one line."""
 
 
+class SlotCrashedError(SlotEndedError):
+    """The process of a slot, or its executor, died: nobody ended it, and it raised nothing."""
+
+
+_CRASHES = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+
+
+def _ended_by(failure: Exception) -> SlotEndedError:
+    """Return what the failure of a slot's job means."""
+    kind = SlotCrashedError if any(words in str(failure) for words in _CRASHES) else SlotEndedError
+    return kind(reason_of(failure))
+
+
 @dataclass
 class _Slot:
     group: str
@@ -92,7 +105,7 @@ class SlotJobs:
             with job_group(context, slot.group, f"slot {slot_id}"):
                 context.parallelize([0], 1).foreachPartition(_SlotBody(self._entry, spec_json))
         except Exception as failure:
-            error = None if slot.is_cancelled.is_set() else SlotEndedError(reason_of(failure))
+            error = None if slot.is_cancelled.is_set() else _ended_by(failure)
         finally:
             with self._lock:
                 del self._slots[slot_id]

@@ -53,6 +53,7 @@ class TaskSpec:
     lanes: int = 2
     batch_bytes: int | None = None  # the producer's batch.size where the user has set it
     copies_offsets: bool = False
+    runs_alone: bool = False  # in a slot of its own, for now: its slots have died
 
     @property
     def id(self) -> str:

@@ -1,12 +1,14 @@
 """Slots on a running worker: neighbours of a task that hangs, and many tasks."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from file_connector import append, created, file_source, numbered
+from file_connector import append, created, file_source, numbered, settings_of_tests
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
 from fencepost.testing.source import DEAF, HANG, TestingSource
 from support.worker import Worker
 
@@ -60,3 +62,41 @@ def test_many_tasks_share_few_slots(worker: Worker, name: str, values: Values) -
     worker.wait_for_tasks(name, *["PAUSED"] * count)
     worker.rest.put(f"/connectors/{name}/stop")
     eventually(lambda: worker.status(name)["tasks"] == [])
+
+
+def test_a_task_that_kills_its_slot_again_and_again_fails_and_its_neighbour_goes_on(
+    kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
+) -> None:
+    """In one slot, so that they are neighbours: the worker has one only, but for tasks that have to be alone."""
+    idle, busy, deadly = (f"{topic_name}-{kind}" for kind in ("idle", "busy", "deadly"))
+    settings = {**settings_of_tests(), "slots.max": "1"}
+    file = tmp_path / "in.txt"
+    file.touch()
+    with Worker(kafka.bootstrap_servers, tmp_path, settings, group=topic_name) as worker:
+        eventually(worker.slots, within_s=200)
+        created(worker, idle, file_source(file, idle))
+        created(worker, busy, {**VERIFIABLE, "topic": busy, "throughput": "50"})
+        for neighbour in (idle, busy):
+            worker.wait_for_tasks(neighbour, "RUNNING")
+        created(worker, deadly, {"connector.class": "worker_suite.DeadlyConnector"})
+        worker.wait_for_tasks(deadly, "FAILED", within_s=120)
+        trace = worker.status(deadly)["tasks"][0]["trace"]
+        assert f"Task {deadly}-0 ended the process of its slot 3 times in a row" in trace
+        assert "Python worker exited unexpectedly" in trace, "the cause"
+        for neighbour in (idle, busy):
+            worker.wait_for_tasks(neighbour, "RUNNING")
+        append(file, numbered(1, 10))
+        with CommittedReader(kafka.bootstrap_servers, [idle, busy]) as reader:
+            eventually(lambda: sum(o.topic == idle for o in reader.seen()) == 10, within_s=60)
+            assert judge_numbers([o.value for o in reader.seen() if o.topic == busy])
+        restarts = worker.log_text().count(f"task {busy}-0 starts again")
+        assert restarts <= 2, "a task that commits is no suspect, and is not with the suspects after the second time"
+
+
+def judge_numbers(values: Sequence[bytes | None]) -> bool:
+    """Say whether the numbers of a verifiable source are whole, in order and without a repetition."""
+    numbers = [json.loads(value or b"")["seqno"] for value in values]
+    return len(numbers) > 0 and numbers == list(range(len(numbers)))
+
+
+VERIFIABLE = {"connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector"}

@@ -11,10 +11,12 @@ from typing import Any, Protocol
 from fencepost.config.connector import RuntimeChoice
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slots import SlotCrashedError
 from fencepost.task.slot import SlotSpec
 from fencepost.task.spec import TaskReport, TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
+from fencepost.worker.supervision.suspicion import TRIAL_S
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,11 @@ class _Slot:
     is_tainted: bool = False
     is_leaving: bool = False
     owner: str | None = None
+    is_trial: bool = False  # its owner has it for itself until it is seen to get on
+
+    def end_trial(self) -> None:
+        """Be as any other from now on."""
+        self.is_trial, self.owner = False, None
 
 
 class SlotPool:
@@ -117,8 +124,9 @@ class SlotPool:
     def start(self, spec: TaskSpec) -> None:
         """Give a task to the slot that has least to do, or to a new one. Raises NoRoomError."""
         with self._changed:
-            owner = spec.id if RuntimeChoice(spec.connector_config).is_dedicated else None
-            slot = self._choose(owner)
+            is_dedicated = RuntimeChoice(spec.connector_config).is_dedicated
+            slot = self._choose(spec.id if is_dedicated or spec.runs_alone else None)
+            slot.is_trial = spec.runs_alone and not is_dedicated
             slot.tasks[spec.incarnation] = _Task(spec.incarnation, time.monotonic())
             self._tell(slot, verb="start", spec=spec.to_json())
 
@@ -162,7 +170,7 @@ class SlotPool:
             self._changed.notify_all()
         log.info("slot %s is ready (pid %s)", body["slot"], body.get("pid"))
         if lost:
-            self._events.lost(lost, "its slot's process was run again by Spark")
+            self._events.crashed(lost, "its slot's process was run again by Spark")
         return {}
 
     def directives(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -198,13 +206,16 @@ class SlotPool:
         name = self._ends.note(f"slot {slot_id}", error)
         if error is not None and name is None:
             log.warning("slot %s ended: %s", slot_id, error)
-        if lost:
-            how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
-            self._events.lost(lost, f"the process of its slot {how}")
+        how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
+        reason = f"the process of its slot {how}"
+        if lost and isinstance(error, SlotCrashedError):
+            self._events.crashed(lost, reason)
+        elif lost:
+            self._events.lost(lost, reason)
         self._events.room_changed()
 
     def check_leases(self) -> None:
-        """Give up slots that are silent for longer than their lease."""
+        """Give up slots that are silent for longer than their lease; end the trials of tasks that live."""
         now = time.monotonic()
         with self._changed:
             silent = [
@@ -212,6 +223,9 @@ class SlotPool:
             ]
             for slot in silent:
                 slot.is_leaving = True
+            for slot in [s for s in self._slots.values() if s.is_trial]:
+                if all(now - task.placed > TRIAL_S for task in slot.tasks.values()):
+                    slot.end_trial()
         for slot in silent:
             log.warning("slot %s has been silent for longer than its lease; it is given up", slot.id)
             self._cancel(slot.id)
@@ -300,6 +314,8 @@ class SlotPool:
         if task.seen and now - task.seen > 0.2:
             task.rate = (polled - task.polled) / (now - task.seen)
         task.polled, task.seen = polled, now
+        if slot.is_trial and report.counters.get("commits", 0.0):
+            slot.end_trial()
 
     def _let_an_idle_slot_go(self) -> None:
         """Make room: the core of a slot without tasks is of more use to whoever asks for one."""

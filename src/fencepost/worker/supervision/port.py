@@ -38,5 +38,8 @@ class HostEvents(Protocol):
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
         """The process that ran these starts is gone, or silent for longer than its lease."""
 
+    def crashed(self, incarnations: Sequence[str], reason: str) -> None:
+        """The process that ran these starts died of itself; one of them may have been its death."""
+
     def room_changed(self) -> None:
         """There may be room now for what there was none."""

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.running import Start, running_on
@@ -26,6 +26,7 @@ from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.port import NoRoomError, TaskHost
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.status import StatusBoard
+from fencepost.worker.supervision.suspicion import TRIAL_S, Life, Outcome, Suspicions
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
@@ -89,6 +90,7 @@ class TaskSupervisor:
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
+        self._suspicions = Suspicions()
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._is_shutting_down = False
         self._is_done = threading.Event()
@@ -119,6 +121,9 @@ class TaskSupervisor:
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
         self._events.put(lambda: self._take_loss(set(incarnations), reason))
+
+    def crashed(self, incarnations: Sequence[str], reason: str) -> None:
+        self._events.put(lambda: self._take_crash(set(incarnations), reason))
 
     def room_changed(self) -> None:
         self._events.put(self._reconcile)
@@ -166,6 +171,7 @@ class TaskSupervisor:
         now = time.monotonic()
         for handle in [h for h in self._stopping if h.stop_deadline is not None and now >= h.stop_deadline]:
             self._abandon(handle)
+        self._clear_who_lives(now)
         self._reconcile()
         if self._is_shutting_down and not self._stopping:
             self._is_done.set()
@@ -233,17 +239,19 @@ class TaskSupervisor:
             return
         handle.spec = spec
         handle.move(HandleState.WAITING)
+        handle.prepared_at = time.monotonic()
         self._place(handle)
 
     def _place(self, handle: TaskHandle) -> None:
         assert handle.spec is not None
         target = self._snapshot.target_state(handle.id.connector).value
         handle.target = target
-        spec = handle.spec if handle.spec.target_state == target else _with_target(handle.spec, target)
+        spec = replace(handle.spec, target_state=target, runs_alone=self._runs_alone(handle))
         try:
             host = self._doors.of(str(spec.connector_config["connector.class"]))
             handle.host = host
             handle.move(HandleState.HOSTED)  # before the start: admission may be asked for at once
+            handle.hosted_at = time.monotonic()
             host.start(spec)
             log.info("task %s starts here", handle.id)
         except NoRoomError as error:
@@ -313,7 +321,11 @@ class TaskSupervisor:
         of the offsets topic would wait for its transaction's time-out."""
         id_, snapshot = handle.id, self._snapshot
         is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
-        if handle.spec is not None and handle.spec.transactional_id is not None and not is_followed:
+        if not is_followed:
+            self._lock_out(handle)
+
+    def _lock_out(self, handle: TaskHandle) -> None:
+        if handle.spec is not None and handle.spec.transactional_id is not None:
             self._pool.submit(self._fence.lock_out, handle.spec)
 
     def _move_away(self, incarnation: str) -> None:
@@ -340,6 +352,7 @@ class TaskSupervisor:
         handle = self._handles.get(task)
         if handle is not None:
             self._board.task(task, State.RESTARTING)
+            self._suspicions.clear((handle.id, handle.generation))
             self._let_go(handle)
         self._reconcile()
 
@@ -352,6 +365,29 @@ class TaskSupervisor:
             handle.move(HandleState.ENDED)
             self._board.task(handle.id, State.RESTARTING, reason)  # readers keep RUNNING over a later UNASSIGNED
         self._reconcile()
+
+    def _take_crash(self, incarnations: set[str], reason: str) -> None:
+        """A process took these with it: who is not to blame starts again at once, suspects later, the culprit never."""
+        there = {(h.id, h.generation): h for h in self._handles.values() if h.incarnation in incarnations and h.is_live}
+        for start, outcome in self._suspicions.crashed([_life(h) for h in there.values()]).items():
+            handle = there[start]
+            handle.starts_again_at = time.monotonic() + outcome.delay_s
+            if outcome.is_culprit:
+                incarnations = incarnations - {handle.incarnation}
+                self._fail(handle, _blame(handle, outcome, reason))
+                self._lock_out(handle)
+        self._take_loss(incarnations, reason)
+
+    def _runs_alone(self, handle: TaskHandle) -> bool:
+        """Say whether a start is to have a slot of its own; where there is no room for one it waits a while only."""
+        waits_s = time.monotonic() - handle.prepared_at
+        return waits_s < TRIAL_S and self._suspicions.runs_alone((handle.id, handle.generation))
+
+    def _clear_who_lives(self, now: float) -> None:
+        self._suspicions.keep_only((h.id, h.generation) for h in self._handles.values())
+        for handle in self._handles.values():
+            if handle.state is HandleState.HOSTED and (now - handle.hosted_at > TRIAL_S or _has_committed(handle)):
+                self._suspicions.clear((handle.id, handle.generation))
 
     def _take_reports(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
@@ -404,6 +440,21 @@ class TaskSupervisor:
         self._reconcile()
 
 
-def _with_target(spec: TaskSpec, target: str) -> TaskSpec:
-    data: dict[str, Any] = {**spec.to_json(), "target_state": target}
-    return TaskSpec.from_json(data)
+def _has_committed(handle: TaskHandle) -> bool:
+    return handle.report is not None and handle.report.counters.get("commits", 0) > 0
+
+
+def _life(handle: TaskHandle) -> Life:
+    is_paused = handle.report is not None and handle.report.state == RunState.PAUSED.value
+    is_at_work = not is_paused and not _has_committed(handle)
+    return Life((handle.id, handle.generation), time.monotonic() - handle.hosted_at, is_at_work)
+
+
+def _blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
+    return (
+        f"Task {handle.id} ended the process of its slot {outcome.crashes} times in a row, less than {TRIAL_S:g} s "
+        f"after its start and before it had committed anything, the last time with no other task to suspect: {reason}. "
+        "Want of memory (see the log of the system or the cluster manager; raise spark.executor.memoryOverhead or the "
+        "container's limit) or a crash of a native library that the connector, a transform or a converter uses (see "
+        "the executor's stderr). Restart the task when that is mended."
+    )

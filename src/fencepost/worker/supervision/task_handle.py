@@ -49,6 +49,8 @@ class TaskHandle:
     stop_deadline: float | None = None
     reason: str | None = None
     starts_again_at: float = 0.0
+    prepared_at: float = 0.0  # this and the next by the monotonic clock
+    hosted_at: float = 0.0
     report: TaskReport | None = field(default=None, repr=False)
 
     def move(self, target: HandleState) -> None:

@@ -1,6 +1,8 @@
 """Plug-ins of the worker's tests: found in `plugin.path`, as a third party's would be."""
 
 import json
+import os
+import signal
 from collections import Counter
 from typing import Any
 
@@ -148,3 +150,17 @@ class CountingConnector(SourceConnector):
     topic: str = setting("topic", doc="Where records go.")
     witness: str = setting("witness", doc="A file that gets a line for every start.")
     last: int = setting("last", default=1_000_000, doc="Where to end.")
+
+
+class DeadlyTask(SourceTask):
+    """Kills the process that it runs in, as a native crash or the system's want of memory would."""
+
+    def poll(self) -> list[SourceRecord] | None:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+class DeadlyConnector(SourceConnector):
+    """Takes its neighbours with it."""
+
+    task = DeadlyTask

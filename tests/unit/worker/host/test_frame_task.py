@@ -53,6 +53,8 @@ class Events:
                 self.traces.append(report.trace or "")
                 self.then.get(report.state, lambda: None)()
 
+    def crashed(self, incarnations: Sequence[str], reason: str) -> None: ...
+
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
         self.told.append(f"lost {' '.join(incarnations)}")
 

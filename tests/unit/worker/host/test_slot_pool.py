@@ -8,11 +8,13 @@ import pytest
 
 from fencepost.spark.cores import CoreLedger, CoreUse
 from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slots import SlotCrashedError, SlotEndedError
 from fencepost.task.spec import TaskReport, TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
 from fencepost.worker.supervision.port import NoRoomError
+from fencepost.worker.supervision.suspicion import TRIAL_S
 
 
 class Jobs:
@@ -33,6 +35,7 @@ class Events:
     def __init__(self) -> None:
         self.lost_starts: list[str] = []
         self.reasons: list[str] = []
+        self.crashed_starts: list[str] = []
         self.reports: list[TaskReport] = []
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
@@ -40,6 +43,10 @@ class Events:
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
         self.lost_starts.extend(incarnations)
+        self.reasons.append(reason)
+
+    def crashed(self, incarnations: Sequence[str], reason: str) -> None:
+        self.crashed_starts.extend(incarnations)
         self.reasons.append(reason)
 
     def room_changed(self) -> None: ...
@@ -162,7 +169,7 @@ def test_a_slot_that_spark_ran_again_has_lost_its_tasks_and_its_older_attempt_mu
     slot = pool.start("a")
     pool.register(slot, "0-a")
     pool.register(slot, "1-b")
-    assert pool.events.lost_starts == ["a"]
+    assert pool.events.crashed_starts == ["a"]
     with pytest.raises(RefusedError, match="successor"):
         pool.directives(slot, "0-a")
     with pytest.raises(RefusedError):
@@ -291,3 +298,25 @@ def test_slots_in_advance_are_waited_for_until_all_are_there(
     assert pool.slots.wait_until_there(0)
     pool.slots.prepare(is_full=is_full)
     assert len(pool.jobs.launched) == expected
+
+
+def test_tasks_that_died_with_their_process_are_told_apart_from_those_whose_slot_was_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool(monkeypatch)
+    pool.slots.job_ended(pool.start("a"), SlotCrashedError("Python worker exited unexpectedly (crashed)"))
+    pool.slots.job_ended(pool.start("b"), SlotEndedError("Job was cancelled"))
+    assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a"], ["b"])
+
+
+def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(monkeypatch, max_slots=1)
+    shared = pool.start("a")
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
+    own = pool.slots._slot_of("s")
+    assert own is not None
+    assert own.id != shared
+    assert pool.start("b") == shared
+    pool.now += TRIAL_S + 1
+    pool.slots.check_leases()
+    assert own.owner is None

@@ -36,10 +36,12 @@ class Door:
         self.told: list[tuple[str, str]] = []
         self.has_room = True
         self.neighbours: Sequence[str] = ()
+        self.specs: list[TaskSpec] = []
 
     def start(self, spec: TaskSpec) -> None:
         if not self.has_room:
             raise NoRoomError("all cores are taken")
+        self.specs.append(spec)
         self.told.append((f"start {spec.target_state}", spec.incarnation))
 
     def stop(self, incarnation: str) -> None:
@@ -387,6 +389,25 @@ def test_a_lost_task_starts_again_at_once_and_is_not_said_to_run_meanwhile(runni
     assert running.board.said[-1] == (FIRST, State.RESTARTING, "the process of its slot was ended by SIGSEGV")
     assert running.handle().incarnation != lost.incarnation
     assert running.door.verbs == ["start STARTED", "start STARTED"]
+
+
+def test_a_task_whose_process_dies_again_and_again_runs_alone_and_then_fails(running: Stage) -> None:
+    for is_alone in (False, True):
+        running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
+        running.tick()
+        running.tick(after_s=1.1)
+        assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, is_alone]
+    running.supervisor.crashed([running.handle().incarnation], "its slot ended: exited unexpectedly")
+    running.tick()
+    task, state, trace = running.board.said[-1]
+    assert (task, state) == (FIRST, State.FAILED)
+    assert "3 times in a row" in trace
+    assert "exited unexpectedly" in trace
+    running.tick(after_s=3600)
+    assert running.handle().state is HandleState.FAILED
+    running.supervisor.restart(FIRST)
+    running.tick()
+    assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, False]
 
 
 def test_a_task_that_is_lost_while_it_stops_has_stopped(running: Stage) -> None:

@@ -1,0 +1,93 @@
+"""Who is to blame when the process of a slot dies with all its tasks: want of memory, a native crash.
+
+Nobody can see which task it was. What can be seen: who was there, and who had got on since its start. A task that has
+committed something, or lived for a minute, is not suspected; so a slot that somebody kills from outside blames nobody
+that does its work. The others are, and start again after a pause. After the second time in a row each has a slot of
+its own, until it gets on or has lived for a minute there. Who was the only suspect when it happened a third time, or a
+later one, is the culprit.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fencepost.storage.ids import TaskId
+
+TRIAL_S = 60.0
+"""How long a start has to live so that it is not suspected."""
+
+_MOST_TOGETHER = 2
+_DELAYS_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+Start = tuple[TaskId, int]
+"""A task and its task generation: with another config it begins anew."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """A start that ended with its slot's process. `is_at_work`: it was neither paused nor had it committed anything."""
+
+    start: Start
+    lived_s: float
+    is_at_work: bool
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.is_at_work and self.lived_s < TRIAL_S
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What follows for one of them. `crashes`: how often in a row, this time included; 0 for who is not suspected."""
+
+    crashes: int = 0
+    is_culprit: bool = False
+
+    @property
+    def delay_s(self) -> float:
+        """Return the pause before the next start."""
+        return _DELAYS_S[max(0, min(self.crashes, len(_DELAYS_S)) - 1)]
+
+
+def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Start, Outcome]:
+    """Decide what follows for the starts that a process took with it. `crashes`: how often before, in a row. Pure."""
+    lives = list(lives)
+    is_alone = sum(life.is_suspect for life in lives) == 1
+    outcomes: dict[Start, Outcome] = {}
+    for life in lives:
+        count = crashes.get(life.start, 0) + 1 if life.is_suspect else 0
+        outcomes[life.start] = Outcome(count, is_culprit=is_alone and count > _MOST_TOGETHER)
+    return outcomes
+
+
+class Suspicions:
+    """How often each start's process died in a row. Used by the supervisor's thread."""
+
+    def __init__(self) -> None:
+        self._crashes: dict[Start, int] = {}
+
+    def crashed(self, lives: Iterable[Life]) -> dict[Start, Outcome]:
+        """Note that a process died with these; returns what follows for each."""
+        outcomes = outcomes_of(self._crashes, lives)
+        for start, outcome in outcomes.items():
+            if outcome.crashes:
+                self._crashes[start] = outcome.crashes
+            else:
+                self._crashes.pop(start, None)
+        return outcomes
+
+    def runs_alone(self, start: Start) -> bool:
+        """Say whether the next start is to have a slot of its own."""
+        return self._crashes.get(start, 0) >= _MOST_TOGETHER
+
+    def is_suspect(self, start: Start) -> bool:
+        return start in self._crashes
+
+    def clear(self, start: Start) -> None:
+        """It gets on, or somebody restarts it who has seen to it."""
+        self._crashes.pop(start, None)
+
+    def keep_only(self, starts: Iterable[Start]) -> None:
+        """Forget those of generations that are over."""
+        if self._crashes:
+            kept = set(starts)
+            self._crashes = {start: count for start, count in self._crashes.items() if start in kept}

@@ -1,0 +1,79 @@
+"""Who is to blame when the process of a slot dies with its tasks."""
+
+from fencepost.storage.ids import TaskId
+from fencepost.worker.supervision.suspicion import Life, Start, Suspicions
+
+CULPRIT, IDLE, BUSY = ((TaskId(name, 0), 7) for name in ("culprit", "idle", "busy"))
+
+
+def lives(*starts: Start, lived_s: float = 1.0) -> list[Life]:
+    return [Life(start, lived_s, is_at_work=start is not BUSY) for start in starts]
+
+
+def test_the_first_time_everything_starts_again_at_once() -> None:
+    own = Suspicions()
+    outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
+    assert {outcome.delay_s for outcome in outcomes.values()} == {0.0}
+    assert not any(outcome.is_culprit for outcome in outcomes.values())
+    assert not any(own.runs_alone(start) for start in (CULPRIT, IDLE, BUSY))
+
+
+def test_after_the_second_time_the_suspects_run_alone_and_start_later() -> None:
+    own = Suspicions()
+    own.crashed(lives(CULPRIT, IDLE, BUSY))
+    outcomes = own.crashed(lives(CULPRIT, IDLE, BUSY))
+    assert [own.runs_alone(start) for start in (CULPRIT, IDLE, BUSY)] == [True, True, False]
+    assert outcomes[CULPRIT].delay_s > 0
+    assert outcomes[BUSY].delay_s == 0
+
+
+def test_who_dies_alone_is_the_culprit() -> None:
+    own = Suspicions()
+    for _ in range(2):
+        own.crashed(lives(CULPRIT, IDLE))
+    assert own.crashed(lives(CULPRIT))[CULPRIT].is_culprit
+    assert own.crashed(lives(CULPRIT))[CULPRIT].crashes == 4
+
+
+def test_the_only_suspect_among_others_is_the_culprit_too() -> None:
+    """Where there is no core for a slot of its own, it stays with those that nobody suspects."""
+    own = Suspicions()
+    for _ in range(2):
+        own.crashed(lives(CULPRIT, IDLE, BUSY))
+    assert own.crashed(lives(CULPRIT, BUSY))[CULPRIT].is_culprit
+
+
+def test_nobody_is_the_culprit_where_there_are_two_suspects() -> None:
+    own = Suspicions()
+    for _ in range(9):
+        outcomes = own.crashed(lives(CULPRIT, IDLE))
+        assert not any(outcome.is_culprit for outcome in outcomes.values())
+
+
+def test_a_task_that_was_killed_from_outside_after_it_had_committed_is_never_to_blame() -> None:
+    own = Suspicions()
+    for _ in range(20):
+        outcome = own.crashed(lives(BUSY))[BUSY]
+        assert (outcome.is_culprit, outcome.delay_s, own.runs_alone(BUSY)) == (False, 0.0, False)
+
+
+def test_a_task_that_has_lived_for_long_is_not_to_blame() -> None:
+    own = Suspicions()
+    for _ in range(5):
+        assert not own.crashed(lives(IDLE, lived_s=3600))[IDLE].is_culprit
+
+
+def test_who_was_cleared_begins_anew() -> None:
+    own = Suspicions()
+    for _ in range(2):
+        own.crashed(lives(CULPRIT, IDLE))
+    own.clear(IDLE)
+    assert (own.runs_alone(IDLE), own.runs_alone(CULPRIT)) == (False, True)
+    assert own.crashed(lives(IDLE))[IDLE].crashes == 1
+
+
+def test_the_delay_grows_and_has_an_end() -> None:
+    own = Suspicions()
+    delays = [own.crashed(lives(CULPRIT, IDLE))[CULPRIT].delay_s for _ in range(12)]
+    assert delays == sorted(delays)
+    assert delays[-1] == delays[-2] <= 60
