@@ -1,0 +1,38 @@
+"""The example of a DataFrame that is written by hand, run as the README shows it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from page import ROOT, blocks
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader
+
+
+def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Without `PYSPARK_PYTHON` in the environment, Spark's workers would be of whatever Python is in the path."""
+    [text] = [b.text for b in blocks("python") if b.page == ROOT / "README.md" and "FencepostDataSource" in b.text]
+    program = tmp_path / "prices.py"
+    program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers))
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).ensure_topic("prices", partitions=1, replication=1)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
+    python = Path(sys.executable).parent
+    environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if Path(p) != python)
+    done = subprocess.run(
+        [sys.executable, program.name],
+        cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    count = 0
+
+    def take(_record: object) -> None:
+        nonlocal count
+        count += 1
+
+    reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, "prices")
+    reader.read_to_end(30, take)
+    reader.close()
+    assert count == 1_000
