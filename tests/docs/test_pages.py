@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -83,6 +84,27 @@ def test_the_decisions_that_code_names_exist() -> None:
     named = set(re.findall(r"decision (\d{4})", text))
     assert named
     assert [n for n in sorted(named) if not list((ROOT / "docs/decisions").glob(f"{n}-*.md"))] == []
+
+
+def test_modules_that_enforce_an_invariant_carry_its_number() -> None:
+    text = (ROOT / "docs" / "invariants.md").read_text()
+    unmarked = []
+    for number, section in re.findall(r"^\*\*(E\d+)\*\*(.*?)(?=^\*\*E|^## )", text, re.MULTILINE | re.DOTALL):
+        enforced = re.search(r"- Enforced in (.*?)(?=\n- |\n\n)", section, re.DOTALL)
+        assert enforced is not None or "Nothing is deleted yet" in section, number
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", enforced[1] if enforced else ""):
+            if not re.search(rf"\b{number}\b", (ROOT / "src/fencepost" / name).read_text()):
+                unmarked.append((number, name))
+    assert unmarked == []
+
+
+def test_layers_of_the_page_and_of_the_check_are_the_same() -> None:
+    page = re.search(r"\| package \| what it is \|\n.*?\n\n", (ROOT / "docs/architecture.md").read_text(), re.DOTALL)
+    assert page is not None
+    rows = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in page[0].splitlines()[2:] if line]
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    layers = [{one.strip().removeprefix("fencepost.") for one in layer.split("|")} for layer in contract["layers"]]
+    assert rows == layers
 
 
 def test_make_targets_that_pages_name_exist() -> None:

@@ -10,8 +10,9 @@ from fencepost.config import ConfigError
 from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
-from fencepost.embedded.error import EmbeddedKafkaError
+from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
+from fencepost.embedded.port import is_free
 from fencepost.spark.error import SparkError
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.driver import Driver
@@ -27,14 +28,15 @@ _DEV = {
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
     "offset.storage.partitions": "5",
+    # As in Kafka Connect's sample file: the same connector writes the same bytes here and there.
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "key.converter.schemas.enable": "false",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter.schemas.enable": "false",
     "exactly.once.source.support": "enabled",
     "session.timeout.ms": "6000",
     "heartbeat.interval.ms": "2000",
 }
+
+_SECOND_PORT, _SECOND_KAFKA_PORT = 8084, 9093
 
 
 def run_worker(path: Path) -> int:
@@ -55,13 +57,15 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
     """Run an embedded Kafka and a worker beside it until SIGTERM or Ctrl-C. Returns the exit code."""
     configure_logs()
     try:
+        given = dict(_pair(s) for s in settings)
+        _refuse_taken_ports(kafka_port, 0 if WorkerConfig.key_of("listeners") in given else port)
         with EmbeddedKafka(port=kafka_port, dir=directory) as kafka:
             typer.echo(f"Kafka      {kafka.bootstrap_servers}")
             properties = {
                 **_DEV,
                 "bootstrap.servers": kafka.bootstrap_servers,
                 "listeners": f"http://127.0.0.1:{port}",
-                **dict(_pair(s) for s in settings),
+                **given,
             }
             return _serve(properties)
     except ConfigError as error:
@@ -69,6 +73,16 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
     except EmbeddedKafkaError as error:
         typer.echo(str(error), err=True)
         return 1
+
+
+def _refuse_taken_ports(kafka_port: int, port: int) -> None:
+    """Say it before anything is started. Raises PortInUseError; 0 is any free port."""
+    taken = [str(one) for one in (kafka_port, port) if one and not is_free(one)]
+    if taken:
+        raise PortInUseError(
+            f"In use: port {' and port '.join(taken)}, perhaps by another `fencepost dev`. A second one "
+            f"beside it needs ports of its own: fencepost dev --port {_SECOND_PORT} --kafka-port {_SECOND_KAFKA_PORT}"
+        )
 
 
 def _pair(text: str) -> tuple[str, str]:

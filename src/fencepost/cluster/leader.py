@@ -348,7 +348,7 @@ class Leader:
                 writer.send(topic, value, key=key)
             writer.commit(
                 group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
-            )  # E4
+            )  # E4, E10
             snapshot = self._log.read_past(written.offset, _READ_S)
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
 

@@ -192,7 +192,7 @@ class Config:
                 faults.extend(error.messages)
         faults = faults or self.check_together()
         if faults:
-            raise ConfigError(faults)
+            raise ConfigError(faults)  # E12
 
     @classmethod
     def settings(cls) -> dict[str, Setting]:

@@ -61,6 +61,11 @@ class Admin:
         self._groups = GroupAdmin(self._conf, timeout_s=timeout_s) if can_ask(self._conf) else None
         self._client = new_client(AdminClient, self._conf, logger=library_log(__name__))
 
+    def close(self) -> None:
+        """Let go of connections that would complain of a broker that ends after us. Idempotent."""
+        if self._groups is not None:
+            self._groups.close()
+
     def cluster_id(self) -> str:
         try:
             return str(self._ready().list_topics(timeout=self._timeout_s).cluster_id)

@@ -108,6 +108,11 @@ class GroupAdmin:
             )
         return self._client
 
+    def close(self) -> None:
+        """Let go of the connection, whose thread would complain of a broker that ends after us. Idempotent."""
+        with self._turn:
+            self._drop()
+
     def _drop(self) -> None:
         """It may know an old coordinator, or an address where nobody is."""
         client, self._client = self._client, None

@@ -41,7 +41,7 @@ class _NotHereError(Exception):
 
 
 def lock_out_by_request(conf: Mapping[str, Any], transactional_id: str, timeout_s: float) -> bool:
-    """Fence the holder of an id and end its transaction; returns whether that is done, for certain.
+    """Fence the holder of an id and end its transaction; returns whether that is done, for certain (E2).
 
     `conf` holds a producer's settings in librdkafka's names. Otherwise a producer has to take the id: whatever was in
     the way (a refusal, a broker that is away, a way to connect that only librdkafka knows) is for that to find out, and

@@ -394,7 +394,7 @@ class ProducerClient:
         without asking the coordinator whether the member is current (E4).
         """
         self._fork.check("a producer")
-        if not any(offset >= 0 for _, _, offset in offsets):
+        if not any(offset >= 0 for _, _, offset in offsets):  # E10
             raise ValueError("group metadata is checked only together with an offset of 0 or more")
         positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
         done: Future[None] = Future()

@@ -1,7 +1,8 @@
 """Request bodies: media type, size, JSON, and the coercions of Kafka Connect's JSON reader.
 
 Kafka Connect answers 500, not 400, to a body that cannot be mapped; clients test for the first words of the
-message ("Cannot deserialize value", "Cannot construct instance", "Unrecognized field").
+message ("Cannot deserialize value", "Cannot construct instance", "Unrecognized field"). All of it comes before anything
+is done (E12).
 """
 
 import json

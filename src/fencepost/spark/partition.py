@@ -153,7 +153,7 @@ class _Writing:
         run = self._run
         opened = open_delivery(run.producer_conf, run.transactional_id, run.offsets_topic, _FLUSH_S)  # 1
         self._delivery = with_copies(opened, run.copier, run.offsets_topic)
-        return run.admit()  # 2, 3
+        return run.admit()  # 2, 3 (E3)
 
     def send(self, records: Outgoing) -> None:
         """Step 4."""
@@ -195,7 +195,7 @@ class _Writing:
         """Take a new producer (E5); nothing is in flight between transactions."""
         self.close()
         found = self._open()
-        if _progress(found) != _progress(self._committed):
+        if _progress(found) != _progress(self._committed):  # E7
             raise FencedError(f"the position is {found} where this attempt left {self._committed}: a newer one writes")
 
 

@@ -55,7 +55,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def commit(self, offsets: OffsetRecords) -> bool:
-        """Make what was sent, and the offsets that cover it, count; `finished` tells when it does.
+        """Make what was sent, and the offsets that cover it, count together (E1); `finished` tells when it does.
 
         Returns False when it has to wait longer: nothing has changed then.
         """

@@ -57,6 +57,7 @@ class StartOverError(Exception):
     """The task instance is to be discarded and the task started again at step 5."""
 
 
+# After an unknown commit, too: its producer is dropped, and what happened is read from the topic (E6).
 _STARTS_OVER = (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError, ProduceError)
 
 

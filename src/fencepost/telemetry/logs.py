@@ -7,10 +7,12 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
 _QUIET = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
+_QUIET |= {"kafka.net.selector": logging.ERROR}  # warns of a machine that is busy
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
 _PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long
 _REPEATED_S = 10.0
@@ -39,6 +41,11 @@ class Repeats(logging.Filter):
         return True
 
 
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    """It tells some things by the root logger: each connection that Spark's JVM closes as it ends, with a traceback."""
+    return record.name != "root" or record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
+
+
 def configure_logs(level: str | None = None) -> None:
     """Send all logging of this process to stderr. `FENCEPOST_LOG_LEVEL` and `FENCEPOST_LOG_FORMAT=json` are heeded."""
     chosen = (level or os.environ.get("FENCEPOST_LOG_LEVEL") or "INFO").upper()
@@ -52,6 +59,7 @@ def configure_logs(level: str | None = None) -> None:
     ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Repeats())
+    handler.addFilter(_is_not_py4js)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -114,7 +114,7 @@ class TransactionalWriter:
 
     def _initialise(self, timeout_s: float) -> None:
         try:
-            self._client.init_transactions(timeout_s)
+            self._client.init_transactions(timeout_s)  # E2
         except ProducerError as error:
             if error.failure is Failure.FENCED:
                 self._move(WriterState.FENCED)

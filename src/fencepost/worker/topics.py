@@ -74,3 +74,4 @@ class WorkerTopics:
         self.config.stop()
         self.writer.close()
         self.copies.close()
+        self._admin.close()

@@ -134,6 +134,7 @@ class Membership:
         self.rounds.stop()
         self._group.stop()
         self._has_left = can_quit and self._quit_group()
+        self._looking.close()
 
     def say_farewell(self) -> None:
         """Say last of all what whoever takes over may have to wait for."""

@@ -68,7 +68,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
 
 
 def require_valid(report: ValidationReport) -> None:
-    """Raises BadRequestError with every error of the report."""
+    """Raises BadRequestError with every error of the report: nothing is stored or started (E12)."""
     if not report.error_count:
         return
     lines = [error for one in report.configs for error in one.value.errors]
