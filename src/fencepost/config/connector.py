@@ -127,10 +127,6 @@ class ConnectorConfig(Config):
         """Return the transforms in the order in which records go through them."""
         return [self._transform(alias) for alias in self.transforms]
 
-    def converter_properties(self, key: str) -> dict[str, object]:
-        """Return what stands under `key.converter.` and its kind; empty where the worker's converter is used."""
-        return self.with_prefix(f"{key}.") if self.originals.get(key) is not None else {}
-
     def _transform(self, alias: str) -> TransformSpec:
         properties = self.with_prefix(f"transforms.{alias}.")
         predicate = properties.pop("predicate", None)

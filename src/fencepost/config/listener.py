@@ -50,11 +50,6 @@ def _reason(text: str) -> str | None:
     return None
 
 
-def listener_url() -> Check:
-    """A text that is a listener."""
-    return Check(_reason, "http://host:port or https://host:port")
-
-
 def listener_urls(*, may_be_empty: bool) -> Check:
     """A list of listeners."""
 

@@ -229,7 +229,6 @@ _PREFIXES = (
     "ssl.", "sasl.", "metrics.context.", "spark.",
 )  # fmt: skip
 _METRICS_CONTEXT = "metrics.context."
-_OURS_ALONE = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
 class WorkerConfig(
@@ -277,10 +276,6 @@ class WorkerConfig(
         given.pop(WorkerConfig.key_of("ssl_client_auth"), None)
         given = {k: v for k, v in given.items() if not self._is_without_effect(k)}
         return {**given, WorkerConfig.key_of("bootstrap_servers"): ",".join(self.bootstrap_servers)}
-
-    def topic_settings(self, prefix: str) -> dict[str, str]:
-        """Return the topic configs of an internal topic; `prefix` is one of `config.storage.` and its kind."""
-        return {k: str(v) for k, v in self.with_prefix(prefix).items() if k not in _OURS_ALONE}
 
     def unknown_keys(self) -> list[tuple[str, str | None]]:
         """Return keys of the file that mean nothing here, each with the known key that is nearest, if one is near."""

@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from moved import Scene
 
 from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.partitioner import partition_for
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from support.partitioner import partition_for
 
 FILES = "offset_suite.FilesConnector"
 OWN = ["own topic", "own topic, at least once"]

@@ -15,6 +15,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner
@@ -31,10 +32,10 @@ PLUGINS = str(Path(__file__).parent / "plugins")
 class Gate:
     """Answers admissions, as a worker would: offsets are read once the answer is yes."""
 
-    def __init__(self, bootstrap: str, spec: TaskSpec, admin: Admin) -> None:
+    def __init__(self, bootstrap: str, spec: TaskSpec, transactions: TransactionAdmin) -> None:
         self._spec = spec
         self._reader = OffsetReader({"bootstrap.servers": bootstrap}, spec.offsets_topic)
-        self._admin = admin
+        self._transactions = transactions
         self.is_open = True
         self.asked: list[str] = []
         self.reports: list[TaskReport] = []
@@ -42,7 +43,7 @@ class Gate:
 
     def admit(self, spec: TaskSpec) -> Admission:
         assert spec.transactional_id is not None
-        known = self._admin.describe_transactions([spec.transactional_id])
+        known = self._transactions.describe([spec.transactional_id])
         self.asked.append(known[spec.transactional_id].state if known else "unknown")
         self.at_each()
         if not self.is_open:
@@ -62,6 +63,7 @@ class Scene:
         self.topic = topic
         self.bootstrap = bootstrap
         self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.transactions = TransactionAdmin({"bootstrap.servers": bootstrap})
         self.admin.create_topic(topic, partitions=1, replication=1)
         self.admin.create_topic(f"{topic}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
         self.witness = directory / "starts"
@@ -75,7 +77,7 @@ class Scene:
             plugins=PLUGINS,
             lanes=1,  # taking a second producer is a replacement, which would be counted among the others
         )
-        self.gate = Gate(bootstrap, self.spec, self.admin)
+        self.gate = Gate(bootstrap, self.spec, self.transactions)
         self.runner = TaskRunner(self.spec, self.gate.admit, self.gate.reports.append)
 
     def rival(self) -> TransactionalWriter:
@@ -113,6 +115,7 @@ def make(kafka: EmbeddedKafka, topic_name: str, tmp_path: Path) -> Iterator[Call
         each.runner.control.stop()
         if each.runner.thread.ident is not None:
             each.runner.thread.join(20)
+        each.transactions.close()
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_steps_5_and_6_the_predecessor_is_fenced_before_admission_is_asked_for(s
     predecessor.open()
     predecessor.send(scene.topic, b"zombie")
     predecessor.flush()
-    assert scene.admin.describe_transactions([scene.id])[scene.id].state == "Ongoing"
+    assert scene.transactions.describe([scene.id])[scene.id].state == "Ongoing"
     scene.until_running()
     assert scene.gate.asked[0] not in ("Ongoing", "unknown")
     with pytest.raises((WriterFencedError, CommitUnknownError)):
@@ -171,7 +174,7 @@ def test_a_paused_task_initialises_nothing_until_it_is_resumed(make: Callable[..
     scene.runner.control.pause()
     scene.runner.thread.start()
     eventually(lambda: scene.gate.states == ["PAUSED"])
-    assert scene.admin.describe_transactions([scene.id]) == {}
+    assert scene.transactions.describe([scene.id]) == {}
     scene.runner.control.resume()
     eventually(lambda: scene.gate.states[-1] == "RUNNING", within_s=30)
 

@@ -34,13 +34,6 @@ def test_reads_transforms_in_order_with_their_predicates():
     assert (b.alias, b.predicate, b.negate) == ("b", PredicateSpec("p", "P", {"name": "n"}), True)
 
 
-def test_converter_properties_count_only_with_a_converter_of_its_own():
-    settings = {**NEEDED, "value.converter.schemas.enable": "false"}
-    assert SourceConnectorConfig(settings).converter_properties("value.converter") == {}
-    config = SourceConnectorConfig({**settings, "value.converter": "J"})
-    assert config.converter_properties("value.converter") == {"schemas.enable": "false"}
-
-
 def test_topic_creation_groups_inherit_from_the_default_and_stand_before_it():
     config = SourceConnectorConfig(
         {

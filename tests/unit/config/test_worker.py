@@ -168,7 +168,6 @@ def test_splits_the_file_by_prefix():
     )
     assert config.client_properties("producer.") == {"bootstrap.servers": "localhost:9092", "linger.ms": "5"}
     assert config.spark == {"spark.master": "local[2]"}
-    assert config.topic_settings("offset.storage.") == {"segment.bytes": "1048576"}
     assert config.internal_client_properties == {
         "bootstrap.servers": "localhost:9092",
         "security.protocol": "SASL_SSL",

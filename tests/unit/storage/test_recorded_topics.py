@@ -6,7 +6,6 @@ import pytest
 from recorded import Recorded, recorded_topic
 
 from fencepost.kafka.log import LogRecord
-from fencepost.kafka.partitioner import partition_for
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
 from fencepost.storage.fold import apply
@@ -15,6 +14,7 @@ from fencepost.storage.offset_topic import OffsetTable, encode, stored
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State, Status, StatusTable
 from fencepost.storage.status_topic import apply as apply_status
+from support.partitioner import partition_for
 
 
 @pytest.fixture(scope="module")

@@ -238,11 +238,6 @@ class SlotPool:
                 slot.is_leaving = True
                 self._tell(slot, verb="leave")
 
-    def pids(self) -> dict[str, int]:
-        """Return the process ids of the slots' processes, by slot."""
-        with self._changed:
-            return {s.id: s.pid for s in self._slots.values() if s.pid is not None}
-
     # inside
 
     def _current(self, body: dict[str, Any]) -> _Slot:
