@@ -14,6 +14,7 @@ from typing import Any
 from fencepost.api import FatalError, FencedError, RetriableError, SourceTask
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.storage.offset_topic import encode_key
+from fencepost.task.admitted import NotAdmittedError, admitted, report_of
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
@@ -43,10 +44,6 @@ _SMALLEST_BATCH_BYTES = 1_024
 _BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 Admit = Callable[[TaskSpec], Admission]
-
-
-class NotAdmittedError(Exception):
-    """The worker says that this start of the task is not, or no longer, the one to run."""
 
 
 class TransactionExpiredError(FatalError):
@@ -143,15 +140,7 @@ class TaskRunner:
 
     def snapshot(self, trace: str | None = None) -> TaskReport:
         """Return state and counters as they are."""
-        return TaskReport(
-            self.spec.connector,
-            self.spec.task,
-            self.spec.incarnation,
-            self.counters.state,
-            trace,
-            self.counters.to_json(),
-            tuple(sorted(self.counters.topics)),
-        )
+        return report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)
 
     def _run_to_the_end(self) -> None:
         while not self.control.is_stopping:
@@ -315,12 +304,7 @@ class TaskRunner:
         return delivery
 
     def _admit(self) -> Admission:
-        admission = self._admit_call(self.spec)
-        if admission.failure:
-            raise FatalError(admission.failure)
-        if not admission.is_admitted:
-            raise NotAdmittedError(admission.reason)
-        return admission
+        return admitted(self._admit_call(self.spec))
 
     def _close_delivery(self) -> None:
         """Let go of the producer; a transaction that is known to be open is aborted, so that no reader waits for it."""

@@ -22,9 +22,10 @@ from fencepost.spark.splits import SplitFrame, SplitReader, cancel_run, is_unrea
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
+from fencepost.task.admitted import NotAdmittedError, admitted, report_of
 from fencepost.task.control import Control
 from fencepost.task.plugins import topics_of
-from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.spec import Admission, RunState, TaskSpec
 from fencepost.transaction import lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting
@@ -225,9 +226,7 @@ class FrameTask:
     def _turn(self) -> bool:
         """Plan, and run what is there. Returns whether there was anything."""
         self._maybe_fence()
-        admission = self.admit()
-        if not admission.is_admitted:
-            raise NotAdmittedError(admission.reason)
+        admission = admitted(self.admit())
         session = self._runtime.session
         planned = [s for s in self._connector.splits(session) if self._is_mine(s)]
         positions = _positions(admission)
@@ -410,20 +409,9 @@ class FrameTask:
             return
         if state is RunState.RUNNING:
             trace = self._trouble.trace
-        report = TaskReport(
-            self.spec.connector,
-            self.spec.task,
-            self.spec.incarnation,
-            state.value,
-            trace,
-            {**self._counters, "at": time.time()},
-            (self.topic,) if self._counters["records_written"] else (),
-        )
+        topics = (self.topic,) if self._counters["records_written"] else ()
+        report = report_of(self.spec, state, trace, {**self._counters, "at": time.time()}, topics)
         self._host.events.reported([report])
-
-
-class NotAdmittedError(Exception):
-    pass
 
 
 def _is_final(error: Exception) -> bool:
