@@ -4,6 +4,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 UV := $(VENV)/bin/uv
 
+# Hundreds of Python processes are started by tests and demo: they keep what they have compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test check fmt lint type layers unit integration chaos evidence bench lock clean
 
@@ -51,11 +54,13 @@ unit: setup ## unit tests: no network, no Spark
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
-# The faults run alone: they measure how long a recovery takes. The rest mostly waits, and shares the cores; long files
-# first, so that both processes end at about the same time.
-test: setup ## every test: the faults, then unit, model, conformance, integration, planted bugs and docs
-	$(VENV)/bin/pytest -q tests/chaos
-	$(VENV)/bin/pytest -q -n 2 --dist loadfile tests/planted tests/model tests/integration tests/conformance tests/docs tests/unit
+# What measures how long a recovery takes runs alone. The rest, faults that end in a verdict too, shares the cores, in
+# this order: long files first, so that both processes end at about the same time. (By itself xdist begins with the files
+# of the most tests, which are the shortest, and ends with a long one, beside an idle core.)
+SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs tests/unit
+test: setup ## every test: timed faults, then the rest: faults, planted bugs, model, integration, conformance, docs, unit
+	$(VENV)/bin/pytest -q -m alone tests/chaos
+	$(VENV)/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench
@@ -63,7 +68,7 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured tests/integration/offsets
 	$(PY) tests/oracle/live_handover.py
 
 evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`

@@ -15,6 +15,7 @@ from support.chaos.gated_cluster import GatedCluster
 from support.chaos.hold import Coordinator
 from support.chaos.leader_writes import LeaderWrites
 from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad
+from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {Cut.KILL: 2, Cut.STOP: 2, Cut.BROKER_LOST: 1, Cut.PEERS_LOST: 1, Cut.BROKER_KILL: 1}
@@ -32,11 +33,12 @@ SETTINGS = {
 @pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
     """One of its own: it is killed."""
-    with EmbeddedKafka(properties={"group.min.session.timeout.ms": "1000"}) as running:
+    with quick_kafka(properties={"group.min.session.timeout.ms": "1000"}) as running:
         yield running
 
 
 @pytest.mark.chaos
+@pytest.mark.alone
 @pytest.mark.timeout(3600 if IS_LONG else 600)
 def test_every_fault_of_a_cluster_leaves_the_delivery_exact(broker, tmp_path, seed, capfd):
     group = f"chaos-cluster-{seed}"

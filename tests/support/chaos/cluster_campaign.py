@@ -13,7 +13,7 @@ from support.chaos.load import Load
 from support.worker import Worker
 
 _LOOK_S = 0.05
-_PATIENCE_S = 45.0
+_PATIENCE_S = 180.0  # for the busiest of machines: who is not back by then stands still
 _LATE_SHARE = 0.1
 
 
