@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupState,
@@ -20,6 +20,9 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group import Group, GroupAdmin, GroupMember, can_ask
 from fencepost.kafka.library_log import library_log
+
+if TYPE_CHECKING:
+    from fencepost.kafka.transactions import Transaction, TransactionAdmin
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -155,6 +158,14 @@ class Admin:
             return self._patiently(lambda: self._describe_group(group_id))
         return self._patiently(lambda: groups.describe(group_id))
 
+    def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
+        """Every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
+        return self._ask_transactions(lambda admin: admin.list(states))
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
+        """The given transactional ids in detail; unknown ones are left out."""
+        return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
+
     def _await_topic(self, topic: str) -> None:
         """The controller has the topic some milliseconds before a broker knows it."""
         deadline = time.monotonic() + self._timeout_s
@@ -174,6 +185,16 @@ class Admin:
                 return Group(group_id, _WORDS[ConsumerGroupState.DEAD], ())
             raise
         return Group(group_id, _WORDS.get(described.state, "Unknown"), tuple(_member(m) for m in described.members))
+
+    def _ask_transactions(self, ask: "Callable[[TransactionAdmin], T]") -> T:
+        from fencepost.kafka.transactions import TransactionAdmin  # kafka-python: a fifth of a second, rarely needed.
+
+        self._guard.check("The admin client")
+        admin = TransactionAdmin(self._conf, timeout_s=self._timeout_s)
+        try:
+            return self._patiently(lambda: ask(admin))
+        finally:
+            admin.close()
 
     def _patiently(self, ask: Callable[[], T], timeout_s: float | None = None) -> T:
         """A broker that is not yet leader or coordinator says so at once: it is asked again until the time is up."""

@@ -1,6 +1,6 @@
 """What brokers know about transactions and producers, asked through kafka-python: the main client cannot."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class Transaction:
 
 
 class TransactionAdmin:
-    """Describes transactions. Connects at construction; `close` it. Thread-safe as kafka-python is."""
+    """Lists and describes transactions. Connects at construction; `close` it. Thread-safe as kafka-python is."""
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 10.0) -> None:
         self._guard = ForkGuard()
@@ -42,6 +42,17 @@ class TransactionAdmin:
         timeout_ms = int(timeout_s * 1000)
         arguments |= {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
         self._client = self._run("connecting", lambda: KafkaAdminClient(**arguments))
+
+    def list(self, states: Sequence[str] = ()) -> list[Transaction]:
+        """Every transactional id that the brokers know, or those in one of `states`."""
+        found = self._run(
+            "listing transactions", lambda: self._client.list_transactions(state_filters=list(states) or None)
+        )
+        return [
+            Transaction(t.transactional_id, t.state.value, t.producer_id)
+            for listings in found.values()
+            for t in listings
+        ]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
         """The given ids in detail; unknown ones are left out."""
