@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.embedded import EmbeddedKafka
+from support.quick import LENT
+
 ROOT = Path(__file__).parents[2]
 _CONFORMANCE = "tests/conformance/transaction"
 _LONE = f"{_CONFORMANCE}/test_lone_task.py"
@@ -32,22 +35,23 @@ PLANTS = {
 }
 
 
-def run(tests: Sequence[str], *options: str) -> tuple[int, str]:
-    """Run tests in a pytest of their own. Returns its exit code and what it printed."""
+def run(kafka: EmbeddedKafka, tests: Sequence[str], *options: str) -> tuple[int, str]:
+    """Run tests in a pytest of their own, on this broker. Returns its exit code and what it printed."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, *tests]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}  # `-p` is imported before pytest knows of `pythonpath`
+    # `-p` is imported before pytest knows of `pythonpath`
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), LENT: kafka.bootstrap_servers}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_named_tests_are_green_without_a_plant():
-    code, out = run(sorted(set(PLANTS.values())))
+def test_the_named_tests_are_green_without_a_plant(kafka):
+    code, out = run(kafka, sorted(set(PLANTS.values())))
     assert code == 0, out
     assert re.search(rf"^{len(set(PLANTS.values()))} passed in", out, re.MULTILINE), out
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_bug_turns_its_test_red(plant):
-    code, out = run([PLANTS[plant]], "-p", f"planted.{plant}")
+def test_a_planted_bug_turns_its_test_red(kafka, plant):
+    code, out = run(kafka, [PLANTS[plant]], "-p", f"planted.{plant}")
     assert code == 1, out
     assert re.search(r"^1 failed in", out, re.MULTILINE), out  # and no error besides
