@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.embedded import EmbeddedKafka
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.hold import Coordinator, Target
 from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
-from support.chaos.matrix import Matrix, Network
+from support.chaos.matrix import TRANSACTION_TIMEOUT_S, Matrix, Network
 from support.chaos.point import Door, matrix
+from support.quick import quick_kafka
 from support.worker import Worker, free_port
 
 PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if os.environ.get("FENCEPOST_CHAOS") == "long" else "1"))
@@ -34,7 +34,7 @@ def network() -> Iterator[Network]:
         internal = stack.enter_context(KafkaProxy("127.0.0.1:0"))
         advertised = f"CLIENT://127.0.0.1:{port},INTERNAL://{internal.bootstrap_servers}"
         properties = {"advertised.listeners": advertised, "group.min.session.timeout.ms": "1000"}
-        broker = stack.enter_context(EmbeddedKafka(port=port, properties=properties))
+        broker = stack.enter_context(quick_kafka(port=port, properties=properties))
         internal.lead_to(broker.internal_servers)
         yield Network(broker, stack.enter_context(KafkaProxy(broker.bootstrap_servers)), internal)
 
@@ -57,7 +57,11 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
         return Target(load, door, line, (name, f"{name}#1"), f"{group}-offsets")
 
     targets = [*(target(*task) for task in tasks), target(spool, 0, spool.name, Door.SPLIT)]
-    settings = {**SETTINGS, "producer.bootstrap.servers": network.producers.bootstrap_servers}
+    settings = {
+        **SETTINGS,
+        "producer.bootstrap.servers": network.producers.bootstrap_servers,
+        "producer.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_S * 1000),
+    }
     with (
         capfd.disabled(),
         contextlib.closing(Coordinator(bootstrap)) as coordinator,

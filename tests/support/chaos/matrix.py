@@ -24,7 +24,8 @@ from support.chaos.processes import is_alive, is_connected, owner_of
 log = logging.getLogger(__name__)
 _ANY = 1 << 30
 _SUCCESSOR_S = 120.0
-_TIME_OUT_S = 55.0  # a little less than the time-out of a transaction: nobody may have waited for one
+TRANSACTION_TIMEOUT_S = 300  # of the tasks' producers; more than RECOVERY_S, so who waits for one does not recover
+_TIME_OUT_S = TRANSACTION_TIMEOUT_S - 60.0
 
 
 @dataclass(frozen=True)
