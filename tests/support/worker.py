@@ -23,6 +23,7 @@ _SLOT_READY = re.compile(r"slot (\S+) is ready \(pid (\d+)\)")
 
 
 # Nobody sends these: an error in native code does, of a client library for example.
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _CRASHED = re.compile(
     r"the process of .* was ended by SIG(SEGV|ABRT|BUS|ILL|FPE).*|slot \S+ ended: .* -(6|7|8|4|11)$", re.M
 )
@@ -136,8 +137,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        if code != -signal.SIGTERM:  # before its handler was set
-            self.check_alive_or_ended()
+        self.check_alive_or_ended()
         return code
 
     def kill(self) -> None:
@@ -158,7 +158,7 @@ class Worker:
     def check_alive_or_ended(self) -> None:
         """Raise CrashedError where the process, or one of its slots, was ended by a signal that no test sends."""
         code = self.process.poll() if self.process is not None else None
-        if code is not None and code < 0:
+        if code is not None and -code in _CRASHES:
             raise CrashedError(
                 f"worker {self.port} was ended by {signal.Signals(-code).name}: {self.log_text()[-2000:]}"
             )
