@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import time
 import uuid
 from collections.abc import Iterator
@@ -175,3 +176,28 @@ def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Clu
     patient.await_owners(topic_name, 6, [last], last, within_s=15)
     verdict = judged(patient.bootstrap, topic_name, 900, 6)
     assert verdict.is_clean, verdict
+
+
+def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes_back(
+    kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
+) -> None:
+    """Something else answers at its advertised address, and ends: as a proxy in front of it would."""
+    with Cluster(kafka.bootstrap_servers, tmp_path, f"door-{uuid.uuid4().hex[:6]}", 1) as cluster:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            cluster.start()
+            leader = cluster.await_leader()
+            behind = cluster.made()
+            behind.advertised_port = int(door.getsockname()[1])
+            behind.properties["rest.advertised.port"] = str(behind.advertised_port)
+            cluster.workers.append(behind)
+            cluster.start()
+            ok(leader.create(topic_name, rows(topic_name, 600, 4, per_second=40)), 201)
+            before = cluster.await_owners(topic_name, 4, cluster.workers, leader)
+        eventually(lambda: "nobody listens" in leader.log_text(), within_s=20)
+        eventually(lambda: "leader: tasks of a lost worker are fenced" in leader.log_text(), within_s=20)
+        assert cluster.await_owners(topic_name, 4, cluster.workers, leader) == before
+        verdict = judged(cluster.bootstrap, topic_name, 600, 4)
+        assert verdict.is_clean, verdict
+        assert leader.log_text().count("nobody listens") == 1
+        assert behind.process is not None
+        assert behind.process.poll() is None
