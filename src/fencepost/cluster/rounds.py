@@ -4,7 +4,7 @@ import contextlib
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 
 from fencepost.api import RetriableError
 from fencepost.cluster.command import RecordTaskCount
@@ -19,11 +19,11 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.fencing import ConfOf, fence, plan_fencing
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import WriterOpenError
 
 _READ_S = 60.0
-_ROUNDS = 32
 
 
 class FencingRounds:
@@ -48,7 +48,7 @@ class FencingRounds:
         self._lock = threading.Lock()
         self._active: dict[str, Future[None]] = {}
         self._is_stopped = False
-        self._pool = ThreadPoolExecutor(_ROUNDS, thread_name_prefix="fencing")
+        self._threads = ThreadsByKey(1, "fencing")
 
     def fence(self, connector: str) -> "Future[None]":
         """Start a round, or join the one under way. The future holds None, or the error that the round ended with.
@@ -64,7 +64,7 @@ class FencingRounds:
             active = self._active.get(connector)
             if active is None:
                 active = self._active[connector] = Future()
-                self._pool.submit(self._run, connector, active)
+                self._threads.submit(connector, self._run, connector, active)
             return active
 
     def stop(self) -> None:
@@ -73,7 +73,7 @@ class FencingRounds:
             ended, self._active = list(self._active.values()), {}
         for each in ended:
             _settle(each, NotReadyError("The worker is shutting down"))
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.stop()
 
     def _run(self, connector: str, outcome: "Future[None]") -> None:
         error: Exception | None = None

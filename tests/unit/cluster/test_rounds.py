@@ -1,5 +1,6 @@
 """How a round of fencing ends for whoever asked: done, to be asked for again, or refused for good."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -160,3 +161,19 @@ def test_whoever_waits_for_a_round_or_asks_for_one_when_the_worker_stops_is_told
         with pytest.raises(NotReadyError, match="shutting down"):
             each.result(10)
     held.set_result(None)
+
+
+def test_rounds_of_connectors_whose_cluster_is_away_hold_up_no_other(scene: Scene) -> None:
+    go = threading.Event()
+
+    def away() -> None:
+        if threading.current_thread().name != "fencing-c":
+            go.wait(60)
+
+    scene.on_read = away
+    try:
+        for number in range(64):
+            scene.rounds.fence(f"away-{number}")
+        scene.end("c")
+    finally:
+        go.set()

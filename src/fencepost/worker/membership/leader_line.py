@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from fencepost.cluster.errors import (
 )
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import signed_headers
+from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.membership.peers import Peers
@@ -101,7 +102,7 @@ class LeaderLine:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
-        self._pool = ThreadPoolExecutor(_ASKED_TOGETHER, thread_name_prefix="leader-line")
+        self._asking = ThreadsByKey(_ASKED_TOGETHER, "leader-line")
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
         """Have the leader store task configs, if they differ from those that run."""
@@ -109,8 +110,13 @@ class LeaderLine:
             return self._local.put_task_configs(connector, configs)
         body = orjson.dumps([dict(config) for config in configs])
         path = f"/connectors/{quote(connector, safe='')}/tasks"
-        return self._pool.submit(
-            self._ask, "POST", path, body, lambda: self._local.put_task_configs(connector, configs)
+        return self._asking.submit(
+            f"tasks of {connector}",
+            self._ask,
+            "POST",
+            path,
+            body,
+            lambda: self._local.put_task_configs(connector, configs),
         )
 
     def fence(self, connector: str) -> "Future[Any]":
@@ -118,11 +124,13 @@ class LeaderLine:
         if self._local.is_leading:
             return self._local.fence(connector)
         path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
-        return self._pool.submit(self._ask, "PUT", path, b"", lambda: self._local.fence(connector))
+        return self._asking.submit(
+            f"fence of {connector}", self._ask, "PUT", path, b"", lambda: self._local.fence(connector)
+        )
 
     def stop(self) -> None:
         self._stopping.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._asking.stop()
 
     def _ask(self, method: str, path: str, body: bytes, here: Callable[[], "Future[Any]"]) -> None:
         deadline, forbidden, last = time.monotonic() + REQUEST_S, 0, "nobody leads"

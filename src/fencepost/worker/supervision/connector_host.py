@@ -1,72 +1,37 @@
 """Connectors on this worker: start them, ask for task configs, follow their target state.
 
-One thread carries out what is due for any connector, in order; a connector that takes long holds up others, not the
-tasks. Task configs go to the leader, which writes them if they differ from what runs.
+Each has a thread while there is something to be done for it, so that one whose code takes long, or never returns, holds
+up no other. Task configs go to the leader, which writes them if they differ from what runs.
 """
 
 import logging
-import queue
 import threading
-import time
-import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
 from fencepost.api import SourceConnector
-from fencepost.config import ConfigError
-from fencepost.config.connector import ConnectorConfig
+from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
-from fencepost.config.setting import as_text
-from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.connector_life import ConnectorLife, PutTaskConfigs
 from fencepost.worker.supervision.status import StatusBoard
 
 log = logging.getLogger(__name__)
 
-_RETRY_S = 1.0
+_STOP_S = 5.0
 
-PutTaskConfigs = Callable[[str, Sequence[RawConfig]], "Future[Any]"]
-
-
-@dataclass
-class _Running:
-    """A connector on this worker. `target` is what it was last told to be.
-
-    `is_due` says that task configs are to be published once those that are on the way have arrived.
-    """
-
-    config: RawConfig
-    target: TargetState | None = None
-    instance: SourceConnector | None = None
-    is_failed: bool = False
-    is_due: bool = False
-    publishes_at: float | None = None
-
-
-class _Context:
-    """The `ConnectorContext` of a running connector."""
-
-    def __init__(self, host: "ConnectorHost", name: str) -> None:
-        self._host = host
-        self._name = name
-
-    def request_task_reconfiguration(self) -> None:
-        self._host.reconfigure(self._name)
-
-    def raise_error(self, error: Exception) -> None:
-        self._host.failed(self._name, error)
-
-    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        return self._host.offsets_of(self._name)
+_Wanted = tuple[RawConfig, TargetState]
 
 
 class ConnectorHost:
-    """Runs the connectors that are assigned to this worker. Public methods queue, from any thread."""
+    """Runs the connectors that are assigned to this worker. Its methods may be called from any thread.
+
+    Only `stop` waits, and not for long.
+    """
 
     def __init__(
         self,
@@ -76,211 +41,93 @@ class ConnectorHost:
         board: StatusBoard,
         offsets_of: Callable[[str], list[tuple[dict[str, Any], dict[str, Any]]]],
     ) -> None:
-        self._settings = settings
-        self._find = find
-        self._put_task_configs = put_task_configs
-        self._board = board
+        self.settings = settings
+        self.find = find
+        self.put_task_configs = put_task_configs
+        self.board = board
         self.offsets_of = offsets_of
-        self._snapshot = ClusterSnapshot()
-        self._running: dict[str, _Running] = {}
-        self._on_the_way: set[str] = set()
-        self._events: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self.startups = {"attempts": 0, "successes": 0, "failures": 0}
-        self._thread = threading.Thread(target=self._run, name="connectors", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop every connector."""
-        self._events.put(self._stop_all)
-        self._events.put(None)
-        self._thread.join(5.0)
+        self._lock = threading.Lock()
+        self._snapshot = ClusterSnapshot()
+        self._lives: dict[str, ConnectorLife] = {}
+        self._wanted: dict[str, _Wanted] = {}
+        self._threads = ThreadsByKey(1, "connector")
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        self._events.put(lambda: self._take_snapshot(snapshot))
-
-    def reconfigure(self, name: str) -> None:
-        """Ask the connector for task configs again."""
-        self._events.put(lambda: self._publish_soon(name))
+        """The config topic says something new."""
+        with self._lock:
+            self._snapshot = snapshot
+            mine = snapshot.assignment.of(self.settings.incarnation) if snapshot.assignment else None
+            wanted: dict[str, _Wanted] = {
+                name: (snapshot.connectors[name], snapshot.target_state(name))
+                for name in sorted(mine.connectors if mine else ())
+                if name in snapshot.connectors
+            }
+            before, self._wanted = self._wanted, wanted
+            for name in before.keys() - wanted.keys():
+                self.take_turn(name, self._life(name).leave)
+            for name, now in wanted.items():
+                if not _is_same(before.get(name), now) or name in snapshot.inconsistent:
+                    self._have_follow(name, now, is_inconsistent=name in snapshot.inconsistent)
 
     def restart(self, name: str) -> "threading.Event":
         """Stop and start the connector, not its tasks. The event is set once that is done."""
         done = threading.Event()
 
         def act() -> None:
-            self._restart(name)
-            done.set()
+            try:
+                self._life(name).restart()
+            finally:
+                done.set()
 
-        self._events.put(act)
+        self.take_turn(name, act)
         return done
 
-    def failed(self, name: str, error: BaseException) -> None:
-        trace = "".join(traceback.format_exception(error))
-        self._events.put(lambda: self._fail(name, trace))
+    def stop(self) -> None:
+        """Stop every connector. One that does not end in time is left behind."""
+        with self._lock:
+            wanted, self._wanted = self._wanted, {}
+            ending = {name: self.take_turn(name, self._life(name).leave) for name in wanted}
+        wait(ending.values(), _STOP_S)
+        for name, ended in ending.items():
+            if not ended.done():
+                log.warning("connector %s does not end: its start(), task_configs() or stop() has not returned", name)
+            if name in self._snapshot.connectors:
+                self.board.connector(name, State.UNASSIGNED)
+        self._threads.stop()
 
     def count(self) -> int:
-        return len(self._running)
+        return len(self._wanted)
 
-    # the host's thread
+    def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
+        """Have `act` carried out in the connector's own thread, behind what waits there, or some time later."""
+        if in_s == 0:
+            return self._threads.submit(connector, _logging_errors, act)
+        later = threading.Timer(in_s, self.take_turn, (connector, act))
+        later.daemon = True
+        later.start()
+        return Future()
 
-    def _run(self) -> None:
-        while True:
-            try:
-                event = self._events.get(timeout=self._until_due_s())
-            except queue.Empty:
-                event = self._publish_due
-            if event is None:
-                return
-            try:
-                event()
-                if self._events.empty():
-                    self._publish_due()
-            except Exception:
-                log.exception("the connector host met an error")
+    def count_startup(self, outcome: str) -> None:
+        with self._lock:
+            self.startups[outcome] += 1
 
-    def _until_due_s(self) -> float:
-        due = [r.publishes_at for r in self._running.values() if r.publishes_at is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else 5.0
+    def _have_follow(self, name: str, wanted: _Wanted, *, is_inconsistent: bool) -> None:
+        config, target = wanted
+        life = self._life(name)
+        self.take_turn(name, lambda: life.follow(config, target, is_inconsistent=is_inconsistent))
 
-    def _take_snapshot(self, snapshot: ClusterSnapshot) -> None:
-        self._snapshot = snapshot
-        mine = snapshot.assignment.of(self._settings.incarnation) if snapshot.assignment else None
-        wanted = {c for c in (mine.connectors if mine else ()) if c in snapshot.connectors}
-        for name in [n for n in self._running if n not in wanted]:
-            self._end(name)
-            del self._running[name]
-        for name in sorted(wanted):
-            self._follow(name)
-
-    def _follow(self, name: str) -> None:
-        config, target = self._snapshot.connectors[name], self._snapshot.target_state(name)
-        running = self._running.get(name)
-        if running is None or running.config is not config:  # also one that was stored again as it was
-            if running is not None:
-                self._end(name)
-            self._running[name] = _Running(config)
-            self._go_to(name, target)
-        elif running.target is not target:
-            self._go_to(name, target)
-        elif name in self._snapshot.inconsistent and running.publishes_at is None and not running.is_failed:
-            self._publish_soon(name)
-
-    def _go_to(self, name: str, target: TargetState) -> None:
-        running = self._running[name]
-        running.target = target
-        if target is TargetState.STARTED:
-            self._begin(name)
-        else:
-            self._end(name)
-            running.publishes_at = None
-            self._board.connector(name, State(target.value))
-
-    def _begin(self, name: str) -> None:
-        running = self._running[name]
-        running.is_failed = False
-        self.startups["attempts"] += 1
-        try:
-            cls = self._find(str(running.config["connector.class"]))
-            instance = cls({k: v for k, v in running.config.items() if v is not None})
-            instance.context = _Context(self, name)
-            running.instance = instance
-            instance.start()
-        except Exception as error:
-            self.startups["failures"] += 1
-            self._fail(name, "".join(traceback.format_exception(error)))
-            return
-        self.startups["successes"] += 1
-        self._board.connector(name, State.RUNNING)
-        self._publish(name)
-
-    def _publish_soon(self, name: str) -> None:
-        running = self._running.get(name)
-        if running is not None and running.target is TargetState.STARTED:
-            running.publishes_at = time.monotonic()
-
-    def _publish_due(self) -> None:
-        now = time.monotonic()
-        for name, running in list(self._running.items()):
-            if running.publishes_at is not None and running.publishes_at <= now:
-                self._publish(name)
-
-    def _publish(self, name: str) -> None:
-        """Ask for task configs and pass them to the leader; an error of the way there is tried again.
-
-        One set of a connector at a time: an older one that is late would undo the newer.
-        """
-        running = self._running[name]
-        running.publishes_at = None
-        running.is_due = name in self._on_the_way
-        if running.instance is None or running.is_due:
-            return
-        try:
-            configs = self._task_configs(running)
-        except Exception as error:
-            self._fail(name, "".join(traceback.format_exception(error)))
-            return
-        self._on_the_way.add(name)
-        written = self._put_task_configs(name, configs)
-        written.add_done_callback(lambda done: self._events.put(lambda: self._published(name, running, done)))
-
-    def _published(self, name: str, running: _Running, written: "Future[Any]") -> None:
-        """The leader has written the task configs, or says why not."""
-        self._on_the_way.discard(name)
-        newest = self._running.get(name)
-        if newest is not None and newest.is_due:
-            self._publish(name)
-            return
-        error = None if written.cancelled() else written.exception()
-        if error is not None and self._running.get(name) is running and running.instance is not None:
-            log.warning("task configs of %s are published again in %g s: %s", name, _RETRY_S, error)
-            running.publishes_at = time.monotonic() + _RETRY_S
-
-    def _task_configs(self, running: _Running) -> list[RawConfig]:
-        assert running.instance is not None
-        config = ConnectorConfig({k: v for k, v in running.config.items() if v is not None})
-        configs = running.instance.task_configs(config.tasks_max)
-        if len(configs) > config.tasks_max and config.tasks_max_enforce:
-            raise ConfigError(
-                f"The connector {config.name} has generated {len(configs)} tasks, which is greater than "
-                f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
-            )
-        task_class = _task_class(type(running.instance))
-        return [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
-
-    def _restart(self, name: str) -> None:
-        running = self._running.get(name)
-        if running is None or running.target is not TargetState.STARTED:
-            return
-        self._end(name)
-        self._board.connector(name, State.RESTARTING)
-        self._begin(name)
-
-    def _fail(self, name: str, trace: str) -> None:
-        running = self._running.get(name)
-        if running is None:
-            return
-        running.is_failed = True
-        self._end(name)
-        log.error("connector %s failed: %s", name, trace.strip().splitlines()[-1])
-        self._board.connector(name, State.FAILED, trace)
-
-    def _end(self, name: str) -> None:
-        instance, self._running[name].instance = self._running[name].instance, None
-        if instance is not None:
-            try:
-                instance.stop()
-            except Exception:
-                log.exception("connector %s: an error in stop() is ignored", name)
-
-    def _stop_all(self) -> None:
-        for name in list(self._running):
-            self._end(name)
-            if name in self._snapshot.connectors:
-                self._board.connector(name, State.UNASSIGNED)
+    def _life(self, name: str) -> ConnectorLife:
+        return self._lives.setdefault(name, ConnectorLife(name, self))
 
 
-def _task_class(connector: type[SourceConnector]) -> str:
-    """Return what Kafka Connect writes as `task.class`; the built-ins have the Java names."""
-    name = registry().name_of(PluginKind.CONNECTOR, connector)
-    return f"{name.removesuffix('Connector')}Task"
+def _is_same(one: _Wanted | None, other: _Wanted) -> bool:
+    """A config that was stored again as it was is another one."""
+    return one is not None and one[0] is other[0] and one[1] is other[1]
+
+
+def _logging_errors(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception:
+        log.exception("the connector host met an error")

@@ -46,7 +46,7 @@ def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: Tas
 
 @dataclass(frozen=True)
 class Preparation:
-    """Carries out the steps in a thread of the supervisor's pool."""
+    """Carries out the steps in a thread that the supervisor has for the connector."""
 
     settings: WorkerSettings
     request_fencing: Callable[[str], "Future[None]"]

@@ -79,7 +79,6 @@ class Supervision:
     def start(self) -> None:
         """Begin to run what is assigned here."""
         self.supervisor.start()
-        self.connectors.start()
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
         """Follow what the config topic says now."""

@@ -12,12 +12,12 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol
 
 from fencepost.cluster.departure import Departures
 from fencepost.cluster.running import Start, running_on
+from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _ABANDONED_RETRY_S = 1.0
-_PREPARED_TOGETHER = 32
+_PREPARED_TOGETHER = 32  # of one connector: those of another never wait for them
 
 
 class Doors(Protocol):
@@ -94,7 +94,7 @@ class TaskSupervisor:
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._is_shutting_down = False
         self._is_done = threading.Event()
-        self._pool = ThreadPoolExecutor(_PREPARED_TOGETHER, thread_name_prefix="prepare")
+        self._threads = ThreadsByKey(_PREPARED_TOGETHER, "prepare")
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
 
     # any thread
@@ -106,7 +106,7 @@ class TaskSupervisor:
         """Stop every task by its boundary's rule, for at most `timeout_s` in all."""
         self._events.put(self._begin_shutdown)
         self._is_done.wait(timeout_s + 1.0)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.stop()
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
         """The config topic says something new."""
@@ -219,10 +219,10 @@ class TaskSupervisor:
         self._handles[task] = handle
         self.began_last_s = time.monotonic()
         self._totals.started(task)
-        self._pool.submit(self._prepare, handle)
+        self._threads.submit(task.connector, self._prepare, handle)
 
     def _prepare(self, handle: TaskHandle) -> None:
-        """In a thread of the pool: steps 1 to 4."""
+        """In a thread of the connector's: steps 1 to 4."""
         try:
             spec = self._preparation.prepare(handle)
         except AbandonedError as error:
@@ -326,7 +326,7 @@ class TaskSupervisor:
 
     def _lock_out(self, handle: TaskHandle) -> None:
         if handle.spec is not None and handle.spec.transactional_id is not None:
-            self._pool.submit(self._fence.lock_out, handle.spec)
+            self._threads.submit(("lock out", handle.id.connector), self._fence.lock_out, handle.spec)
 
     def _move_away(self, incarnation: str) -> None:
         for handle in list(self._handles.values()):

@@ -1,13 +1,14 @@
 """When a connector is started, and what it publishes."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from fencepost.api import SourceConnector
+from fencepost.api import SourceConnector, SourceTask
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.storage import records
@@ -38,6 +39,31 @@ class Planned(SourceConnector):
         return [{"topic": "t", "number": 7, "fast": True, "file": Path("/a"), "ports": [1, 2], "none": None}]
 
 
+class Slow(SourceConnector):
+    """Does not return from where it is told to wait."""
+
+    task = SourceTask
+    waits_in = "start"
+    go: ClassVar[threading.Event] = threading.Event()
+
+    def start(self) -> None:
+        self._wait("start")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        self._wait("task_configs")
+        return [{}]
+
+    def stop(self) -> None:
+        self._wait("stop")
+
+    def _wait(self, where: str) -> None:
+        if where == type(self).waits_in:
+            self.go.wait(60)
+
+
+OWN = {"Planned": Planned, "Slow": Slow}
+
+
 class Stage:
     """A host, and a leader that takes its time."""
 
@@ -47,23 +73,28 @@ class Stage:
         settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
         self.host = ConnectorHost(
             settings,
-            lambda name: Planned if name == "Planned" else registry().find("connector", name),
+            lambda name: OWN.get(name) or registry().find("connector", name),
             self._put,
             self.board,  # type: ignore[arg-type]
             lambda name: [],
         )
         self.builder = SnapshotBuilder()
-        self.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c",)),))
-        self.host.start()
+        self.builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "slow")),))
 
     def _put(self, connector: str, configs: Sequence[Any]) -> "Future[Any]":
         answer: Future[None] = Future()
-        self.published.append((str(configs[0]["topic"]), answer))
+        self.published.append((str(configs[0].get("topic", connector)), answer))
         self.configs = list(configs)
         return answer
 
+    def put_slow(self, **more: str) -> None:
+        self._write("slow", {"name": "slow", "connector.class": "Slow", **more})
+
     def put(self, **more: str) -> None:
-        key, value = records.connector_config("c", {**CONFIG, **more})
+        self._write("c", {**CONFIG, **more})
+
+    def _write(self, name: str, config: dict[str, str]) -> None:
+        key, value = records.connector_config(name, config)
         apply(self.builder, self.builder.offset, key, value)
         self.host.changed(self.builder.freeze())
 
@@ -106,3 +137,20 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
     [config] = stage.configs
     config = {key: value for key, value in config.items() if key != "task.class"}
     assert config == {"topic": "t", "number": "7", "fast": "true", "file": "/a", "ports": "1,2", "none": None}
+
+
+@pytest.mark.parametrize("where", ["start", "task_configs", "stop"])
+def test_a_connector_that_does_not_return_holds_up_no_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(Slow, "waits_in", where)
+    monkeypatch.setattr(Slow, "go", threading.Event())
+    try:
+        stage.put_slow()
+        if where == "stop":
+            eventually(lambda: State.RUNNING in stage.board.said, within_s=10)
+            stage.put_slow(again="1")
+        stage.put()
+        eventually(lambda: "t" in stage.topics, within_s=10)
+    finally:
+        Slow.go.set()

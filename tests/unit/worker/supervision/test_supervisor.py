@@ -1,5 +1,6 @@
 """What should run against what runs: the supervisor, with doors that only take notes."""
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -16,6 +17,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
 from fencepost.worker.supervision.port import NoRoomError
@@ -103,14 +105,14 @@ class Prepared:
 
 
 class AtOnce:
-    """An executor without threads."""
+    """`ThreadsByKey` without threads."""
 
-    def submit(self, act: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    def submit(self, key: Any, act: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         done: Future[Any] = Future()
         done.set_result(act(*arguments))
         return done
 
-    def shutdown(self, **_: Any) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Stage:
@@ -135,7 +137,7 @@ class Stage:
             self,
             self,
         )
-        self.supervisor._pool = AtOnce()  # type: ignore[assignment]
+        self.supervisor._threads = AtOnce()  # type: ignore[assignment]
         self.builder = SnapshotBuilder()
         self.write(records.connector_config("c", {"name": "c"}))
 
@@ -559,3 +561,40 @@ def test_illegal_moves_are_bugs() -> None:
     handle = TaskHandle(FIRST, 0, "i", "STARTED")
     with pytest.raises(RuntimeError, match="cannot go from preparing to hosted"):
         handle.move(HandleState.HOSTED)
+
+
+def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begun = threading.Event(), set()
+
+    class Hanging:
+        def prepare(self, handle: TaskHandle) -> TaskSpec:
+            begun.add(handle.id)
+            if handle.id.connector == "c":
+                go.wait(60)  # its target cluster is away
+            raise AbandonedError("enough")
+
+    stage, settings = Stage(monkeypatch), WorkerSettings(WorkerConfig(WORKER), "http://w:1", "me")
+    monkeypatch.undo()  # the time is its own
+    supervisor = TaskSupervisor(
+        settings,
+        Hanging(),
+        stage,
+        Board(),
+        TaskTotals(),
+        Departures(0.0),
+        stage,
+        stage,  # type: ignore[arg-type]
+    )
+    builder, tasks = SnapshotBuilder(), [*(TaskId("c", n) for n in range(64)), TaskId("d", 0)]
+    for name, count in (("c", 64), ("d", 1)):
+        configs = [records.task_config(TaskId(name, n), {}) for n in range(count)]
+        for key, value in (records.connector_config(name, {}), *configs, records.tasks_commit(name, count)):
+            apply(builder, builder.offset, key, value)
+    builder.assignment = Assignment(1, (WorkerAssignment("me", "http://w:1", ("c", "d"), tuple(tasks)),))
+    supervisor.start()
+    try:
+        supervisor.changed(builder.freeze())
+        eventually(lambda: TaskId("d", 0) in begun, within_s=10)
+    finally:
+        go.set()
+        supervisor.shut_down(1.0)

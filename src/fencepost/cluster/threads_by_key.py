@@ -1,0 +1,67 @@
+"""Threads for work that may wait for long, so that the work of one connector never holds up another's."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ThreadsByKey:
+    """Carries out at most `most` pieces of work of one key at once, begun in order; keys know nothing of each other.
+
+    A thread is made where one is missing, and ends when its key has nothing left. None of them keeps the process alive.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: dict[Hashable, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
+        self._busy: dict[Hashable, int] = {}
+        self._is_stopped = False
+
+    def submit(self, key: Hashable, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Have it done in a thread; never waits. After `stop` the future is cancelled."""
+        outcome: Future[T] = Future()
+        with self._lock:
+            if self._is_stopped:
+                outcome.cancel()
+                return outcome
+            self._waiting.setdefault(key, deque()).append((outcome, lambda: act(*args, **kwargs)))
+            if self._busy.get(key, 0) < self._most:
+                self._busy[key] = self._busy.get(key, 0) + 1
+                threading.Thread(target=self._work, args=(key,), name=f"{self._name}-{key}", daemon=True).start()
+        return outcome
+
+    def stop(self) -> None:
+        """Cancel what has not begun. What is under way is left to itself."""
+        with self._lock:
+            self._is_stopped = True
+            waiting, self._waiting = self._waiting, {}
+        for outcome, _ in (each for queued in waiting.values() for each in queued):
+            outcome.cancel()
+
+    def _work(self, key: Hashable) -> None:
+        while (taken := self._take(key)) is not None:
+            outcome, act = taken
+            if not outcome.set_running_or_notify_cancel():
+                continue
+            try:
+                outcome.set_result(act())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+    def _take(self, key: Hashable) -> "tuple[Future[Any], Callable[[], Any]] | None":
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting:
+                return waiting.popleft()
+            self._waiting.pop(key, None)
+            self._busy[key] -= 1
+            if not self._busy[key]:
+                del self._busy[key]
+            return None

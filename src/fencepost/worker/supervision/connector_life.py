@@ -1,0 +1,197 @@
+"""One connector on this worker: what its author's code is asked, and what becomes of the answers."""
+
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from fencepost.api import SourceConnector
+from fencepost.config import ConfigError
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.raw import RawConfig
+from fencepost.config.setting import as_text
+from fencepost.plugin import PluginKind, registry
+from fencepost.storage.ids import TargetState
+from fencepost.storage.status_topic import State
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.status import StatusBoard
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+PutTaskConfigs = Callable[[str, Sequence[RawConfig]], "Future[Any]"]
+
+
+class Surroundings(Protocol):
+    """What a connector's life needs of the worker."""
+
+    settings: WorkerSettings
+    board: StatusBoard
+
+    def find(self, connector_class: str) -> type[SourceConnector]: ...
+
+    def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]": ...
+
+    def offsets_of(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]: ...
+
+    def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> object:
+        """Have `act` carried out in the connector's own thread, behind what waits there."""
+
+    def count_startup(self, outcome: str) -> None: ...
+
+
+class _Context:
+    """The `ConnectorContext` of a running connector."""
+
+    def __init__(self, life: "ConnectorLife", around: Surroundings) -> None:
+        self._life = life
+        self._around = around
+
+    def request_task_reconfiguration(self) -> None:
+        self._around.take_turn(self._life.name, self._life.reconfigure)
+
+    def raise_error(self, error: Exception) -> None:
+        trace = "".join(traceback.format_exception(error))
+        self._around.take_turn(self._life.name, lambda: self._life.fail(trace))
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return self._around.offsets_of(self._life.name)
+
+
+class ConnectorLife:
+    """Starts and stops the connector and passes its task configs on. Methods are called one at a time, and may wait.
+
+    It outlives what it runs: task configs that are on their way to the leader are followed by no others until they have
+    arrived, though the connector was taken away and given back meanwhile.
+    """
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self._around = around
+        self._config: RawConfig | None = None  # None: it does not live here
+        self._target: TargetState | None = None
+        self._instance: SourceConnector | None = None
+        self._is_failed = False
+        self._is_on_the_way = False
+        self._is_due = False  # once what is on the way has arrived
+        self._is_again_soon = False
+
+    def follow(self, config: RawConfig, target: TargetState, *, is_inconsistent: bool) -> None:
+        """Become what the config topic says."""
+        if self._config is not config:  # also one that was stored again as it was
+            self._end()
+            self._config, self._is_failed = config, False
+            self._go_to(target)
+        elif self._target is not target:
+            self._go_to(target)
+        elif is_inconsistent and not self._is_failed and not self._is_again_soon:
+            self.reconfigure()
+
+    def leave(self) -> None:
+        """Stop: it is somebody else's, or gone."""
+        self._end()
+        self._config = self._target = None
+
+    def reconfigure(self) -> None:
+        """Ask the connector for task configs, and pass them to the leader; an error of the way there is tried again.
+
+        One set of a connector at a time: an older one that is late would undo the newer.
+        """
+        self._is_due = self._is_on_the_way
+        if self._config is None or self._instance is None or self._is_due:
+            return
+        try:
+            configs = self._task_configs(self._config, self._instance)
+        except Exception as error:
+            self.fail("".join(traceback.format_exception(error)))
+            return
+        self._is_on_the_way = True
+        instance = self._instance
+        self._around.put_task_configs(self.name, configs).add_done_callback(
+            lambda done: self._around.take_turn(self.name, lambda: self._published(instance, done))
+        )
+
+    def restart(self) -> None:
+        """Stop and start it, not its tasks."""
+        if self._config is None or self._target is not TargetState.STARTED:
+            return
+        self._end()
+        self._around.board.connector(self.name, State.RESTARTING)
+        self._begin(self._config)
+
+    def fail(self, trace: str) -> None:
+        if self._config is None:
+            return
+        self._is_failed = True
+        self._end()
+        log.error("connector %s failed: %s", self.name, trace.strip().splitlines()[-1])
+        self._around.board.connector(self.name, State.FAILED, trace)
+
+    def _go_to(self, target: TargetState) -> None:
+        self._target = target
+        if target is TargetState.STARTED and self._config is not None:
+            self._begin(self._config)
+        else:
+            self._end()
+            self._around.board.connector(self.name, State(target.value))
+
+    def _begin(self, config: RawConfig) -> None:
+        self._is_failed = False
+        self._around.count_startup("attempts")
+        try:
+            cls = self._around.find(str(config["connector.class"]))
+            instance = cls({k: v for k, v in config.items() if v is not None})
+            instance.context = _Context(self, self._around)
+            self._instance = instance
+            instance.start()
+        except Exception as error:
+            self._around.count_startup("failures")
+            self.fail("".join(traceback.format_exception(error)))
+            return
+        self._around.count_startup("successes")
+        self._around.board.connector(self.name, State.RUNNING)
+        self.reconfigure()
+
+    def _published(self, instance: SourceConnector, written: "Future[Any]") -> None:
+        """The leader has written the task configs, or says why not."""
+        self._is_on_the_way = False
+        if self._is_due:
+            self.reconfigure()
+            return
+        error = None if written.cancelled() else written.exception()
+        if error is not None and self._instance is instance and not self._is_again_soon:
+            self._is_again_soon = True
+            log.warning("task configs of %s are published again in %g s: %s", self.name, _RETRY_S, error)
+            self._around.take_turn(self.name, self._publish_again, _RETRY_S)
+
+    def _publish_again(self) -> None:
+        self._is_again_soon = False
+        if not self._is_on_the_way:
+            self.reconfigure()
+
+    def _task_configs(self, properties: RawConfig, instance: SourceConnector) -> list[RawConfig]:
+        config = ConnectorConfig({k: v for k, v in properties.items() if v is not None})
+        configs = instance.task_configs(config.tasks_max)
+        if len(configs) > config.tasks_max and config.tasks_max_enforce:
+            raise ConfigError(
+                f"The connector {config.name} has generated {len(configs)} tasks, which is greater than "
+                f"{config.tasks_max}, the maximum number of tasks it is configured to create; raise 'tasks.max'."
+            )
+        task_class = _task_class(type(instance))
+        return [{**{k: as_text(k, v) for k, v in c.items()}, "task.class": task_class} for c in configs]
+
+    def _end(self) -> None:
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            try:
+                instance.stop()
+            except Exception:
+                log.exception("connector %s: an error in stop() is ignored", self.name)
+
+
+def _task_class(connector: type[SourceConnector]) -> str:
+    """Return what Kafka Connect writes as `task.class`; the built-ins have the Java names."""
+    name = registry().name_of(PluginKind.CONNECTOR, connector)
+    return f"{name.removesuffix('Connector')}Task"
