@@ -30,6 +30,7 @@ from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationEr
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.left_open import Ending
 from fencepost.kafka.member import Term
+from fencepost.storage.config_topic import CONFIG_PARTITION
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId
 from fencepost.storage.records import Encoded
@@ -343,7 +344,7 @@ class Leader:
             records += self._reassignment(self._members_of(then)).decide(then)
             written = _Newest()
             for key, value in records:
-                writer.send(self._log.topic, value, key=key, on_delivery=written)
+                writer.send(self._log.topic, value, key=key, partition=CONFIG_PARTITION, on_delivery=written)
             for topic, key, value in beside(commands, decisions):
                 writer.send(topic, value, key=key)
             writer.commit(

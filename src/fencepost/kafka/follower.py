@@ -5,11 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.log import Handler, LogReader, LogRecord
 
 LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
 _BACKOFF_S = 1.0
+_LOOK_EVERY_S = 10.0
+_LOOK_S = 2.0
 _LINGER_S = 0.1  # whoever waits for the end of a log often waits for it again
 
 
@@ -22,6 +25,9 @@ class LogFollower:
     `reader` waits at the broker for what comes: it costs little, gets records at once, and learns late that the log
     ends behind them. Where the log has transactions, which end in a record that nobody sees, `end_reader` looks for the
     end while somebody waits for it, and rests otherwise.
+
+    Partitions that the topic gets are followed too: at the latest some seconds after they were added, and at once where
+    somebody waits for the end.
     """
 
     def __init__(
@@ -115,12 +121,22 @@ class LogFollower:
     # the threads
 
     def _follow(self) -> None:
+        looked_s = time.monotonic()
         while not self._stopping.is_set():
             try:
+                if time.monotonic() > looked_s + _LOOK_EVERY_S:
+                    looked_s = time.monotonic()
+                    self._look_for_partitions()
                 self._poll(self._reader)
                 self._failure = None
             except Exception as error:  # Whatever it is, a follower that is gone would be worse.
                 self._fail(error)
+
+    def _look_for_partitions(self) -> None:
+        try:
+            self._reader.look(_LOOK_S)
+        except KafkaUnavailableError as error:  # the log cannot be read either
+            LOG.debug("%s", error)
 
     def _look_for_end(self, reader: LogReader) -> None:
         while not self._stopping.is_set():

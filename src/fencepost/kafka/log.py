@@ -1,7 +1,8 @@
 """Reading a topic as a log: all of it, from its beginning, to the end that it has now.
 
-1. The end is taken read_uncommitted: it counts records of open transactions.
-2. The log is consumed read_committed until there: an open transaction is waited for, an aborted one is skipped.
+1. The partitions are counted: a topic may have got more.
+2. The end of each is taken read_uncommitted: it counts records of open transactions.
+3. The log is consumed read_committed until there: an open transaction is waited for, an aborted one is skipped.
 So what is returned covers everything that was written before the call, whatever its transaction comes to.
 """
 
@@ -27,8 +28,14 @@ from fencepost.kafka.library_log import library_log
 LOG = logging.getLogger(__name__)
 _BATCH = 1_000
 _PASSING = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.GROUP_AUTHORIZATION_FAILED}
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,  # the client has not heard of it yet
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
 )
+_GROW_S = 10.0
 
 
 class LogRecord(NamedTuple):
@@ -45,20 +52,29 @@ Handler = Callable[[LogRecord], None]
 class LogReader:
     """A consumer of every partition of one topic, kept from read to read; it commits nothing and joins nothing.
 
-    Not thread-safe, except for `positions` and `ends`. Nothing connects before the first read. Records come at once;
-    `fetch_wait_ms` bounds how late it is seen that the log ends behind them, and while there is nothing the broker is
-    asked that often.
+    Not thread-safe, except for `positions`, `ends` and `look`. Partitions that the topic gets are read too, from the
+    next `read_to_end`, `ends` or `look` on; a topic that `is_single` has one, and is not asked again. Nothing connects
+    before the first read. Records come at once; `fetch_wait_ms` bounds how late it is seen that the log ends behind
+    them, and while there is nothing the broker is asked that often.
     """
 
     def __init__(
-        self, conf: Mapping[str, Any], topic: str, *, read_committed: bool = True, fetch_wait_ms: int = 10
+        self,
+        conf: Mapping[str, Any],
+        topic: str,
+        *,
+        read_committed: bool = True,
+        fetch_wait_ms: int = 10,
+        is_single: bool = False,
     ) -> None:
         self._guard = ForkGuard()
         self.topic = topic
         self._admin = Admin(conf)
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._positions: dict[int, int] = {}
-        self._partitions: tuple[int, ...] = ()
+        self._partitions: tuple[int, ...] = ()  # that are read
+        self._count = 0  # of partitions, by the last look
+        self._is_single = is_single
         self._assigned = False
         self._trouble: Any = None
         self._consumer: Any = new_client(
@@ -68,21 +84,16 @@ class LogReader:
     def start(self, timeout_s: float = 30.0) -> None:
         """Finds the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
         self._guard.check(f"The reader of topic {self.topic}")
-        if not self._partitions:
-            count = self._admin.partitions(self.topic, timeout_s=timeout_s)
-            if count is None:
-                raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
-            self._partitions = tuple(range(count))
-        if not self._assigned:
-            # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.
-            if len(self._positions) < len(self._partitions):
-                self._begin(timeout_s)
-            self._assign()
+        if not self._count and self.look(timeout_s) is None:
+            raise self._missing()
+        if not self._assigned or len(self._partitions) < self._count:
+            self._take_up(timeout_s)
 
     def go_on_at(self, positions: Mapping[int, int]) -> None:
         """Begins to fetch where another reader of the topic stands, in all of its partitions."""
         self._guard.check(f"The reader of topic {self.topic}")
         self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
+        self._count = max(self._count, len(positions))
         self._assign()
 
     def rest(self) -> None:
@@ -92,13 +103,17 @@ class LogReader:
             self._consumer.unassign()
             self._assigned = False
 
-    def topic_id(self, timeout_s: float) -> str | None:
-        """The id of the topic that there is now: another one once it was deleted and created again."""
+    def look(self, timeout_s: float) -> str | None:
+        """Count the partitions that there are now, which are read from the next poll on; None: there is no such topic.
+
+        Returns the id of the topic: another one once it was deleted and created again.
+        """
         self._guard.check(f"The reader of topic {self.topic}")
         found = self._admin.topic(self.topic, timeout_s=timeout_s)
-        if found is not None and not self._partitions:
-            self._partitions = tuple(range(found.partitions))  # so that `start` need not ask the same
-        return None if found is None else found.id
+        if found is None:
+            return None
+        self._count = max(self._count, 1 if self._is_single else found.partitions)
+        return found.id
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -106,22 +121,25 @@ class LogReader:
         return dict(self._positions)
 
     def ends(self, timeout_s: float, *, read_committed: bool = False) -> dict[int, int]:
-        """The end of every partition now: step 1. Read committed, it is before the first open transaction."""
-        self._guard.check(f"The reader of topic {self.topic}")
-        found = self._admin.end_offsets(
-            ((self.topic, p) for p in self._partitions), read_committed=read_committed, timeout_s=timeout_s
-        )
-        return {partition: end for (_, partition), end in found.items()}
+        """The end of every partition that there is now: steps 1 and 2.
 
-    def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True) -> None:
+        Read committed, it is before the first open transaction.
+        """
+        if not self._is_single and self.look(timeout_s) is None:
+            raise self._missing()
+        return self._ends(timeout_s, read_committed=read_committed)
+
+    def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
         """Hands `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
 
         Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
-        before an error stays handled: the next read goes on from there.
+        before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
         """
         deadline = time.monotonic() + timeout_s
+        if looks and self._count and not self._is_single and self.look(timeout_s) is None:
+            raise self._missing()
         self.start(timeout_s)
-        ends = self.ends(timeout_s, read_committed=not waits)
+        ends = self._ends(timeout_s, read_committed=not waits)
         while behind := self.behind(ends):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -139,6 +157,8 @@ class LogReader:
         an unreachable broker is waited for in silence.
         """
         self._guard.check(f"The reader of topic {self.topic}")
+        if self._assigned and len(self._partitions) < self._count:
+            self._take_up(_GROW_S)
         try:
             messages = self._consumer.consume(_BATCH, 0)
             if not messages:
@@ -193,6 +213,33 @@ class LogReader:
         else:
             raise translate(error, f"reading topic {self.topic}", self._bootstrap)
         return 0
+
+    def _take_up(self, timeout_s: float) -> None:
+        """Read all partitions that were counted, each from where it stands, a new one from its beginning."""
+        if self._partitions and len(self._partitions) < self._count:
+            LOG.info("Topic %s has %d partitions now, not %d", self.topic, self._count, len(self._partitions))
+            self._learn_of_partitions(timeout_s)
+        self._partitions = tuple(range(self._count))
+        # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.
+        if len(self._positions) < len(self._partitions):
+            self._begin(timeout_s)
+        self._assign()
+
+    def _ends(self, timeout_s: float, *, read_committed: bool) -> dict[int, int]:
+        found = self._admin.end_offsets(
+            ((self.topic, p) for p in range(self._count)), read_committed=read_committed, timeout_s=timeout_s
+        )
+        return {partition: end for (_, partition), end in found.items()}
+
+    def _learn_of_partitions(self, timeout_s: float) -> None:
+        """Have the client ask for them: by itself it does minutes later."""
+        try:
+            self._consumer.list_topics(self.topic, timeout=timeout_s)
+        except KafkaException as error:
+            raise translate(error, f"asking for the partitions of topic {self.topic}", self._bootstrap) from error
+
+    def _missing(self) -> MissingTopicError:
+        return MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])

@@ -26,8 +26,10 @@ class RecordWriter:
     Thread-safe: callers take turns.
     """
 
-    def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
+    def __init__(self, conf: Mapping[str, Any], topic: str, *, partition: int = -1) -> None:
+        """`partition` takes all records; without, each has that of its key."""
         self._guard = ForkGuard()
+        self._partition = partition
         self._conf = {**conf, **_GUARANTEES}
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         self._topic = topic
@@ -71,6 +73,7 @@ class RecordWriter:
                     self._topic,
                     key=key,
                     value=value,
+                    partition=self._partition,
                     timestamp=times[0] if times else 0,
                     on_delivery=_collector(failures),
                 )

@@ -14,6 +14,8 @@ from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 
 LOG = logging.getLogger(__name__)
 
+CONFIG_PARTITION = 0  # the only one; said to producers, for the hash of a key would know a second one
+
 _IDLE_WAIT_MS = 500
 _END_WAIT_MS = 5  # every request that changes something waits it out
 
@@ -37,7 +39,9 @@ class ConfigTopic:
         self._changes: list[Change] = []
         self._snapshot = self._builder.freeze()
         self._is_started = False
-        follow, find_end = (LogReader(conf, topic, fetch_wait_ms=wait_ms) for wait_ms in (_IDLE_WAIT_MS, _END_WAIT_MS))
+        follow, find_end = (
+            LogReader(conf, topic, fetch_wait_ms=wait_ms, is_single=True) for wait_ms in (_IDLE_WAIT_MS, _END_WAIT_MS)
+        )
         self._follower = LogFollower(follow, self._take, self._publish, find_end)
 
     @property
@@ -91,7 +95,7 @@ class TopicWriter:
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
         """`conf`: a producer's, in librdkafka's names."""
-        self._writer = RecordWriter(conf, topic)
+        self._writer = RecordWriter(conf, topic, partition=CONFIG_PARTITION)
 
     def write(self, records: Iterable[Encoded], timeout_s: float) -> None:
         """Returns when all are acknowledged. KafkaUnavailableError: they may have been written or not."""

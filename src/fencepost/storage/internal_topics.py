@@ -80,6 +80,11 @@ def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
             _check_policy(admin, topic)
 
 
+def check_config_topic(admin: Admin, config: InternalTopicConfig) -> None:
+    """Raise ConfigError if the config topic has more than one partition by now, or what keeps it from being asked."""
+    _check_partitions(admin, internal_topics(config)[0])
+
+
 def ensure_own_offsets_topic(admin: Admin, name: str, config: InternalTopicConfig) -> None:
     """Create a connector's own offsets topic, with the numbers of the worker's (KIP-605, KIP-618), or check it.
 
@@ -118,7 +123,7 @@ def _create(admin: Admin, topic: InternalTopic) -> bool:
 
 def _check_partitions(admin: Admin, topic: InternalTopic) -> None:
     partitions = admin.partitions(topic.name)
-    if topic.is_single and partitions != 1:
+    if topic.is_single and partitions not in (None, 1):
         raise ConfigError(
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have a single partition in "
             f"order to guarantee consistency of {topic.purpose}, but found {partitions} partitions. Change the "

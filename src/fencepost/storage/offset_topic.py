@@ -166,13 +166,13 @@ class OffsetReader:
         with self._reading:
             self._maybe_begin_anew(timeout_s)
             try:
-                self._reader.read_to_end(timeout_s, self._take, waits=waits)
+                self._reader.read_to_end(timeout_s, self._take, waits=waits, looks=False)  # it has just looked
             finally:
                 self._reader.rest()
 
     def _maybe_begin_anew(self, timeout_s: float) -> None:
         """A topic that was deleted and created again says nothing of what it said before (KIP-618, re-upgrade)."""
-        topic_id = self._reader.topic_id(timeout_s)
+        topic_id = self._reader.look(timeout_s)
         if self._topic_id not in (None, topic_id):
             LOG.info("Topic %s is another one than before: it is read anew", self._reader.topic)
             self._reader.close()

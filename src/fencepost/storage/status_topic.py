@@ -130,6 +130,7 @@ class StatusTopic:
 
     def __init__(self, consumer_conf: Mapping[str, Any], producer_conf: Mapping[str, Any], topic: str) -> None:
         self.table = StatusTable()
+        self._places: dict[bytes, tuple[int, int]] = {}  # of keys: partition and time of the newest record
         reader = LogReader(consumer_conf, topic, read_committed=False, fetch_wait_ms=500)
         self._follower = LogFollower(reader, self._take, lambda: None)
         self._writer = LatestWriter(producer_conf, topic)
@@ -178,8 +179,13 @@ class StatusTopic:
         self._writer.put(records.topic_status_key(connector, topic), None)
 
     def _take(self, record: LogRecord) -> None:
+        key = record.key or b""
+        partition, at_ms = self._places.get(key, (record.partition, 0))
+        if partition != record.partition and at_ms > record.timestamp_ms:
+            return  # the key has moved since, to a partition that was added
+        self._places[key] = (record.partition, record.timestamp_ms)
         try:
-            apply(self.table, record.key or b"", record.value)
+            apply(self.table, key, record.value)
         except (ValueError, KeyError, TypeError) as error:
             LOG.warning("Skipped %d/%d of the status topic: %r", record.partition, record.offset, error)
 

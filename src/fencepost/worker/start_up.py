@@ -46,6 +46,7 @@ class StartUp:
     def _come_up(self) -> None:
         life = self.life
         life.patiently("connecting to Kafka", self.topics.connect)  # 2
+        self.topics.watch()
         self.supervision.offsets.start()
         with life.stages.doing("joining the group"):
             self.membership.join()  # 4, beside 3: whoever leads decides only after that

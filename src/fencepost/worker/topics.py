@@ -1,14 +1,17 @@
 """The internal topics as this worker reads and writes them."""
 
+import logging
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from fencepost.config import ConfigError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.config_topic import ConfigTopic, OnChange, TopicWriter
-from fencepost.storage.internal_topics import ReplicationError, ensure_internal_topics
+from fencepost.storage.internal_topics import ReplicationError, check_config_topic, ensure_internal_topics
 from fencepost.storage.offset_copies import OffsetCopies
 from fencepost.storage.shared_read import SharedRead
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -16,7 +19,10 @@ from fencepost.storage.status_topic import StatusTopic
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 
+log = logging.getLogger(__name__)
+
 _READ_S = 60.0
+_WATCH_EVERY_S = 10.0
 _BROKERS_S = 30.0
 _READING = "reading to the end of internal topics"
 
@@ -59,6 +65,20 @@ class WorkerTopics:
             raise KafkaUnavailableError(
                 f"{error} Brokers may be coming up: waiting {_BROKERS_S:g} s for them"
             ) from error
+
+    def watch(self) -> None:
+        """Have the worker end when the config topic gets a second partition: other writers may use it."""
+        threading.Thread(target=self._watch, name="watch-topics", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._life.stopping.wait(_WATCH_EVERY_S):
+            try:
+                check_config_topic(self._admin, self._settings.config)
+            except ConfigError as error:
+                self._life.fail(error)
+                return
+            except Exception as error:  # it is asked again
+                log.debug("config topic: %s", error)
 
     def read(self, after_config: Callable[[], None]) -> None:
         """Read the config and status topics, both at once; `after_config` need not wait for the statuses."""
