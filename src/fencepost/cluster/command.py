@@ -10,6 +10,7 @@ from typing import Protocol
 from fencepost.cluster.assignment import Member, assign, kept_back, same_work, wanted
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ConflictError, NotFoundError
 from fencepost.cluster.fencing import plan_fencing
+from fencepost.cluster.targets import fenced, kept, targets, with_target
 from fencepost.config.raw import RawConfig
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
@@ -173,6 +174,9 @@ class StopConnector:
         if self.connector not in snapshot.connectors:
             raise NotFoundError(f"Unknown connector {self.connector}")
         return [
+            *kept(
+                snapshot, self.connector, targets(snapshot, self.connector)
+            ),  # the commit stands for the newest config
             records.tasks_commit(self.connector, 0),
             records.target_state(self.connector, TargetState.STOPPED),
         ]
@@ -200,11 +204,14 @@ class PutTaskConfigs:
         if is_applied and is_same and self.connector not in snapshot.inconsistent:
             return []
         tasks = [records.task_config(TaskId(self.connector, n), c) for n, c in enumerate(self.configs)]
-        written = [*tasks, records.tasks_commit(self.connector, len(self.configs))]
+        reached = kept(snapshot, self.connector, with_target(snapshot, self.connector))
+        written = [*tasks, *reached, records.tasks_commit(self.connector, len(self.configs))]
         if self.configs and self.is_exactly_once:
-            plan = plan_fencing(after(snapshot, written), "", self.connector)
+            then = after(snapshot, written)
+            plan = plan_fencing(then, "", self.connector)
             if plan.task_count is not None and not plan.transactional_ids:
                 written.append(records.task_count(self.connector, plan.task_count))
+                written += kept(then, self.connector, fenced(then, self.connector))
         return written
 
 
@@ -219,7 +226,8 @@ class RecordTaskCount:
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         if snapshot.commit_offsets.get(self.connector) != self.commit_offset:
             raise ConflictError("Fencing failed because new task configurations were generated for the connector")
-        return [records.task_count(self.connector, self.count)]
+        left = kept(snapshot, self.connector, fenced(snapshot, self.connector))
+        return [records.task_count(self.connector, self.count), *left]
 
 
 @dataclass(frozen=True)

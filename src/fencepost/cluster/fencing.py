@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.cluster.targets import targets
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import TransactionalWriter, lane_ids, lock_out
 
@@ -38,13 +39,13 @@ def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> Fe
     """Decide on a round, by the rules of Kafka Connect's leader. Pure.
 
     Nothing where a task-count record follows the newest task configs; no fence where none was ever recorded, or where
-    old and new count are both one (the id fences itself); else every id of the recorded count.
+    old and new count are both one on the same cluster (the id fences itself); else every id of the recorded count.
     """
     if connector not in snapshot.pending_fencing:
         return FencingPlan()
     recorded = snapshot.task_count_records.get(connector)
     count = snapshot.task_counts.get(connector, 0)
-    if recorded is None or (recorded == 1 and count == 1):
+    if recorded is None or (recorded == 1 and count == 1 and len(targets(snapshot, connector)) == 1):
         return FencingPlan(task_count=count)
     ids = tuple(id_ for n in range(recorded) for id_ in task_transactional_ids(group_id, connector, n))
     return FencingPlan(ids, count)

@@ -3,8 +3,9 @@
 import contextlib
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
+from typing import Any
 
 from fencepost.api import RetriableError
 from fencepost.cluster.command import RecordTaskCount
@@ -16,10 +17,12 @@ from fencepost.cluster.errors import (
     NotReadyError,
     WriteFailedError,
 )
-from fencepost.cluster.fencing import ConfOf, fence, plan_fencing
+from fencepost.cluster.fencing import fence, plan_fencing
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.operations import REQUEST_S
+from fencepost.cluster.targets import configs_to_fence
 from fencepost.cluster.threads_by_key import ThreadsByKey
+from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import WriterOpenError
 
@@ -34,11 +37,14 @@ class FencingRounds:
         group_id: str,
         leader: Leader,
         read_to_end: Callable[[float], ClusterSnapshot],
-        conf_of: Callable[[ClusterSnapshot, str], ConfOf],
+        conf_of: Callable[[RawConfig], Mapping[str, Any]],
         wait_for_stops: Callable[[str, int | None], None],
         is_source: Callable[[ClusterSnapshot, str], bool],
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up."""
+        """`conf_of(config)` is what a connector's producers are made with.
+
+        `wait_for_stops(connector, generation)` returns when all workers have ended older tasks, or time is up.
+        """
         self._is_source = is_source
         self._group_id = group_id
         self._leader = leader
@@ -99,9 +105,22 @@ class FencingRounds:
             return
         if plan.transactional_ids:
             self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))
-        fence(plan.transactional_ids, self._conf_of(snapshot, connector), REQUEST_S)
+            for config in configs_to_fence(snapshot, connector):  # E2: also where older generations write
+                self._fence(connector, plan.transactional_ids, config)
         record = RecordTaskCount(connector, plan.task_count, snapshot.commit_offsets.get(connector))
         self._leader.submit(record).result(REQUEST_S)
+
+    def _fence(self, connector: str, transactional_ids: Sequence[str], config: RawConfig) -> None:
+        conf = self._conf_of(config)
+        try:
+            fence(transactional_ids, lambda _: conf, REQUEST_S)
+        except WriterOpenError as error:
+            raise WriterOpenError(
+                f"{error}. Tasks of connector {connector} may still write to bootstrap.servers="
+                f"{conf.get('bootstrap.servers')}, so that new ones start only when they are fenced there; where that "
+                "cluster is gone for good, create the connector under another name, with initial_offsets",
+                is_passing=error.is_passing,
+            ) from error
 
 
 def _told(connector: str, cause: Exception) -> Exception:

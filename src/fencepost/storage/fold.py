@@ -151,6 +151,12 @@ def _left(builder: SnapshotBuilder, url: str, value: Any, _: int) -> Change | No
     return None
 
 
+def _targets(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change | None:
+    found = None if value is None else _field(_object(value), "targets", list)
+    builder.put_producer_targets(name, found and tuple(_properties({"properties": each}) for each in found))
+    return None
+
+
 def _stopped(_: SnapshotBuilder, url: str, value: Any, __: int) -> Change | None:
     if value is None:
         return None
@@ -223,4 +229,5 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.WORKER, False, _incarnation),
     (records.LEFT, False, _left),
     (records.STOPPED, False, _stopped),
+    (records.TARGETS, False, _targets),
 )

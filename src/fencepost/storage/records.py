@@ -29,6 +29,7 @@ ASSIGNMENT = "fencepost-assignment"
 WORKER = "fencepost-worker-"
 LEFT = "fencepost-left-"
 STOPPED = "fencepost-stopped-"
+TARGETS = "fencepost-targets-"
 
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
@@ -113,6 +114,16 @@ def worker_left(url: str, incarnation: str) -> Encoded:
 def tasks_stopped(url: str, incarnation: str, tasks: Iterable[tuple[TaskId, int]]) -> Encoded:
     """These tasks of older assignments or task generations run no more on that worker. An order, not a state."""
     return _record(STOPPED + url, {"incarnation": incarnation, "tasks": [[*task, number] for task, number in tasks]})
+
+
+def producer_targets(connector: str, targets: Iterable[Mapping[str, str | None]]) -> Encoded:
+    """Tasks of the connector may hold transactional ids on the clusters that these properties lead to."""
+    return _record(TARGETS + connector, {"targets": [dict(target) for target in targets]})
+
+
+def producer_targets_removed(connector: str) -> Encoded:
+    """They may hold them where the worker's own settings lead, and nowhere else."""
+    return _record(TARGETS + connector, None)
 
 
 def connector_status_key(connector: str) -> bytes:

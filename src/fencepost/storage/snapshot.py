@@ -39,6 +39,7 @@ class ClusterSnapshot:
             with the same number on every worker, whatever compaction removed.
         applied_configs: the connector's config as it stood when its task generation was committed.
         task_count_records: how many producers of earlier generations may need fencing.
+        producer_targets: what leads to each cluster on which tasks of a connector may hold ids, where a record says so.
         pending_fencing: connectors whose commit record is newer than their task-count record.
         incarnations: the newest process at each worker's URL; none for a worker that has left.
         left: the process at each worker's URL that said last that it leaves; it never comes back.
@@ -55,6 +56,7 @@ class ClusterSnapshot:
     commit_offsets: Mapping[str, int] = field(default_factory=_empty)
     applied_configs: Mapping[str, RawConfig] = field(default_factory=_empty, repr=False)
     task_count_records: Mapping[str, int] = field(default_factory=_empty)
+    producer_targets: Mapping[str, tuple[RawConfig, ...]] = field(default_factory=_empty, repr=False)
     pending_fencing: frozenset[str] = frozenset()
     inconsistent: frozenset[str] = frozenset()
     logger_levels: Mapping[str, str] = field(default_factory=_empty)
@@ -109,6 +111,7 @@ class SnapshotBuilder:
         self._commit_offsets: dict[str, int] = {}
         self._applied_configs: dict[str, RawConfig] = {}
         self._task_count_records: dict[str, int] = {}
+        self._producer_targets: dict[str, tuple[RawConfig, ...]] = {}
         self._pending_fencing: set[str] = set()
         self._inconsistent: set[str] = set()
         self._logger_levels: dict[str, str] = {}
@@ -133,6 +136,7 @@ class SnapshotBuilder:
         builder._commit_offsets.update(snapshot.commit_offsets)
         builder._applied_configs.update(snapshot.applied_configs)
         builder._task_count_records.update(snapshot.task_count_records)
+        builder._producer_targets.update(snapshot.producer_targets)
         builder._pending_fencing.update(snapshot.pending_fencing)
         builder._inconsistent.update(snapshot.inconsistent)
         builder._logger_levels.update(snapshot.logger_levels)
@@ -206,6 +210,14 @@ class SnapshotBuilder:
         self._pending_fencing.discard(connector)
         self._touch("task_count_records", "pending_fencing")
 
+    def put_producer_targets(self, connector: str, targets: tuple[RawConfig, ...] | None) -> None:
+        """They stay when the connector goes, like its task count: a successor's round fences by them."""
+        if targets is None:
+            self._producer_targets.pop(connector, None)
+        else:
+            self._producer_targets[connector] = tuple(MappingProxyType(dict(each)) for each in targets)
+        self._touch("producer_targets")
+
     def set_logger_level(self, namespace: str, level: str) -> None:
         self._logger_levels[namespace] = level
         self._touch("logger_levels")
@@ -239,6 +251,7 @@ class SnapshotBuilder:
             commit_offsets=self._mapping("commit_offsets", self._commit_offsets),
             applied_configs=self._mapping("applied_configs", self._applied_configs),
             task_count_records=self._mapping("task_count_records", self._task_count_records),
+            producer_targets=self._mapping("producer_targets", self._producer_targets),
             pending_fencing=self._set("pending_fencing", self._pending_fencing),
             inconsistent=self._set("inconsistent", self._inconsistent),
             logger_levels=self._mapping("logger_levels", self._logger_levels),

@@ -55,9 +55,9 @@ class Scene:
         self.on_read()
         return PENDING
 
-    def _conf(self, snapshot: ClusterSnapshot, connector: str) -> Any:
+    def _conf(self, config: Any) -> Any:
         self.on_conf()
-        return lambda transactional_id: {}
+        return {}
 
     def fence(self, *_: Any) -> None:
         self.on_fence()

@@ -75,7 +75,7 @@ class Membership:
             settings.group_id,
             self.leader,
             topics.read_config,
-            fence.conf_of,
+            settings.fencing_conf,
             departures.wait_for,
             classes.is_source,
         )

@@ -16,6 +16,7 @@ from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
 from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
 from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
+from fencepost.cluster.targets import configs_to_fence
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.record import is_same, partition_key
@@ -164,7 +165,8 @@ class OffsetChanges:
     def _fence(self, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> None:
         """Fence all that was ever recorded, also where no round is due: a deleted connector's tasks, for one."""
         try:
-            self._writing.fence(connector, config, snapshot.task_count_records.get(connector, 0))
+            for each in configs_to_fence(snapshot, connector, config):
+                self._writing.fence(connector, each, snapshot.task_count_records.get(connector, 0))
         except Exception as error:
             raise OperationError(f"{_NOT_FENCED}: {error}") from error
 

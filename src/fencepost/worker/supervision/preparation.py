@@ -18,6 +18,7 @@ from fencepost.cluster.errors import (
 from fencepost.cluster.fencing import task_transactional_id
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
+from fencepost.cluster.targets import is_covered
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -41,6 +42,8 @@ def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: Tas
     reason = why_not(snapshot, (task, generation), settings.incarnation)
     if reason is None and settings.is_exactly_once and not snapshot.is_ready(task.connector):
         return f"connector {task.connector} has task configs that no task-count record follows"
+    if reason is None and settings.is_exactly_once and not is_covered(snapshot, task.connector):
+        return f"connector {task.connector} is to write to another cluster, and has no task configs for that yet"
     return reason
 
 

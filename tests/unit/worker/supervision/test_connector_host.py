@@ -43,7 +43,7 @@ class Slow(SourceConnector):
     """Does not return from where it is told to wait."""
 
     task = SourceTask
-    waits_in = "start"
+    waits_in = ""
     go: ClassVar[threading.Event] = threading.Event()
 
     def start(self) -> None:

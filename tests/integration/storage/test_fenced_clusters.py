@@ -1,0 +1,74 @@
+"""A round of fencing over two clusters: where the older generation writes, and where the next one will."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.cluster.command import Command, PutConnector, PutTaskConfigs
+from fencepost.cluster.rounds import FencingRounds
+from fencepost.config.worker import WorkerConfig
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.storage.fold import apply
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.transaction import TransactionalWriter, WriterFencedError
+from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
+
+
+class Cluster:
+    """A config topic in memory, and the leader's rounds, which fence real brokers."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.settings = WorkerSettings(WorkerConfig({**SETTINGS, "bootstrap.servers": bootstrap}), "http://w:1", "me")
+        self.builder = SnapshotBuilder()
+        leader: Any = SimpleNamespace(submit=self.submit)
+        self.rounds = FencingRounds(
+            "g",
+            leader,
+            lambda timeout_s: self.builder.freeze(),
+            self.settings.fencing_conf,
+            lambda connector, generation: None,
+            lambda snapshot, connector: True,
+        )
+
+    def submit(self, command: Command) -> "Future[ClusterSnapshot]":
+        for key, value in command.decide(self.builder.freeze()):
+            apply(self.builder, self.builder.offset, key, value)
+        done: Future[ClusterSnapshot] = Future()
+        done.set_result(self.builder.freeze())
+        return done
+
+    def put(self, **config: str) -> None:
+        self.submit(PutConnector("c", {"name": "c", **config}))
+        self.submit(PutTaskConfigs("c", [{}], is_exactly_once=True))
+
+
+@pytest.fixture
+def cluster(kafka: EmbeddedKafka) -> Iterator[Cluster]:
+    cluster = Cluster(kafka.bootstrap_servers)
+    yield cluster
+    cluster.rounds.stop()
+
+
+def test_e2_a_task_of_the_older_generation_cannot_commit_on_the_cluster_it_writes_to(
+    cluster: Cluster, own_kafka: EmbeddedKafka, topic_name: str
+) -> None:
+    elsewhere = {"producer.override.bootstrap.servers": own_kafka.bootstrap_servers}
+    cluster.put(**elsewhere)
+    conf = cluster.settings.fencing_conf(elsewhere)
+    Admin({"bootstrap.servers": own_kafka.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    zombie = TransactionalWriter(conf, "g-c-0")  # paused, with a transaction in its hands
+    zombie.open()
+    zombie.send(topic_name, b"v")
+    zombie.flush()
+    cluster.put()  # to the worker's own cluster
+    assert not cluster.builder.freeze().is_ready("c")
+    cluster.rounds.fence("c").result(60)
+    assert cluster.builder.freeze().is_ready("c")
+    with pytest.raises(WriterFencedError):
+        zombie.commit()
+    zombie.close()
