@@ -12,9 +12,10 @@ from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader, LogRecord
 from fencepost.storage.fold import apply
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
-from fencepost.transaction import TransactionalWriter, WriterFencedError
+from fencepost.transaction import CommitUnknownError, TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS
 
@@ -69,6 +70,11 @@ def test_e2_a_task_of_the_older_generation_cannot_commit_on_the_cluster_it_write
     assert not cluster.builder.freeze().is_ready("c")
     cluster.rounds.fence("c").result(60)
     assert cluster.builder.freeze().is_ready("c")
-    with pytest.raises(WriterFencedError):
+    with pytest.raises(CommitUnknownError, match="_FENCED"):
         zombie.commit()
     zombie.close()
+    seen: list[LogRecord] = []
+    reader = LogReader({"bootstrap.servers": own_kafka.bootstrap_servers}, topic_name)
+    reader.read_to_end(30, seen.append)
+    reader.close()
+    assert seen == []

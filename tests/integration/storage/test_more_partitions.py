@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TaskId
@@ -97,19 +96,6 @@ def test_read_waits_for_an_open_transaction_in_a_partition_that_was_added(
     producer.flush(30)
     threading.Timer(0.3, producer.commit_transaction, [10]).start()
     assert stored(reader.read_known("c", 30)) == [StoredOffset(FILES[0], {"position": 1})]
-
-
-def test_reader_that_is_at_work_takes_up_partitions_that_were_added(
-    conf: dict[str, Any], topic: str, widen: Callable[[], None], produce: Callable[..., None]
-):
-    reader, seen = LogReader(conf, topic), []
-    produce(topic, (b"k", b"0"))
-    reader.read_to_end(30, lambda record: seen.append(record.value))
-    widen()
-    produce(topic, *((b"k%d" % n, b"1") for n in range(20)))
-    reader.read_to_end(30, lambda record: seen.append(record.value))
-    assert sorted(seen) == [b"0", *[b"1"] * 20]
-    reader.close()
 
 
 def test_statuses_in_partitions_that_were_added_are_followed(
