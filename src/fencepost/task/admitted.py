@@ -20,8 +20,7 @@ def admitted(admission: Admission) -> Admission:
 
 
 def report_of(
-    spec: TaskSpec, state: RunState | str, trace: str | None, counters: Mapping[str, float], topics: Iterable[str]
+    spec: TaskSpec, state: RunState, trace: str | None, counters: Mapping[str, float], topics: Iterable[str]
 ) -> TaskReport:
     """Return what a start says of itself: its state, `trace` where it has failed, counters, and topics written to."""
-    said = state.value if isinstance(state, RunState) else state
-    return TaskReport(spec.connector, spec.task, spec.incarnation, said, trace, counters, tuple(sorted(topics)))
+    return TaskReport(spec.connector, spec.task, spec.incarnation, state, trace, counters, tuple(sorted(topics)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fencepost.record import Repeated
+from fencepost.task.spec import RunState
 from fencepost.task.tolerance import ErrorCounters
 
 
@@ -16,7 +17,7 @@ class Counters:
     `last_record_s` and `last_commit_s` are seconds since 1970, from the task's start on.
     """
 
-    state: str = "STARTING"
+    state: RunState = RunState.STARTING
     records_polled: int = 0
     records_written: int = 0
     batches: int = 0

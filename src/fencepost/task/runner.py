@@ -13,6 +13,7 @@ from typing import Any
 
 from fencepost.api import FatalError, FencedError, RetriableError, SourceTask
 from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.storage.ids import TargetState
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import NotAdmittedError, admitted, report_of
 from fencepost.task.boundary import Boundary, boundary_of
@@ -81,7 +82,7 @@ class TaskRunner:
     ) -> None:
         """`copy` has the worker write copies of offsets, where the connector has a topic of its own for them."""
         self.spec = spec
-        self.control = Control(is_paused=spec.target_state == "PAUSED")
+        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self.counters = Counters()
         self._admit_call = admit
         self._report = report
@@ -134,7 +135,7 @@ class TaskRunner:
 
     def say(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state."""
-        self.counters.state = state.value
+        self.counters.state = state
         if not self._is_abandoned:
             self._report(self.snapshot(trace))
 

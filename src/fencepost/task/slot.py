@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -24,14 +24,32 @@ from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
 from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
-from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.task.spec import (
+    Admission,
+    AdmissionRequest,
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Path,
+    Registration,
+    Reports,
+    TaskCopies,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
 from fencepost.task.start_queue import StartQueue
 
 log = logging.getLogger(__name__)
 
 _REPORT_EVERY_S = 1.0
 _RETRY_S = 0.1
-_ENDED = {RunState.STOPPED.value, RunState.FAILED.value, RunState.ABANDONED.value}
+
+
+class Message(Protocol):
+    """What is sent over the channel."""
+
+    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -74,17 +92,16 @@ class Slot:
         self._has_news.set()
         reporter.join(2.0)
 
-    def _call(self, path: str, timeout_s: float = 30.0, **body: Any) -> dict[str, Any]:
-        answer = self._channel.call(
-            path, {"slot": self._spec.slot, "attempt": self._attempt, **body}, timeout_s=timeout_s
-        )
+    def _call(self, path: Path, message: Message, timeout_s: float = 30.0) -> dict[str, Any]:
+        answer = self._channel.call(path, message.to_json(), timeout_s=timeout_s)
         self._last_contact = time.monotonic()
         return answer
 
     def _register(self) -> bool:
+        message = Registration(self._spec.slot, self._attempt, os.getpid(), socket.gethostname())
         while not self._is_lease_over():
             try:
-                self._call("/slot/register", pid=os.getpid(), host=socket.gethostname())
+                self._call(Path.SLOT_REGISTER, message)
                 return True
             except ChannelRefusedError as error:
                 log.warning("slot %s is not wanted: %s", self._spec.slot, error)
@@ -100,7 +117,8 @@ class Slot:
         done = 0
         while not self._is_leaving:
             try:
-                answer = self._call("/slot/directives", timeout_s=self._spec.lease_s, ack=done)
+                request = DirectivesRequest(self._spec.slot, self._attempt, done)
+                answer = Directives.from_json(self._call(Path.SLOT_DIRECTIVES, request, self._spec.lease_s))
             except ChannelRefusedError as error:
                 log.warning("slot %s has to leave: %s", self._spec.slot, error)
                 return
@@ -110,26 +128,25 @@ class Slot:
                     return
                 threading.Event().wait(_RETRY_S)
                 continue
-            for directive in answer["directives"]:
-                if directive["seq"] > done:
+            for directive in answer.directives:
+                if directive.seq > done:
                     self._carry_out(directive)
-                    done = directive["seq"]
+                    done = directive.seq
 
-    def _carry_out(self, directive: dict[str, Any]) -> None:
-        verb = directive["verb"]
-        if verb == "start":
-            self._start(TaskSpec.from_json(directive["spec"]))
-        elif verb == "leave":
+    def _carry_out(self, directive: Directive) -> None:
+        if directive.spec is not None:
+            self._start(directive.spec)
+        elif directive.verb is Verb.LEAVE:
             self._is_leaving = True
         else:
-            runner = self._runners.get(directive["incarnation"])
+            runner = self._runners.get(directive.incarnation)
             if runner is not None:
                 {
-                    "stop": runner.control.stop,
-                    "pause": runner.control.pause,
-                    "resume": runner.control.resume,
-                    "abandon": runner.abandon,
-                }[verb]()
+                    Verb.STOP: runner.control.stop,
+                    Verb.PAUSE: runner.control.pause,
+                    Verb.RESUME: runner.control.resume,
+                    Verb.ABANDON: runner.abandon,
+                }[directive.verb]()
 
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
@@ -156,17 +173,10 @@ class Slot:
             self._channel.release()  # a thread and a descriptor of the worker for every task, else
 
     def _ask_for_admission(self, spec: TaskSpec) -> Admission:
+        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation)
         while True:
             try:
-                answer = self._call(
-                    "/task/admit",
-                    timeout_s=120.0,
-                    connector=spec.connector,
-                    task=spec.task,
-                    generation=spec.generation,
-                    incarnation=spec.incarnation,
-                )
-                return Admission.from_json(answer)
+                return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
             except ChannelRefusedError as error:
                 return Admission(False, str(error))
             except ChannelError as error:
@@ -177,20 +187,14 @@ class Slot:
     def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
         """Have the worker copy a task's offsets to its own topic. Raises ChannelError."""
         try:
-            self._call(
-                "/task/copy",
-                connector=spec.connector,
-                task=spec.task,
-                incarnation=spec.incarnation,
-                copies=[one.to_json() for one in copies],
-            )
+            self._call(Path.TASK_COPY, TaskCopies(spec.connector, spec.task, spec.incarnation, tuple(copies)))
         finally:
             self._channel.release()
 
     def _say(self, report: TaskReport) -> None:
         with self._lock:
             self._reports.append(report)
-            if report.state in _ENDED:
+            if report.state.is_over:
                 self._runners.pop(report.incarnation, None)
             self._starts.done(report.incarnation)
         self._begin_due()
@@ -224,7 +228,7 @@ class Slot:
         if not reports:
             return True
         try:
-            self._call("/slot/report", reports=[r.to_json() for r in reports])
+            self._call(Path.SLOT_REPORT, Reports(self._spec.slot, self._attempt, tuple(reports)))
         except ChannelError as error:
             log.debug("reports are kept: %s", error)
             return isinstance(error, ChannelRefusedError)

@@ -1,22 +1,35 @@
-"""What a worker tells a slot about a task, and what a slot reports back. All of it travels as JSON."""
+"""The channel's language: the paths, what goes over each in both directions, and the states of a task's start.
+
+A slot, or the executor of a split, asks; the worker answers. All of it travels as JSON. Each message knows both ways:
+`to_json` gives what is sent, `from_json` reads it; what a newer end adds is passed over.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from fencepost.config.raw import RawConfig
+from fencepost.storage.offset_copies import OffsetCopy
 
 
-class TargetState(Enum):
-    """What the user wants of a connector."""
+class Path(StrEnum):
+    """Where a message goes. In brackets: what is asked with, and what is answered."""
 
-    STARTED = "STARTED"
-    PAUSED = "PAUSED"
-    STOPPED = "STOPPED"
+    SLOT_REGISTER = "/slot/register"  # (Registration, nothing)
+    SLOT_DIRECTIVES = "/slot/directives"  # (DirectivesRequest, Directives)
+    SLOT_REPORT = "/slot/report"  # (Reports, nothing)
+    TASK_ADMIT = "/task/admit"  # (AdmissionRequest, Admission)
+    TASK_COPY = "/task/copy"  # (TaskCopies, nothing)
+    SPLIT_SPEC = "/split/spec"  # (RunRequest, SplitRun)
+    SPLIT_ADMIT = "/split/admit"  # (RunRequest, SplitAdmission)
+    SPLIT_UNCHANGED = "/split/unchanged"  # (RunRequest, SplitUnchanged)
+    SPLIT_COPY = "/split/copy"  # (SplitCopies, nothing)
+    SPLIT_REPORT = "/split/report"  # (SplitReport, nothing)
+    SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
 
 
-class RunState(Enum):
+class RunState(StrEnum):
     """What a task in a slot is doing."""
 
     STARTING = "STARTING"
@@ -25,6 +38,25 @@ class RunState(Enum):
     FAILED = "FAILED"
     STOPPED = "STOPPED"
     ABANDONED = "ABANDONED"  # it found that it is not, or no longer, the one to run: not a failure
+
+    @property
+    def is_over(self) -> bool:
+        """True of a start that will report nothing more."""
+        return self in _OVER
+
+
+_OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED})
+
+
+class Verb(StrEnum):
+    """What a worker tells a slot to do: LEAVE is for the slot, all else for one start of a task."""
+
+    START = "start"
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ABANDON = "abandon"
+    LEAVE = "leave"
 
 
 @dataclass(frozen=True)
@@ -43,7 +75,7 @@ class TaskSpec:
     group_id: str = ""
     task_count: int = 1
     transactional_id: str | None = None
-    target_state: str = TargetState.STARTED.value
+    target_state: str = "STARTED"
     boundary: str = "poll"
     boundary_interval_ms: int = 60_000
     offset_flush_interval_ms: int = 60_000
@@ -68,8 +100,7 @@ class TaskSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TaskSpec":
-        known = {f.name for f in fields(cls)}
-        values = {k: v for k, v in data.items() if k in known}
+        values = _known(cls, data)
         values["plugin_path"] = tuple(values.get("plugin_path", ()))
         return cls(**values)
 
@@ -81,13 +112,121 @@ class TaskReport:
     connector: str
     task: int
     incarnation: str
-    state: str
+    state: RunState
     trace: str | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "TaskReport":
+        values = _known(cls, data)
+        return cls(**{**values, "state": RunState(data["state"]), "topics": tuple(data.get("topics", ()))})
+
+
+# Between a slot and its worker. `attempt` tells the processes of a slot apart.
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The process of a slot has begun."""
+
+    slot: str
+    attempt: str
+    pid: int | None = None
+    host: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Registration":
+        return cls(**_known(cls, data))
+
+
+@dataclass(frozen=True)
+class DirectivesRequest:
+    """A slot asks what to do; it has carried out what is numbered up to `ack`. Its heartbeat."""
+
+    slot: str
+    attempt: str
+    ack: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "DirectivesRequest":
+        return cls(**_known(cls, data))
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One thing to do, in the order of `seq`. START has a `spec`, what is about a start that runs its `incarnation`."""
+
+    seq: int
+    verb: Verb
+    incarnation: str = ""
+    spec: TaskSpec | None = field(default=None, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        spec = None if self.spec is None else self.spec.to_json()
+        return {"seq": self.seq, "verb": self.verb, "incarnation": self.incarnation, "spec": spec}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Directive":
+        spec = data.get("spec")
+        parsed = None if spec is None else TaskSpec.from_json(spec)
+        return cls(data["seq"], Verb(data["verb"]), data.get("incarnation", ""), parsed)
+
+
+@dataclass(frozen=True)
+class Directives:
+    """What a slot has not carried out yet."""
+
+    directives: tuple[Directive, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"directives": [one.to_json() for one in self.directives]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Directives":
+        return cls(tuple(Directive.from_json(one) for one in data["directives"]))
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the starts in a slot do."""
+
+    slot: str
+    attempt: str
+    reports: tuple[TaskReport, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"slot": self.slot, "attempt": self.attempt, "reports": [one.to_json() for one in self.reports]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Reports":
+        return cls(data["slot"], data["attempt"], tuple(TaskReport.from_json(one) for one in data["reports"]))
+
+
+@dataclass(frozen=True)
+class AdmissionRequest:
+    """A start has initialised its producer: is it still the one to run?"""
+
+    connector: str
+    task: int
+    generation: int
+    incarnation: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "AdmissionRequest":
+        return cls(**_known(cls, data))
 
 
 @dataclass(frozen=True)
@@ -104,9 +243,161 @@ class Admission:
     spellings: tuple[tuple[dict[str, Any], str], ...] = ()
     failure: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Admission":
         pairs = tuple((dict(p), dict(o)) for p, o in data.get("offsets", ()))
         spellings = tuple((dict(p), str(key)) for p, key in data.get("spellings", ()))
         reason, failure = str(data.get("reason", "")), str(data.get("failure", ""))
         return cls(bool(data["is_admitted"]), reason, pairs, spellings, failure)
+
+
+@dataclass(frozen=True)
+class TaskCopies:
+    """Offsets that a start has the worker copy to its own topic; answered when they are acknowledged there."""
+
+    connector: str
+    task: int
+    incarnation: str
+    copies: tuple[OffsetCopy, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        start = {"connector": self.connector, "task": self.task, "incarnation": self.incarnation}
+        return {**start, "copies": [one.to_json() for one in self.copies]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "TaskCopies":
+        return cls(data["connector"], data["task"], data["incarnation"], _copies(data))
+
+
+# Between the executor of a run of splits and the worker. `run` names the run, and tells nothing else.
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Asks something about a run."""
+
+    run: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "RunRequest":
+        return cls(data["run"])
+
+
+@dataclass(frozen=True)
+class SplitRun:
+    """One run of one split, or of several together, as one transaction.
+
+    `offset_keys` has a key for each of them. `rows_per_commit` 0: all rows in one transaction, as always with several.
+    `forget`: offset keys to tombstone.
+    """
+
+    run: str
+    producer_conf: Mapping[str, Any] = field(repr=False)
+    topic: str
+    offsets_topic: str
+    offset_keys: tuple[bytes, ...]
+    transactional_id: str | None
+    rows_per_commit: int = 0
+    forget: tuple[bytes, ...] = ()
+    copies_offsets: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        keys = {name: [key.decode() for key in getattr(self, name)] for name in ("offset_keys", "forget")}
+        return {**vars(self), "producer_conf": dict(self.producer_conf), **keys}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitRun":
+        keys = {name: tuple(key.encode() for key in data.get(name, ())) for name in ("offset_keys", "forget")}
+        return cls(**{**_known(cls, data), **keys})
+
+
+@dataclass(frozen=True)
+class SplitAdmission:
+    """`positions` are the committed offsets of the splits, None where there is none."""
+
+    is_admitted: bool
+    reason: str
+    positions: tuple[dict[str, Any] | None, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitAdmission":
+        return cls(bool(data["is_admitted"]), str(data["reason"]), tuple(data["positions"]))
+
+
+@dataclass(frozen=True)
+class SplitUnchanged:
+    """Whether the splits still are what was planned."""
+
+    is_unchanged: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitUnchanged":
+        return cls(bool(data["is_unchanged"]))
+
+
+@dataclass(frozen=True)
+class SplitCopies:
+    """Offsets that a run has the worker copy to its own topic; answered when they are acknowledged there."""
+
+    run: str
+    copies: tuple[OffsetCopy, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": self.run, "copies": [one.to_json() for one in self.copies]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitCopies":
+        return cls(data["run"], _copies(data))
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """The splits are committed with so many rows each, or an earlier run had done that (`skipped`)."""
+
+    run: str
+    rows: tuple[int, ...]
+    skipped: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitReport":
+        return cls(data["run"], tuple(data["rows"]), bool(data["skipped"]))
+
+
+@dataclass(frozen=True)
+class SplitExpiry:
+    """The broker has ended the run's transaction, which was open for longer than it may be."""
+
+    run: str
+    after_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitExpiry":
+        return cls(data["run"], float(data["after_s"]))
+
+
+def _copies(data: Mapping[str, Any]) -> tuple[OffsetCopy, ...]:
+    return tuple(OffsetCopy.from_json(one) for one in data["copies"])
+
+
+def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is a field of the message; a newer end may send more."""
+    names = {one.name for one in fields(cls)}
+    return {key: value for key, value in data.items() if key in names}

@@ -1,38 +1,21 @@
 """What the executor of a DataFrame split asks of the worker."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from fencepost.api import FencedError
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient
-
-
-@dataclass(frozen=True)
-class SplitRun:
-    """One run of one split, or of several together, as one transaction.
-
-    `offset_keys` has a key for each of them. `rows_per_commit` 0: all rows in one transaction, as always with several.
-    `forget`: offset keys to tombstone.
-    """
-
-    run: str
-    producer_conf: Mapping[str, Any] = field(repr=False)
-    topic: str
-    offsets_topic: str
-    offset_keys: tuple[bytes, ...]
-    transactional_id: str | None
-    rows_per_commit: int = 0
-    forget: tuple[bytes, ...] = ()
-    copies_offsets: bool = False
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """`positions` are the committed offsets of the splits, None where there is none."""
-
-    positions: tuple[dict[str, Any] | None, ...]
+from fencepost.task.spec import (
+    Path,
+    RunRequest,
+    SplitAdmission,
+    SplitCopies,
+    SplitExpiry,
+    SplitReport,
+    SplitRun,
+    SplitUnchanged,
+)
 
 
 class SplitClient(Protocol):
@@ -40,7 +23,7 @@ class SplitClient(Protocol):
 
     def spec(self) -> SplitRun: ...
 
-    def admit(self) -> Admitted:
+    def admit(self) -> SplitAdmission:
         """Called after every `init_transactions` (steps 6 and 7 of docs/architecture.md). Raises FencedError."""
 
     def is_unchanged(self) -> bool:
@@ -61,32 +44,32 @@ class _ChannelSplitClient:
         self._channel = channel
         self._run = run
 
-    def _call(self, verb: str, **body: Any) -> dict[str, Any]:
-        return self._channel.call(f"/split/{verb}", {"run": self._run, **body}, timeout_s=120)
+    def _call(self, path: Path, body: dict[str, Any]) -> dict[str, Any]:
+        return self._channel.call(path, body, timeout_s=120)
+
+    def _ask(self, path: Path) -> dict[str, Any]:
+        return self._call(path, RunRequest(self._run).to_json())
 
     def spec(self) -> SplitRun:
-        data = self._call("spec")
-        data["offset_keys"] = tuple(key.encode() for key in data["offset_keys"])
-        data["forget"] = tuple(key.encode() for key in data.get("forget", ()))
-        return SplitRun(**data)
+        return SplitRun.from_json(self._ask(Path.SPLIT_SPEC))
 
-    def admit(self) -> Admitted:
-        answer = self._call("admit")
-        if not answer["is_admitted"]:
-            raise FencedError(f"split run {self._run} is not admitted: {answer['reason']}")
-        return Admitted(tuple(answer["positions"]))
+    def admit(self) -> SplitAdmission:
+        answer = SplitAdmission.from_json(self._ask(Path.SPLIT_ADMIT))
+        if not answer.is_admitted:
+            raise FencedError(f"split run {self._run} is not admitted: {answer.reason}")
+        return answer
 
     def is_unchanged(self) -> bool:
-        return bool(self._call("unchanged")["is_unchanged"])
+        return SplitUnchanged.from_json(self._ask(Path.SPLIT_UNCHANGED)).is_unchanged
 
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
-        self._call("copy", copies=[one.to_json() for one in copies])
+        self._call(Path.SPLIT_COPY, SplitCopies(self._run, tuple(copies)).to_json())
 
     def report(self, rows: Sequence[int], *, skipped: bool) -> None:
-        self._call("report", rows=list(rows), skipped=skipped)
+        self._call(Path.SPLIT_REPORT, SplitReport(self._run, tuple(rows), skipped).to_json())
 
     def expired(self, after_s: float) -> None:
-        self._call("expired", after_s=after_s)
+        self._call(Path.SPLIT_EXPIRED, SplitExpiry(self._run, after_s).to_json())
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:

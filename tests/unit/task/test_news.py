@@ -1,11 +1,11 @@
 """What a slot reports of tasks that go on as they were."""
 
 from fencepost.task.news import News
-from fencepost.task.spec import TaskReport
+from fencepost.task.spec import RunState, TaskReport
 
 
 def report(incarnation: str, polled: int) -> TaskReport:
-    return TaskReport("c", 0, incarnation, "RUNNING", None, {"records_polled": polled})
+    return TaskReport("c", 0, incarnation, RunState.RUNNING, None, {"records_polled": polled})
 
 
 def test_an_idle_task_is_reported_until_its_rate_is_zero_and_then_no_more() -> None:

@@ -17,7 +17,17 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
-from fencepost.task.spec import TaskSpec
+from fencepost.task.spec import (
+    Path,
+    RunRequest,
+    SplitAdmission,
+    SplitCopies,
+    SplitExpiry,
+    SplitReport,
+    SplitRun,
+    SplitUnchanged,
+    TaskSpec,
+)
 from fencepost.worker.channel import Handler, RefusedError
 from fencepost.worker.host.frame_task import PASSING, FrameTask, Run, Runtime
 from fencepost.worker.supervision.admission import Admissions
@@ -108,12 +118,12 @@ class DataFrameHost:
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of the channel, by path."""
         return {
-            "/split/spec": self._spec,
-            "/split/admit": self._admit,
-            "/split/unchanged": self._unchanged,
-            "/split/copy": self._copy,
-            "/split/report": self._report,
-            "/split/expired": self._expired,
+            Path.SPLIT_SPEC: self._spec,
+            Path.SPLIT_ADMIT: self._admit,
+            Path.SPLIT_UNCHANGED: self._unchanged,
+            Path.SPLIT_COPY: self._copy,
+            Path.SPLIT_REPORT: self._report,
+            Path.SPLIT_EXPIRED: self._expired,
         }
 
     def add_run(self, run: Run) -> str:
@@ -131,17 +141,17 @@ class DataFrameHost:
         with self._lock:
             self._tasks.pop(incarnation, None)
 
-    def _run(self, body: dict[str, Any]) -> Run:
+    def _run(self, name: str) -> Run:
         with self._lock:
-            run = self._runs.get(body["run"])
+            run = self._runs.get(name)
         if run is None:
-            raise RefusedError(f"run {body['run']} is over")
+            raise RefusedError(f"run {name} is over")
         return run
 
     @contextmanager
-    def _noting(self, body: dict[str, Any]) -> Iterator[Run]:
+    def _noting(self, name: str) -> Iterator[Run]:
         """Keep an error that passes for the task's thread: from the executor comes only a text."""
-        run = self._run(body)
+        run = self._run(name)
         try:
             yield run
         except PASSING as error:
@@ -149,33 +159,35 @@ class DataFrameHost:
             raise
 
     def _spec(self, body: dict[str, Any]) -> dict[str, Any]:
-        run = self._run(body)
+        name = RunRequest.from_json(body).run
+        run = self._run(name)
         spec = run.task.spec
-        return {
-            "run": body["run"],
-            "producer_conf": dict(spec.producer_conf),
-            "topic": run.task.topic,
-            "offsets_topic": spec.offsets_topic,
-            "offset_keys": [encode_key(spec.connector, split.partition).decode() for split in run.splits],
-            "transactional_id": spec.transactional_id,
-            "rows_per_commit": run.rows_per_commit,
-            "forget": [key.decode() for key in run.forget],
-            "copies_offsets": spec.copies_offsets,
-        }
+        return SplitRun(
+            run=name,
+            producer_conf=spec.producer_conf,
+            topic=run.task.topic,
+            offsets_topic=spec.offsets_topic,
+            offset_keys=tuple(encode_key(spec.connector, split.partition) for split in run.splits),
+            transactional_id=spec.transactional_id,
+            rows_per_commit=run.rows_per_commit,
+            forget=tuple(run.forget),
+            copies_offsets=spec.copies_offsets,
+        ).to_json()
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
-        with self._noting(body) as run:
+        with self._noting(RunRequest.from_json(body).run) as run:
             admission = run.task.admit()
         positions = run.task.positions(admission, run.splits)
-        return {"is_admitted": admission.is_admitted, "reason": admission.reason, "positions": positions}
+        return SplitAdmission(admission.is_admitted, admission.reason, tuple(positions)).to_json()
 
     def _unchanged(self, body: dict[str, Any]) -> dict[str, Any]:
-        with self._noting(body) as run:
-            return {"is_unchanged": all(run.task.is_unchanged(split) for split in run.splits)}
+        with self._noting(RunRequest.from_json(body).run) as run:
+            return SplitUnchanged(all(run.task.is_unchanged(split) for split in run.splits)).to_json()
 
     def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
-        with self._noting(body) as run:
-            self.copy(run.task.spec, [OffsetCopy.from_json(one) for one in body["copies"]])
+        told = SplitCopies.from_json(body)
+        with self._noting(told.run) as run:
+            self.copy(run.task.spec, told.copies)
         return {}
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
@@ -183,10 +195,12 @@ class DataFrameHost:
         self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
-        run = self._run(body)
-        run.rows, run.is_skipped = tuple(body["rows"]), body["skipped"]
+        told = SplitReport.from_json(body)
+        run = self._run(told.run)
+        run.rows, run.is_skipped = told.rows, told.skipped
         return {}
 
     def _expired(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._run(body).expired_s = body["after_s"]
+        told = SplitExpiry.from_json(body)
+        self._run(told.run).expired_s = told.after_s
         return {}

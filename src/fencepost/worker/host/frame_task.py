@@ -19,7 +19,7 @@ from fencepost.record import partition_key
 from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.splits import SplitFrame, SplitReader, cancel_run, is_unreadable, run_splits
-from fencepost.storage.ids import TaskId
+from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import NotAdmittedError, admitted, report_of
@@ -97,7 +97,7 @@ class FrameTask:
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         self.spec = spec
-        self.control = Control(is_paused=spec.target_state == "PAUSED")
+        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._host = host
         self._runtime = runtime
         properties = {k: v for k, v in spec.connector_config.items() if v is not None}

@@ -7,6 +7,7 @@ import threading
 from fencepost.config.worker import WorkerConfig
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
+from fencepost.task.spec import Path
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.driver import Driver
@@ -51,11 +52,11 @@ class Hosts:
         )
         self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, outlook, stopping)
         self._handlers: dict[str, Handler] = {
-            "/slot/register": self.slots.register,
-            "/slot/directives": self.slots.directives,
-            "/slot/report": self.slots.report,
-            "/task/admit": supervision.admissions.admit,
-            "/task/copy": supervision.copying.handle,
+            Path.SLOT_REGISTER: self.slots.register,
+            Path.SLOT_DIRECTIVES: self.slots.directives,
+            Path.SLOT_REPORT: self.slots.report,
+            Path.TASK_ADMIT: supervision.admissions.admit,
+            Path.TASK_COPY: supervision.copying.handle,
             **self.frames.handlers(),
         }
         supervision.doors.hang(self.slots, self.frames)

@@ -13,7 +13,16 @@ from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
 from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.slots import SlotCrashedError
 from fencepost.task.slot import SlotSpec
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.spec import (
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Registration,
+    Reports,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
 from fencepost.worker.supervision.suspicion import TRIAL_S
@@ -55,7 +64,7 @@ class _Slot:
     pid: int | None = None
     last_contact: float = 0.0
     tasks: dict[str, _Task] = field(default_factory=dict)
-    directives: list[dict[str, Any]] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
     next_seq: int = 1
     is_tainted: bool = False
     is_leaving: bool = False
@@ -128,23 +137,23 @@ class SlotPool:
             slot = self._choose(spec.id if is_dedicated or spec.runs_alone else None)
             slot.is_trial = spec.runs_alone and not is_dedicated
             slot.tasks[spec.incarnation] = _Task(spec.incarnation, time.monotonic())
-            self._tell(slot, verb="start", spec=spec.to_json())
+            self._tell(slot, Verb.START, spec=spec)
 
     def stop(self, incarnation: str) -> None:
-        self._send(incarnation, "stop")
+        self._send(incarnation, Verb.STOP)
 
     def pause(self, incarnation: str) -> None:
-        self._send(incarnation, "pause")
+        self._send(incarnation, Verb.PAUSE)
 
     def resume(self, incarnation: str) -> None:
-        self._send(incarnation, "resume")
+        self._send(incarnation, Verb.RESUME)
 
     def abandon(self, incarnation: str) -> Sequence[str]:
         with self._changed:
             slot = self._slot_of(incarnation)
             if slot is None:
                 return ()
-            self._tell(slot, verb="abandon", incarnation=incarnation)
+            self._tell(slot, Verb.ABANDON, incarnation)
             slot.tasks.pop(incarnation, None)
             slot.is_tainted = True
             self._maybe_retire(slot)
@@ -154,40 +163,42 @@ class SlotPool:
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
         """A slot's process has begun."""
+        told = Registration.from_json(body)
         lost: Sequence[str] = ()
         with self._changed:
-            slot = self._slots.get(body["slot"])
+            slot = self._slots.get(told.slot)
             if slot is None or slot.is_leaving:
-                raise RefusedError(f"slot {body['slot']} is not wanted any more")
-            if slot.attempt is not None and slot.attempt != body["attempt"]:
-                if _attempt_number(body["attempt"]) < _attempt_number(slot.attempt):
-                    raise RefusedError(f"attempt {body['attempt']} of slot {slot.id} has a successor")
+                raise RefusedError(f"slot {told.slot} is not wanted any more")
+            if slot.attempt is not None and slot.attempt != told.attempt:
+                if _attempt_number(told.attempt) < _attempt_number(slot.attempt):
+                    raise RefusedError(f"attempt {told.attempt} of slot {slot.id} has a successor")
                 lost = tuple(slot.tasks)
                 slot.tasks.clear()
                 slot.directives.clear()
-            slot.attempt, slot.pid = body["attempt"], body.get("pid")
+            slot.attempt, slot.pid = told.attempt, told.pid
             slot.last_contact = time.monotonic()
             self._changed.notify_all()
-        log.info("slot %s is ready (pid %s)", body["slot"], body.get("pid"))
+        log.info("slot %s is ready (pid %s)", told.slot, told.pid)
         if lost:
             self._events.crashed(lost, "its slot's process was run again by Spark")
         return {}
 
     def directives(self, body: dict[str, Any]) -> dict[str, Any]:
         """A slot asks what to do; the answer waits for something to say."""
+        asked = DirectivesRequest.from_json(body)
         with self._changed:
-            slot = self._current(body)
-            slot.directives = [d for d in slot.directives if d["seq"] > body["ack"]]
-            self._changed.wait_for(lambda: bool(slot.directives) or slot.attempt != body["attempt"], _POLL_S)
-            slot = self._current(body)
-            return {"directives": slot.directives}
+            slot = self._current(asked.slot, asked.attempt)
+            slot.directives = [one for one in slot.directives if one.seq > asked.ack]
+            self._changed.wait_for(lambda: bool(slot.directives) or slot.attempt != asked.attempt, _POLL_S)
+            slot = self._current(asked.slot, asked.attempt)
+            return Directives(tuple(slot.directives)).to_json()
 
     def report(self, body: dict[str, Any]) -> dict[str, Any]:
         """A slot says what its tasks do."""
-        reports = [TaskReport(**{**r, "topics": tuple(r["topics"])}) for r in body["reports"]]
+        told = Reports.from_json(body)
         with self._changed:
-            slot = self._current(body)
-            known = [r for r in reports if r.incarnation in slot.tasks]
+            slot = self._current(told.slot, told.attempt)
+            known = [one for one in told.reports if one.incarnation in slot.tasks]
             for each in known:
                 self._note(slot, each)
         self._events.reported(known)
@@ -236,14 +247,14 @@ class SlotPool:
         with self._changed:
             for slot in self._slots.values():
                 slot.is_leaving = True
-                self._tell(slot, verb="leave")
+                self._tell(slot, Verb.LEAVE)
 
     # inside
 
-    def _current(self, body: dict[str, Any]) -> _Slot:
-        slot = self._slots.get(body["slot"])
-        if slot is None or slot.attempt != body["attempt"]:
-            raise RefusedError(f"attempt {body['attempt']} of slot {body['slot']} has a successor")
+    def _current(self, slot_id: str, attempt: str) -> _Slot:
+        slot = self._slots.get(slot_id)
+        if slot is None or slot.attempt != attempt:
+            raise RefusedError(f"attempt {attempt} of slot {slot_id} has a successor")
         slot.last_contact = time.monotonic()
         return slot
 
@@ -288,19 +299,19 @@ class SlotPool:
     def _slot_of(self, incarnation: str) -> _Slot | None:
         return next((s for s in self._slots.values() if incarnation in s.tasks), None)
 
-    def _send(self, incarnation: str, verb: str) -> None:
+    def _send(self, incarnation: str, verb: Verb) -> None:
         with self._changed:
             slot = self._slot_of(incarnation)
             if slot is not None:
-                self._tell(slot, verb=verb, incarnation=incarnation)
+                self._tell(slot, verb, incarnation)
 
-    def _tell(self, slot: _Slot, **directive: Any) -> None:
-        slot.directives.append({"seq": slot.next_seq, **directive})
+    def _tell(self, slot: _Slot, verb: Verb, incarnation: str = "", spec: TaskSpec | None = None) -> None:
+        slot.directives.append(Directive(slot.next_seq, verb, incarnation, spec))
         slot.next_seq += 1
         self._changed.notify_all()
 
     def _note(self, slot: _Slot, report: TaskReport) -> None:
-        if report.state in ("STOPPED", "FAILED", "ABANDONED"):
+        if report.state.is_over:
             slot.tasks.pop(report.incarnation, None)
             self._maybe_retire(slot)
             return
@@ -317,7 +328,7 @@ class SlotPool:
         idle = next((s for s in self._slots.values() if not s.tasks and not s.is_leaving), None)
         if idle is not None:
             idle.is_leaving = True
-            self._tell(idle, verb="leave")
+            self._tell(idle, Verb.LEAVE)
 
     def _maybe_retire(self, slot: _Slot) -> None:
         """Give back the core of a slot that nobody uses any more: one with an abandoned task, or a task's own."""
@@ -327,7 +338,7 @@ class SlotPool:
         if slot.is_tainted:  # a thread that hangs in it would keep the process
             self._cancel(slot.id)
         else:
-            self._tell(slot, verb="leave")
+            self._tell(slot, Verb.LEAVE)
 
 
 def _attempt_number(attempt: str) -> int:

@@ -8,7 +8,7 @@ from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.task.spec import Admission
+from fencepost.task.spec import Admission, AdmissionRequest
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.preparation import check_current
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
@@ -34,18 +34,12 @@ class Admissions:
 
     def admit(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/admit`."""
-        task = TaskId(body["connector"], body["task"])
+        asked = AdmissionRequest.from_json(body)
         try:
-            admission = self.decide(task, body["generation"], body["incarnation"])
+            admission = self.decide(TaskId(asked.connector, asked.task), asked.generation, asked.incarnation)
         except KafkaAuthorizationError as error:  # it would be the same for the next start of the task
             admission = Admission(False, failure=str(error))
-        return {
-            "is_admitted": admission.is_admitted,
-            "reason": admission.reason,
-            "failure": admission.failure,
-            "offsets": [[p, o] for p, o in admission.offsets],
-            "spellings": [[p, key] for p, key in admission.spellings],
-        }
+        return admission.to_json()
 
     def decide(self, task: TaskId, generation: int, incarnation: str) -> Admission:
         """Admit a start if its generation is the newest, it is assigned here, and it is the newest start here."""

@@ -8,6 +8,7 @@ import orjson
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import OffsetTopics
+from fencepost.task.spec import TaskCopies
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.supervision.task_handle import TaskHandle
 
@@ -27,8 +28,8 @@ class OffsetCopying:
 
     def handle(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/copy`."""
-        copies = [OffsetCopy.from_json(one) for one in body["copies"]]
-        self.copy(TaskId(body["connector"], body["task"]), body["incarnation"], copies)
+        told = TaskCopies.from_json(body)
+        self.copy(TaskId(told.connector, told.task), told.incarnation, told.copies)
         return {}
 
     def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:

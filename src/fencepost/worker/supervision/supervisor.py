@@ -309,7 +309,7 @@ class TaskSupervisor:
             handle.id,
         )
         if handle.report is not None:
-            self._totals.reported(replace(handle.report, state=RunState.ABANDONED.value))  # nothing more is heard of it
+            self._totals.reported(replace(handle.report, state=RunState.ABANDONED))  # nothing more is heard of it
         neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
         self._end_what_is_open(handle)
         self._ended(handle)
@@ -413,15 +413,15 @@ class TaskSupervisor:
     def _take_report(self, handle: TaskHandle, report: TaskReport) -> None:
         before, trace = (handle.report.state, handle.report.trace) if handle.report else (None, None)
         handle.report = report
-        if report.state == "FAILED":
+        if report.state is RunState.FAILED:
             self._fail(handle, report.trace or "")
-        elif report.state == "ABANDONED":
+        elif report.state is RunState.ABANDONED:
             self._give_up(handle, report.trace or "")
-        elif report.state == "STOPPED" and handle.state is HandleState.HOSTED:
+        elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
             handle.move(HandleState.ENDED)  # its slot is leaving, of its own accord
             handle.starts_again_at = time.monotonic() + _TICK_S
-        elif report.state in ("RUNNING", "PAUSED") and (report.state, report.trace) != (before, trace):
-            if report.state == "RUNNING" and before != "RUNNING":
+        elif report.state in (RunState.RUNNING, RunState.PAUSED) and (report.state, report.trace) != (before, trace):
+            if report.state is RunState.RUNNING and before is not RunState.RUNNING:
                 self._totals.running(handle.id)
             self._board.task(handle.id, State(report.state), report.trace)
 
@@ -430,8 +430,8 @@ class TaskSupervisor:
         if handle is None:
             return
         handle.report = report
-        if report.state in ("STOPPED", "FAILED", "ABANDONED"):
-            if report.state == "FAILED":
+        if report.state.is_over:
+            if report.state is RunState.FAILED:
                 log.warning("task %s failed while it was stopping: %s", handle.id, report.trace)
             self._ended(handle)
 
@@ -445,7 +445,7 @@ def _has_committed(handle: TaskHandle) -> bool:
 
 
 def _life(handle: TaskHandle) -> Life:
-    is_paused = handle.report is not None and handle.report.state == RunState.PAUSED.value
+    is_paused = handle.report is not None and handle.report.state is RunState.PAUSED
     is_at_work = not is_paused and not _has_committed(handle)
     return Life((handle.id, handle.generation), time.monotonic() - handle.hosted_at, is_at_work)
 

@@ -9,7 +9,7 @@ import pytest
 from fencepost.spark.cores import CoreLedger, CoreUse
 from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.slots import SlotCrashedError, SlotEndedError
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module
 from fencepost.worker.host.slot_pool import SlotPool
@@ -82,7 +82,7 @@ class Pool:
         return found
 
     def report(self, slot: str, incarnation: str, state: str, polled: float = 0, attempt: str = "0-a") -> None:
-        report = TaskReport("c", 0, incarnation, state, None, {"records_polled": polled})
+        report = TaskReport("c", 0, incarnation, RunState(state), None, {"records_polled": polled})
         self.slots.report({"slot": slot, "attempt": attempt, "reports": [report.to_json()]})
 
     def is_idle(self, slot: str, *incarnations: str) -> None:

@@ -16,7 +16,7 @@ from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.storage.status_topic import State
-from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
@@ -191,7 +191,9 @@ class Stage:
     def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
         """`written`: records to topic `t`."""
         counters, topics = {"records_written": float(written)}, ("t",) if written else ()
-        report = TaskReport(handle.id.connector, handle.id.task, handle.incarnation, state, trace, counters, topics)
+        report = TaskReport(
+            handle.id.connector, handle.id.task, handle.incarnation, RunState(state), trace, counters, topics
+        )
         self.supervisor.reported([report])
         self.tick()
 
