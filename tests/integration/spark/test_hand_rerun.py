@@ -95,6 +95,24 @@ def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the
     assert sorted(_committed(kafka, topic)) == sorted(_ALL)
 
 
+def test_a_rerun_of_another_write_is_refused_with_what_differs(
+    kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime
+) -> None:
+    def write(rows: str, **options: str) -> None:
+        frame = runtime.session.range(0, 20, 1, 2).selectExpr(f"{rows} as value")
+        _write(kafka, frame, **{"topic": topic, "write.id": topic, "write.partitions": "2"} | options)
+
+    write("cast(id as string)")
+    with pytest.raises(Exception, match=rf"it was begun with topic={topic}, and now it is topic=other"):
+        write("cast(id as string)", topic="other")
+    with pytest.raises(Exception, match="its columns were struct<value:string>, and now they are struct<value:binary>"):
+        write("cast(cast(id as string) as binary)")
+    with pytest.raises(Exception, match="partition 1 has other rows than the 10 that are committed, or in another or"):
+        write("cast(if(id < 10, id, 29 - id) as string)")
+    write("cast(id as string)")
+    assert sorted(map(int, _committed(kafka, topic))) == list(range(20))
+
+
 def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
     kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime, tmp_path: Path
 ) -> None:
