@@ -2,7 +2,7 @@
 
 A generation writes where the connector's config said when its task configs were committed. The next config may name
 other brokers, and compaction takes the former one, so what a round of fencing has to reach is a record of its own in
-the config topic (docs/decisions/0025). All of it is pure.
+the config topic (docs/decisions/0025). All of it is pure. (E2)
 """
 
 from collections.abc import Iterable, Mapping
