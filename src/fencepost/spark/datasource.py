@@ -145,7 +145,8 @@ class HandWriter(_Writer):
         from fencepost.spark.hand_digest import digest_rows
 
         marker = self.plan.markers.get(partition)
-        found = digest_rows(iterator, columns.outgoing, 0 if marker is None else marker.rows)
+        first = 0 if marker is None else marker.rows
+        found = digest_rows(iterator, columns.outgoing, first, self.parsed.rows_per_commit)
         ensure_complete()
         return PartitionCompared(partition, found)
 
@@ -159,6 +160,11 @@ class HandWriter(_Writer):
             conclude(self.parsed, self.plan, compared)
             return
         declared = self.parsed.partitions
+        if self.plan.expected is not None and len(messages) != declared:
+            raise WritePartitionsError(
+                f"the frame had {declared} partitions when it was compared, and now it has {len(messages)}: the others "
+                f"are not written. Run this write again, with the same write.id and the frame cut as it was"
+            )
         if declared is not None and len(messages) != declared:
             raise WritePartitionsError(
                 f"everything is written, but option write.partitions is {declared} and the frame has {len(messages)}: "
@@ -167,8 +173,8 @@ class HandWriter(_Writer):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Fence what the tasks left open: a transaction of a task that was killed blocks its readers for minutes."""
-        from fencepost.spark.hand_plan import give_up
+        from fencepost.spark.hand_plan import end_run
 
         written = {m.partition for m in messages if isinstance(m, PartitionWritten)}
         unwritten = [] if self.parsed.compare is not None else sorted({*range(len(messages))} - written)
-        give_up(self.parsed, self.plan, unwritten, len(messages))
+        end_run(self.parsed, self.plan, len(messages), unwritten)

@@ -81,18 +81,18 @@ class HandRun:
         digest, behind = RowDigest(), False
         for piece in cut_at(batches, marker.rows):
             if not behind:
-                digest.add(self._columns.outgoing(piece))
+                digest.add(self._columns.outgoing(piece), piece)
                 behind = self._has_passed(marker, digest)
             else:
                 yield piece
         if not behind:
-            self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), None)))
+            self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), {})))
 
     def outgoing(self, batch: Any) -> Outgoing:
         """Return the records of rows that are sent now."""
         records = self._columns.outgoing(batch)
         if self._digest is not None:
-            self._digest.add(records)
+            self._digest.add(records, batch)
         return records
 
     def offset_records(self, position: Position) -> OffsetRecords:
@@ -108,14 +108,15 @@ class HandRun:
             run=self._plan.run,
         )
         expected = None if self._plan.expected is None else self._plan.expected[self._partition]
-        if marker.is_done and expected not in (None, (marker.rows, digest)):
+        if expected is not None and not expected.has(marker.rows, digest, is_done=marker.is_done):
             self._ensure(f"partition {self._partition} changed since it was compared")
         return [marker_record(self._options.write_id, self._partition, marker)]
 
     def _has_passed(self, marker: Marker, digest: RowDigest) -> bool:
         if digest.rows < marker.rows:
             return False
-        self._ensure(row_difference(self._partition, marker, Digested(digest.rows, digest.text(), digest.text())))
+        text = digest.text()
+        self._ensure(row_difference(self._partition, marker, Digested(digest.rows, text, {digest.rows: text})))
         self._digest = digest
         return True
 

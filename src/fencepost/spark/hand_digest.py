@@ -5,12 +5,12 @@ each column has streams of its own, of lengths and of bytes, which batches only 
 """
 
 import hashlib
+import struct
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.record import Repeated
-from fencepost.spark.partition import cut_at
 from fencepost.task.outgoing import Outgoing
 
 _NULL = -1
@@ -23,12 +23,17 @@ class RowDigest:
         self.rows = 0
         self._streams: dict[str, Any] = {}
 
-    def add(self, records: Outgoing) -> None:
-        """Add records behind the others. Their topic counts where each names its own."""
+    def add(self, records: Outgoing, batch: Any = None) -> None:
+        """Add records behind the others. Their topic counts where each names its own.
+
+        `batch` is the Arrow batch that they were made of: the bytes of its columns `value` and `key` are taken from
+        where they lie, which takes half the time and gives the same digest.
+        """
         self.rows += len(records)
-        self._add_bytes("value", records.values)
+        arrow = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
+        self._add_bytes("value", records.values, arrow.get("value"))
         if records.keys is not None:
-            self._add_bytes("key", records.keys)
+            self._add_bytes("key", records.keys, arrow.get("key"))
         if not isinstance(records.topics, Repeated):
             self._add_bytes("topic", [topic.encode() for topic in records.topics])
         if records.partitions is not None:
@@ -43,35 +48,71 @@ class RowDigest:
             whole.update(name.encode() + stream.digest())
         return whole.hexdigest()[:32]
 
-    def _add_bytes(self, name: str, column: Sequence[bytes | None]) -> None:
-        try:
-            lengths, content = array("i", map(len, column)), b"".join(column)  # type: ignore[arg-type]
-        except TypeError:  # nulls
-            lengths = array("i", [_NULL if value is None else len(value) for value in column])
-            content = b"".join(value for value in column if value is not None)
+    def _add_bytes(self, name: str, values: Sequence[bytes | None], column: Any = None) -> None:
+        lengths, content = _of_list(values) if column is None else _of_column(column)
         self._add(f"{name} lengths", lengths)
         self._add(name, content)
 
-    def _add(self, name: str, content: "bytes | array[int]") -> None:
+    def _add(self, name: str, content: Any) -> None:
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = hashlib.sha256(usedforsecurity=False)
         stream.update(content)
 
 
+def _of_list(values: Sequence[bytes | None]) -> tuple[Any, Any]:
+    """Return the lengths, 32 bits each, and the bytes of all values."""
+    try:
+        return array("i", map(len, values)), b"".join(values)  # type: ignore[arg-type]
+    except TypeError:  # nulls
+        lengths = array("i", [_NULL if value is None else len(value) for value in values])
+        return lengths, b"".join(value for value in values if value is not None)
+
+
+def _of_column(column: Any) -> tuple[Any, Any]:
+    """Return the same of an Arrow column of strings or bytes, without making a Python object of each value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(column).cast(pa.int32()).fill_null(_NULL)
+    present = column.drop_null() if column.null_count else column
+    _, offsets, content = present.buffers()
+    if not len(present) or content is None:
+        return _numbers(lengths), b""
+    form = "=q" if present.type in (pa.large_string(), pa.large_binary()) else "=i"
+    start, stop = (
+        struct.unpack_from(form, offsets, struct.calcsize(form) * (present.offset + at))[0] for at in (0, len(present))
+    )
+    return _numbers(lengths), memoryview(content)[start:stop]
+
+
+def _numbers(column: Any) -> memoryview:
+    """Return the bytes of an Arrow column of 32-bit numbers without nulls."""
+    return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column))]
+
+
 class Digested(NamedTuple):
-    """Rows that were read, and not written. `part` is the digest of the first rows, as many as were asked for."""
+    """Rows that were read, and not written. `ends`: the digest of the first rows, wherever a commit may end."""
 
     rows: int
     digest: str
-    part: str | None
+    ends: Mapping[int, str]
 
 
-def digest_rows(batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], first: int) -> Digested:
-    """Read all rows of a partition; `part` is None where there are fewer than `first`."""
-    digest, part = RowDigest(), None
-    for piece in cut_at(batches, first):
-        digest.add(outgoing(piece))
-        if digest.rows == first:
-            part = digest.text()
-    return Digested(digest.rows, digest.text(), part)
+def digest_rows(
+    batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], first: int, rows_per_commit: int = 0
+) -> Digested:
+    """Read all rows of a partition. Commits may end at its end, behind the `first` rows, and each so many after."""
+    digest, ends = RowDigest(), {}
+    until = first or rows_per_commit
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, until - digest.rows if until > digest.rows else None)
+            digest.add(outgoing(piece), piece)
+            start += piece.num_rows
+            if digest.rows == until:
+                ends[until] = digest.text()
+                until += rows_per_commit
+    ends[digest.rows] = digest.text()
+    return Digested(digest.rows, digest.text(), ends)

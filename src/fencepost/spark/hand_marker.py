@@ -155,7 +155,7 @@ def row_difference(partition: int, marker: Marker, now: Digested) -> str | None:
     """Return how a partition differs from what it has committed, None where it does not."""
     if now.rows < marker.rows or (marker.is_done and now.rows != marker.rows):
         return f"partition {partition} had {marker.rows} rows, and now it has {now.rows}"
-    if (now.digest if marker.is_done else now.part) != marker.digest:
+    if (now.digest if marker.is_done else now.ends.get(marker.rows)) != marker.digest:
         return f"partition {partition} has other rows than the {marker.rows} that are committed, or in another order"
     return None
 

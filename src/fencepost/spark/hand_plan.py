@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -55,18 +55,29 @@ class WritePartitionsError(FatalError):
     """The frame is not cut into the partitions that the write was begun with."""
 
 
+class Expected(NamedTuple):
+    """What a comparison found in a partition: how many rows, and the digest of what each commit ends with."""
+
+    rows: int
+    digests: Mapping[int, str]
+
+    def has(self, rows: int, digest: str | None, *, is_done: bool) -> bool:
+        """Say whether the partition began with these rows, and had no more where it is done with them."""
+        return self.digests.get(rows) == digest and (rows == self.rows or not is_done)
+
+
 @dataclass(frozen=True)
 class WritePlan:
     """What the tasks of one run have to know.
 
-    `markers`: what is committed, by partition. `expected`: what a comparison found in each partition; a partition with
-    other rows is not committed. `positions`: where the topic of markers ended.
+    `markers`: what is committed, by partition. `expected`: what a comparison found in each partition; nothing is
+    committed of other rows. `positions`: where the topic of markers ended.
     """
 
     run: str
     columns: str
     markers: Mapping[int, Marker]
-    expected: Sequence[tuple[int, str]] | None
+    expected: Sequence[Expected] | None
     positions: Mapping[int, int]
 
 
@@ -137,27 +148,36 @@ def conclude(options: HandOptions, plan: WritePlan, found: Mapping[int, Digested
     unlike = row_differences(plan.markers, found)
     if unlike:
         raise differs(options.write_id, unlike)
-    rows = [(found[partition].rows, found[partition].digest) for partition in range(len(found))]
+    rows = [(found[partition].rows, list(found[partition].ends.items())) for partition in range(len(found))]
     assert options.compare is not None
     options.compare.write_bytes(orjson.dumps({"run": plan.run, "partitions": rows}))
 
 
-def end_run(options: HandOptions, plan: WritePlan, partitions: int) -> None:
-    """Say that a run is over, whatever came of it; nothing is left of one that nobody can run again."""
-    records = [run_record(options.write_id, Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0))]
-    if options.is_anonymous:
-        records = [run_record(options.write_id, None)]
-        records += [marker_record(options.write_id, partition, None) for partition in range(partitions)]
+def end_run(options: HandOptions, plan: WritePlan, partitions: int, unwritten: Sequence[int] = ()) -> None:
+    """End a run of so many partitions, whatever came of it.
+
+    1 No task of it is admitted from here ▸ 2 what the tasks of `unwritten` partitions left open is fenced, so that it
+    blocks no reader ▸ 3 the markers of a write that nobody can run again are removed. In this order: a task that is
+    still there may commit a marker until 2, and one that finds no marker writes everything. Never raises.
+    """
+    is_said = _say_over(options, plan)  # 1
+    _fence_all(options, unwritten)  # 2
+    if is_said and options.is_anonymous:
+        _forget(options, partitions)  # 3
+
+
+def _say_over(options: HandOptions, plan: WritePlan) -> bool:
+    over = None if options.is_anonymous else Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
     try:
-        _put(options, records)
+        _put(options, [run_record(options.write_id, over)])
     except Exception as error:
         log.warning("cannot note that the write is over: %s", error)
+        return False
+    return True
 
 
-def give_up(options: HandOptions, plan: WritePlan, unwritten: Sequence[int], partitions: int) -> None:
-    """End a run that failed: what its tasks left open is fenced, so that it blocks no reader."""
-    end_run(options, plan, partitions)
-    for partition in unwritten:
+def _fence_all(options: HandOptions, partitions: Sequence[int]) -> None:
+    for partition in partitions:
         try:
             fence(options, transactional_id(options.write_id, partition))
         except Exception as error:
@@ -165,9 +185,14 @@ def give_up(options: HandOptions, plan: WritePlan, unwritten: Sequence[int], par
             return
 
 
-def _expected(
-    options: HandOptions, markers: Mapping[int, Marker], before: Begun | None
-) -> Sequence[tuple[int, str]] | None:
+def _forget(options: HandOptions, partitions: int) -> None:
+    try:
+        _put(options, [marker_record(options.write_id, partition, None) for partition in range(partitions)])
+    except Exception as error:
+        log.warning("cannot remove the write's markers: %s", error)
+
+
+def _expected(options: HandOptions, markers: Mapping[int, Marker], before: Begun | None) -> Sequence[Expected] | None:
     """Return what a comparison found, None where nothing is committed or this run is the comparison."""
     if not markers or options.compare is not None:
         return None
@@ -184,7 +209,7 @@ def _expected(
         )
     if sum(marker.is_done for marker in markers.values()) == options.partitions:
         raise NothingLeftError(f"everything of write.id {options.write_id} is written")
-    return [(rows, digest) for rows, digest in compared["partitions"]]
+    return [Expected(rows, dict(digests)) for rows, digests in compared["partitions"]]
 
 
 def _most_partitions(options: HandOptions, before: Begun | None, known: Mapping[int, Marker]) -> int:
@@ -205,7 +230,7 @@ def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
     long_ago_ms = time.time() * 1000 - _DAY_MS
     outdated = [w for w, run in journal.runs.items() if run.partitions is None and run.timestamp_ms < long_ago_ms]
     markers = [marker_record(w, partition, None) for w in outdated for partition in journal.markers.get(w, {})]
-    return [*markers, *(run_record(w, None) for w in outdated)]
+    return [*(run_record(w, None) for w in outdated), *markers]  # in this order: see end_run
 
 
 def _put(options: HandOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -29,6 +29,7 @@ _PULSE_S = 5.0
 _SILENT_S = 3 * _PULSE_S
 _LOOK_EVERY_S = 1.0
 _FENCE_S = 10.0
+_HEAR_S = 10.0
 
 
 class Pulse:
@@ -99,7 +100,9 @@ def _silent(
     while silent and time.monotonic() < deadline:
         reader.poll(journal.take, _LOOK_EVERY_S)
         silent = (silent & _open(admin, is_suspect)) - journal.pulses
-    return silent
+    if silent:
+        reader.read_to_end(_HEAR_S, journal.take)  # who cannot hear takes nobody for silent
+    return silent - journal.pulses
 
 
 def _open(admin: Admin, is_suspect: Callable[["Transaction"], bool]) -> set[str]:

@@ -64,9 +64,28 @@ def records(batch: pa.RecordBatch) -> Outgoing:
 
 
 @settings(deadline=None)  # the first call imports PyArrow
-@given(st.lists(st.integers(0, 5)), st.integers(1, 12))
-def test_the_first_rows_have_a_digest_of_their_own(sizes: list[int], first: int) -> None:
-    found = digest_rows(batches(sizes), records, first)
+@given(st.lists(st.integers(0, 5)), st.integers(0, 12), st.integers(0, 3))
+def test_rows_have_a_digest_wherever_a_commit_may_end(sizes: list[int], first: int, rows_per_commit: int) -> None:
+    found = digest_rows(batches(sizes), records, first, rows_per_commit)
     assert found.rows == sum(sizes)
-    part = None if sum(sizes) < first else digest_rows(batches([first]), records, 0).digest
-    assert found.part == part
+    parts = range(first or rows_per_commit, found.rows, rows_per_commit) if rows_per_commit else [first]
+    assert {0, *parts, found.rows} >= set(found.ends) >= {rows for rows in parts if 0 < rows < found.rows}
+    assert found.ends == {rows: digest_rows(batches([rows]), records, 0).digest for rows in found.ends}
+    assert found.ends[found.rows] == found.digest
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.none() | st.text(max_size=3), max_size=12),
+    st.sampled_from([pa.string(), pa.binary(), pa.large_string(), pa.large_binary()]),
+    st.integers(0, 12),
+)
+def test_digest_is_the_same_where_the_bytes_of_an_arrow_column_lie(
+    texts: list[str | None], kind: pa.DataType, at: int
+) -> None:
+    values = [None if text is None else text.encode() for text in texts]
+    whole = pa.record_batch({"value": pa.array(values, pa.binary()).cast(kind), "key": pa.array(values, pa.binary())})
+    found = RowDigest()
+    for piece, part in ((whole.slice(0, at), values[:at]), (whole.slice(at), values[at:])):
+        found.add(outgoing(part, part), piece)
+    assert found.text() == digest(outgoing(values, values))

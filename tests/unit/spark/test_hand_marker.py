@@ -54,13 +54,17 @@ def test_another_write_is_told_by_what_differs(marker: Marker, expected: list[st
 @pytest.mark.parametrize(
     ("marker", "now", "expected"),
     [
-        (DONE, Digested(3, "d", "d"), None),
-        (DONE, Digested(4, "e", "d"), "partition 1 had 3 rows, and now it has 4"),
-        (DONE, Digested(2, "e", None), "partition 1 had 3 rows, and now it has 2"),
-        (DONE, Digested(3, "e", "e"), "partition 1 has other rows than the 3 that are committed, or in another order"),
-        (replace(DONE, is_done=False), Digested(4, "e", "d"), None),
-        (replace(DONE, is_done=False), Digested(2, "e", None), "partition 1 had 3 rows, and now it has 2"),
-        (replace(DONE, is_done=False), Digested(4, "e", "f"), "partition 1 has other rows than the 3"),
+        (DONE, Digested(3, "d", {3: "d"}), None),
+        (DONE, Digested(4, "e", {3: "d", 4: "e"}), "partition 1 had 3 rows, and now it has 4"),
+        (DONE, Digested(2, "e", {2: "e"}), "partition 1 had 3 rows, and now it has 2"),
+        (
+            DONE,
+            Digested(3, "e", {3: "e"}),
+            "partition 1 has other rows than the 3 that are committed, or in another order",
+        ),
+        (replace(DONE, is_done=False), Digested(4, "e", {3: "d", 4: "e"}), None),
+        (replace(DONE, is_done=False), Digested(2, "e", {2: "e"}), "partition 1 had 3 rows, and now it has 2"),
+        (replace(DONE, is_done=False), Digested(4, "e", {3: "f", 4: "e"}), "partition 1 has other rows than the 3"),
     ],
 )
 def test_other_rows_are_told_by_what_differs(marker: Marker, now: Digested, expected: str | None) -> None:

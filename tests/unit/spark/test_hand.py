@@ -1,0 +1,47 @@
+"""What a partition of a write by hand may commit after a comparison."""
+
+import pyarrow as pa
+import pytest
+
+from fencepost.spark.columns import RecordColumns
+from fencepost.spark.hand import HandRun
+from fencepost.spark.hand_digest import digest_rows
+from fencepost.spark.hand_marker import WriteDiffersError
+from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.hand_plan import Expected, WritePlan
+
+COLUMNS = RecordColumns(["value"], "t")
+OPTIONS = {"topic": "t", "write.id": "w", "write.partitions": "1", "kafka.bootstrap.servers": "localhost:1"}
+
+
+def rows(*values: str) -> pa.RecordBatch:
+    return pa.record_batch({"value": list(values)})
+
+
+def run_after_comparing(*values: str) -> HandRun:
+    options = HandOptions.parse(OPTIONS | {"rows.per.commit": "2"})
+    found = digest_rows([rows(*values)], COLUMNS.outgoing, 0, options.rows_per_commit)
+    plan = WritePlan("run", "struct<value:string>", {}, [Expected(found.rows, found.ends)], {})
+    return HandRun(options, plan, 0, COLUMNS)
+
+
+def test_rows_that_were_compared_are_committed_in_parts_and_whole() -> None:
+    run = run_after_comparing("a", "b", "c")
+    run.outgoing(rows("a", "b"))
+    assert run.offset_records({"rows": 2})
+    run.outgoing(rows("c"))
+    assert run.offset_records({"rows": 3, "done": True})
+
+
+def test_a_part_of_other_rows_than_were_compared_is_not_committed() -> None:
+    run = run_after_comparing("a", "b", "c")
+    run.outgoing(rows("a", "c"))
+    with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
+        run.offset_records({"rows": 2})
+
+
+def test_a_partition_that_ends_earlier_than_when_it_was_compared_is_not_done() -> None:
+    run = run_after_comparing("a", "b", "c")
+    run.outgoing(rows("a", "b"))
+    with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
+        run.offset_records({"rows": 2, "done": True})
