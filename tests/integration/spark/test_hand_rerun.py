@@ -7,16 +7,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import orjson
+import psutil
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
+from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.hand_plan import end_run, plan_write
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
+from support.quick import spark_properties
 
 _LINES = 6_000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -30,7 +36,7 @@ Start = Callable[..., Program]
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
-    """A file that Spark cuts in three on one core, in four on four."""
+    """A file of `_ALL`."""
     file = tmp_path / "lines.txt"
     file.write_text("".join(f"{line}\n" for line in _ALL))
     return file
@@ -43,23 +49,18 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
 
 
 @pytest.fixture
-def start(kafka: EmbeddedKafka, topic: str, lines: Path) -> Iterator[Start]:
-    """Start a program with `master`, `gate` and options of the write (`write_id`)."""
+def start(kafka: EmbeddedKafka, topic: str, lines: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start a program that writes with options (`write_id`) on one core, and never hands over the last line."""
     with contextlib.ExitStack() as stack:
 
-        def started(master: str, *, gate: Path | None = None, **options: str) -> Program:
-            conf = {
-                "spark.sql.files.maxPartitionBytes": str(int(lines.stat().st_size * 0.4)),
-                "spark.sql.files.openCostInBytes": "1",
-                _BATCH: "100",
-            }
+        def started(**options: str) -> Program:
             given = {
                 "bootstrap": kafka.bootstrap_servers,
-                "master": master,
+                "master": "local[1]",
                 "files": str(lines),
-                "conf": conf,
+                "conf": spark_properties() | _cut(lines) | {_BATCH: "100"},
                 "partitions": 2,
-                "gate": None if gate is None else str(gate),
+                "gate": str(tmp_path / "gate"),
                 "options": {"topic": topic} | {k.replace("_", "."): v for k, v in options.items()},
             }
             program = subprocess.Popen(
@@ -77,21 +78,25 @@ def start(kafka: EmbeddedKafka, topic: str, lines: Path) -> Iterator[Start]:
 
 
 def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the_rest(
-    kafka: EmbeddedKafka, topic: str, start: Start, tmp_path: Path
+    kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime, lines: Path
 ) -> None:
     """Spark cuts a scan by the number of its cores: partitions that are left out are not those that were written."""
-    gate = tmp_path / "gate"
-    killed = start("local[1]", gate=gate, write_id=topic, write_partitions="2")
+
+    def rerun(cores: int) -> None:
+        cut = _cut(lines) | {"spark.sql.files.minPartitionNum": str(cores)}  # by default the number of cores
+        with _session_conf(runtime, cut):
+            frame = runtime.session.read.text(str(lines)).coalesce(2)
+            _write(kafka, frame, **{"topic": topic, "write.id": topic, "write.partitions": "2"})
+
+    killed = start(write_id=topic, write_partitions="2")
     first = eventually(lambda: _committed(kafka, topic), within_s=_WITHIN_S)
     _kill(killed)
-    gate.touch()
 
-    refused = _output(start("local[4]", gate=gate, write_id=topic, write_partitions="2"))
-    assert "written" not in refused.splitlines()[-1:]
-    assert f"partition 0 had {len(first)} rows" in refused
+    with pytest.raises(Exception, match=f"partition 0 had {len(first)} rows"):
+        rerun(cores=4)
     assert _committed(kafka, topic) == first
 
-    assert _output(start("local[1]", gate=gate, write_id=topic, write_partitions="2")).splitlines()[-1] == "written"
+    rerun(cores=1)
     assert sorted(_committed(kafka, topic)) == sorted(_ALL)
 
 
@@ -113,10 +118,39 @@ def test_a_rerun_of_another_write_is_refused_with_what_differs(
     assert sorted(map(int, _committed(kafka, topic))) == list(range(20))
 
 
-def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
-    kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime, tmp_path: Path
+def test_parts_are_gone_on_behind_only_where_their_rows_are_the_same(
+    kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, tmp_path: Path
 ) -> None:
-    killed = start("local[1]", gate=tmp_path / "gate")
+    gate = tmp_path / "gate"
+    options = {"topic": topic, "write.id": topic, "write.partitions": "1", "rows.per.commit": "300"}
+    rows = runtime.session.range(0, 1000, 1, 1).selectExpr("id", "repeat('.', 2000) as filling")
+
+    def failing(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            if 700 in batch.column(0).to_pylist():
+                eventually(lambda: gate.exists(), within_s=300)
+                raise ValueError("no more rows")
+            yield batch
+
+    with _session_conf(runtime, {_BATCH: "50"}), _pool(runtime) as pool:
+        frame = rows.mapInArrow(failing, "id long, filling string")
+        writing = pool.submit(_write, kafka, frame, **options)
+        eventually(lambda: len(_committed(kafka, topic)) == 600, within_s=_WITHIN_S)
+        gate.touch()
+        with pytest.raises(Exception, match="no more rows"):
+            writing.result(_WITHIN_S)
+
+    with pytest.raises(Exception, match="partition 0 has other rows than the 600 that are committed"):
+        _write(kafka, rows.sortWithinPartitions("id", ascending=False), **options)
+    assert len(_committed(kafka, topic)) == 600
+    _write(kafka, rows, **options)
+    assert [orjson.loads(value)["id"] for value in _committed(kafka, topic)] == list(range(1000))
+
+
+def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
+    kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime
+) -> None:
+    killed = start()
     first = eventually(lambda: _committed(kafka, topic), within_s=_WITHIN_S)
     eventually(lambda: _open(kafka), within_s=_WITHIN_S)
     _kill(killed)
@@ -125,6 +159,77 @@ def test_what_a_killed_write_without_an_id_left_open_is_ended_by_the_next_write(
     _write(kafka, runtime.session.range(10).selectExpr("cast(id as string) as value"), topic=topic)
     assert _open(kafka) == set()
     assert len(_committed(kafka, topic)) == len(first) + 10
+
+
+def test_what_a_failed_write_left_open_is_ended_by_the_driver_and_its_markers_go(
+    kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any
+) -> None:
+    own = _own_markers(topic)
+    with _pool(runtime) as pool:
+        writing = pool.submit(_write, kafka, held_frame, **own)
+        _await_open(kafka, writing)
+        _signal_python_workers(runtime, signal.SIGKILL)
+        with pytest.raises(Exception, match="Python"):
+            writing.result(_WITHIN_S)
+    assert _open(kafka) == set()
+    assert _markers(kafka, own) == {}
+    assert _committed(kafka, topic) == []
+
+
+def test_a_write_that_lives_is_not_ended_by_another_one(
+    kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any, tmp_path: Path
+) -> None:
+    own = _own_markers(topic)
+    with _pool(runtime) as pool:
+        writing = pool.submit(_write, kafka, held_frame, **own)
+        living = _await_open(kafka, writing)
+        _write(kafka, runtime.session.range(10).selectExpr("cast(id as string) as value"), **own)
+        assert _open(kafka) == living
+        (tmp_path / "gate").touch()
+        writing.result(_WITHIN_S)
+    assert len(_committed(kafka, topic)) == _LINES + 10
+    assert _markers(kafka, own) == {}
+
+
+def test_a_write_that_was_suspended_and_is_ended_by_another_one_commits_nothing_when_it_wakes_up(
+    kafka: EmbeddedKafka, topic: str, runtime: SparkRuntime, held_frame: Any, tmp_path: Path
+) -> None:
+    own = _own_markers(topic)
+    with _pool(runtime) as pool:
+        writing = pool.submit(_write, kafka, held_frame, **own)
+        _await_open(kafka, writing)
+        _signal_python_workers(runtime, signal.SIGSTOP)
+        try:
+            _plan_another(kafka, own)
+            assert _open(kafka) == set()
+        finally:
+            (tmp_path / "gate").touch()
+            _signal_python_workers(runtime, signal.SIGCONT)
+        with pytest.raises(Exception, match=r"fenced|FencedError"):
+            writing.result(_WITHIN_S)
+    assert _open(kafka) == set()
+    assert _committed(kafka, topic) == []
+    assert _markers(kafka, own) == {}
+
+
+def _held(gate: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what hands over the last line once the gate is there."""
+
+    def held(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            if "last" in batch.column(0).to_pylist():
+                eventually(lambda: Path(gate).exists(), within_s=300)
+            yield batch
+
+    return held
+
+
+@pytest.fixture
+def held_frame(runtime: SparkRuntime, lines: Path, tmp_path: Path) -> Iterator[Any]:
+    """A frame of one partition, whose last line comes once `tmp_path / "gate"` is there, and the others before."""
+    with _session_conf(runtime, {_BATCH: "100"}):
+        frame = runtime.session.read.text(str(lines)).coalesce(1)
+        yield frame.mapInArrow(_held(str(tmp_path / "gate")), "value string")
 
 
 def _write(kafka: EmbeddedKafka, frame: Any, **options: str) -> None:
@@ -138,6 +243,66 @@ def _open(kafka: EmbeddedKafka) -> set[str]:
     return {t.transactional_id for t in found if t.transactional_id.startswith("fencepost-write-")}
 
 
+def _await_open(kafka: EmbeddedKafka, writing: "Future[None]") -> set[str]:
+    """Return the open transactions once there is one, or raise what the write ended with."""
+    eventually(lambda: writing.done() or _open(kafka), within_s=_WITHIN_S)
+    if writing.done():
+        writing.result()
+    return _open(kafka)
+
+
+def _own_markers(topic: str) -> dict[str, str]:
+    """Return options of writes that hear nothing of what other tests leave."""
+    return {"topic": topic, "offsets.topic": f"{topic}-markers"}
+
+
+def _markers(kafka: EmbeddedKafka, options: dict[str, str]) -> dict[bytes | None, bytes]:
+    """Return what stands in the topic of markers."""
+    found: dict[bytes | None, bytes | None] = {}
+    reader = LogReader({"bootstrap.servers": kafka.bootstrap_servers}, options["offsets.topic"])
+    reader.read_to_end(30, lambda record: found.update({record.key: record.value}))
+    reader.close()
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _plan_another(kafka: EmbeddedKafka, options: dict[str, str]) -> None:
+    """Do what a write does before its first task starts, and end it."""
+    parsed = HandOptions.parse({**options, "kafka.bootstrap.servers": kafka.bootstrap_servers})
+    end_run(parsed, plan_write(parsed, "struct<value:string>"), 0)
+
+
+def _signal_python_workers(runtime: SparkRuntime, number: signal.Signals) -> None:
+    daemons = [p for p in psutil.Process(runtime.jvm_pid).children() if "python" in p.name()]
+    for worker in [w for daemon in daemons for w in daemon.children(recursive=True)]:
+        worker.send_signal(number)
+
+
+def _pool(runtime: SparkRuntime) -> ThreadPoolExecutor:
+    """Return a thread for a write beside the test: Spark finds data sources by the session of the thread."""
+    return ThreadPoolExecutor(1, initializer=runtime.adopt_thread)
+
+
+def _cut(lines: Path) -> dict[str, str]:
+    """Return the settings with which Spark cuts the file in three on one core, in four on four."""
+    return {
+        "spark.sql.files.maxPartitionBytes": str(int(lines.stat().st_size * 0.4)),
+        "spark.sql.files.openCostInBytes": "1",
+    }
+
+
+@contextlib.contextmanager
+def _session_conf(runtime: SparkRuntime, conf: dict[str, str]) -> Iterator[None]:
+    session = runtime.session.conf
+    before = {key: session.get(key, None) for key in conf}
+    for key, value in conf.items():
+        session.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            session.unset(key) if value is None else session.set(key, value)
+
+
 def _committed(kafka: EmbeddedKafka, topic: str) -> list[str]:
     """Return the values before the first open transaction."""
     values: list[str] = []
@@ -147,12 +312,13 @@ def _committed(kafka: EmbeddedKafka, topic: str) -> list[str]:
     return values
 
 
-def _output(program: Program) -> str:
-    return program.communicate(timeout=_WITHIN_S)[0]
-
-
 def _kill(program: Program) -> None:
-    """Kill the program with the JVM and the Python workers below it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(program.pid, signal.SIGKILL)
-    program.communicate(timeout=_WITHIN_S)  # Python workers hold its output for as long as they live
+    """Kill the program, the JVM and the Python workers below it, none of which sees another one die."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        driver = psutil.Process(program.pid)
+        processes = [driver, *driver.children(recursive=True)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+    program.communicate(timeout=_WITHIN_S)
