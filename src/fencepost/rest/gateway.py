@@ -1,5 +1,6 @@
 """The way from async handlers to the worker's synchronous operations."""
 
+import math
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
@@ -24,6 +25,7 @@ class Gateway:
         self.operations = operations
         self._waiting: anyio.CapacityLimiter | None = None
         self._probes: anyio.CapacityLimiter | None = None
+        self._rounds: anyio.CapacityLimiter | None = None
 
     async def run(self, operation: Callable[[], T]) -> T:
         """Runs an operation that may wait for the cluster."""
@@ -36,6 +38,15 @@ class Gateway:
         if self._probes is None:
             self._probes = anyio.CapacityLimiter(PROBE_THREADS)
         return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._probes)
+
+    async def run_round(self, operation: Callable[[], T]) -> T:
+        """Runs a round of fencing, which may wait for a cluster that is away, and that alone.
+
+        There is no limit: each worker, whose signature was found right, asks once for a connector at a time.
+        """
+        if self._rounds is None:
+            self._rounds = anyio.CapacityLimiter(math.inf)
+        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._rounds)
 
 
 async def _gateway(request: Request) -> Gateway:

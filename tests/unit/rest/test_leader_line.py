@@ -1,6 +1,7 @@
 """What a worker asks of a leader elsewhere: over a real socket, with a leader that only takes notes."""
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from fencepost.rest import create_app
 from fencepost.rest.server import RestServer
 from fencepost.storage.change import SessionKey
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.testing import eventually
 from fencepost.worker.membership.leader_line import LeaderLine, LocalLeader
 from fencepost.worker.membership.peers import Peers
 
@@ -197,6 +199,37 @@ def test_what_is_passing_is_tried_again(scene: Scene, trouble: Callable[[Scene],
     trouble(scene)
     scene.line.fence("a/b").result(20)
     assert scene.leader.calls == [("fence", "a/b")]
+
+
+@pytest.fixture
+def away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Rounds of connectors `away...`, which do not end: their target cluster is away. Yields what was asked for."""
+    release, asked = threading.Event(), list[str]()
+
+    def fence(name: str) -> None:
+        asked.append(name)
+        assert not name.startswith("away") or release.wait(30)
+
+    monkeypatch.setattr(scene.leader, "fence", fence)
+    yield asked
+    release.set()
+
+
+def test_tasks_of_a_connector_that_start_together_ask_for_one_round(scene: Scene, away: list[str]) -> None:
+    """Each of them would hold a thread of the leader for as long as the round takes."""
+    asked = [scene.line.fence("away") for _ in range(32)]
+    eventually(lambda: bool(away), within_s=10)
+    scene.line.fence("a/b").result(10)
+    assert away == ["away", "a/b"]
+    assert not any(each.done() for each in asked)
+
+
+def test_connectors_whose_rounds_do_not_end_hold_up_no_other(scene: Scene, away: list[str]) -> None:
+    """More of them than a client has connections by default."""
+    for number in range(101):
+        scene.line.fence(f"away-{number}")
+    eventually(lambda: len(away) == 101, within_s=20)
+    scene.line.fence("a/b").result(10)
 
 
 def test_a_worker_that_is_elected_while_it_asks_does_it_itself(scene: Scene) -> None:

@@ -12,7 +12,7 @@ from fencepost.rest import RestServer, create_app
 from fencepost.rest.gateway import WAITING_THREADS
 from fencepost.testing import eventually
 
-from .fake import FakeWorker
+from .fake import SIGNATURE, FakeWorker
 
 
 @pytest.fixture
@@ -96,6 +96,36 @@ def test_reads_and_health_are_answered_while_every_thread_waits(server: RestServ
         eventually(lambda: crowd.waiting == WAITING_THREADS, within_s=10)
         assert _get(server, "/health").status_code == 200
         assert _get(server, "/connectors/file/status").status_code == 200
+
+
+def test_rounds_of_fencing_that_wait_for_a_cluster_that_is_away_hold_up_no_other_request(
+    server: RestServer, worker: FakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other worker asks for the rounds of all its connectors, and waits for as long as a round takes."""
+    release, waiting = threading.Event(), []
+
+    def hold(name: str) -> None:
+        waiting.append(name)
+        assert release.wait(30)
+
+    def ask() -> None:
+        with contextlib.suppress(httpx.TransportError):
+            client.put("/connectors/file/fence", headers={SIGNATURE: "PUT /connectors/file/fence 0"})
+
+    monkeypatch.setattr(worker, "fence", hold)
+    limits = httpx.Limits(max_connections=None)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=30, limits=limits)
+    askers = [threading.Thread(target=ask, daemon=True) for _ in range(WAITING_THREADS + 4)]
+    for asker in askers:
+        asker.start()
+    try:
+        eventually(lambda: len(waiting) >= WAITING_THREADS, within_s=20)
+        assert _get(server, "/connectors/file").status_code == 200
+    finally:
+        release.set()
+        for asker in askers:
+            asker.join()
+        client.close()
 
 
 def test_stop_does_not_wait_for_a_request_that_never_ends(server: RestServer, worker: FakeWorker) -> None:

@@ -27,7 +27,7 @@ async def put_task_configs(name: ConnectorName, request: Request, worker: Worker
 async def fence(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
-    await worker.run(partial(worker.operations.fence, name))
+    await worker.run_round(partial(worker.operations.fence, name))
     return empty_answer(204)
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ASKED_TOGETHER = 16
 _RETRY_S = 0.2
 _LOOK_S = 1.0
 _READ_S = 10.0
@@ -102,7 +101,8 @@ class LeaderLine:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
-        self._asking = ThreadsByKey(_ASKED_TOGETHER, "leader-line")
+        self._asking = ThreadsByKey(1, "leader-line")
+        self._rounds: dict[str, Future[Any]] = {}  # what was asked for last
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]":
         """Have the leader store task configs, if they differ from those that run."""
@@ -120,13 +120,18 @@ class LeaderLine:
         )
 
     def fence(self, connector: str) -> "Future[Any]":
-        """Ask for a round of fencing. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
+        """Ask for a round of fencing, or join the request under way: it would be the same round, and another thread of
+        the leader's that waits for it. A refusal of Kafka comes as a FencingRefusedError with the leader's trace."""
         if self._local.is_leading:
             return self._local.fence(connector)
         path = f"/connectors/{quote(connector, safe='')}{_FENCE}"
-        return self._asking.submit(
-            f"fence of {connector}", self._ask, "PUT", path, b"", lambda: self._local.fence(connector)
-        )
+        with self._lock:
+            asked = self._rounds.get(connector)
+            if asked is None or asked.done():
+                asked = self._rounds[connector] = self._asking.submit(
+                    f"fence of {connector}", self._ask, "PUT", path, b"", lambda: self._local.fence(connector)
+                )
+            return asked
 
     def stop(self) -> None:
         self._stopping.set()
@@ -200,7 +205,10 @@ class LeaderLine:
                 import httpx  # only followers need it
 
                 self._client = httpx.Client(
-                    timeout=httpx.Timeout(REQUEST_S, connect=2.0), trust_env=False, headers={"user-agent": "fencepost"}
+                    timeout=httpx.Timeout(REQUEST_S, connect=2.0),
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+                    trust_env=False,
+                    headers={"user-agent": "fencepost"},
                 )
             return self._client
 
