@@ -379,9 +379,15 @@ class TaskSupervisor:
         self._take_loss(incarnations, reason)
 
     def _runs_alone(self, handle: TaskHandle) -> bool:
-        """Say whether a start is to have a slot of its own; where there is no room for one it waits a while only."""
+        """Say whether a start is to have a slot of its own. Where there is no room for one for a while it shares one,
+        but never with another suspect: where two are together nobody would ever be found."""
+        if not self._suspicions.runs_alone((handle.id, handle.generation)):
+            return False
         waits_s = time.monotonic() - handle.prepared_at
-        return waits_s < TRIAL_S and self._suspicions.runs_alone((handle.id, handle.generation))
+        return waits_s < TRIAL_S or any(self._is_on_trial(other) for other in self._handles.values())
+
+    def _is_on_trial(self, handle: TaskHandle) -> bool:
+        return handle.state is HandleState.HOSTED and self._suspicions.is_suspect((handle.id, handle.generation))
 
     def _clear_who_lives(self, now: float) -> None:
         self._suspicions.keep_only((h.id, h.generation) for h in self._handles.values())

@@ -23,6 +23,7 @@ from fencepost.worker.supervision import supervisor as module
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError
 from fencepost.worker.supervision.supervisor import TaskSupervisor
+from fencepost.worker.supervision.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from support.settings import SETTINGS
@@ -37,11 +38,12 @@ class Door:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
         self.has_room = True
+        self.has_cores = True  # for slots of their own
         self.neighbours: Sequence[str] = ()
         self.specs: list[TaskSpec] = []
 
     def start(self, spec: TaskSpec) -> None:
-        if not self.has_room:
+        if not self.has_room or (spec.runs_alone and not self.has_cores):
             raise NoRoomError("all cores are taken")
         self.specs.append(spec)
         self.told.append((f"start {spec.target_state}", spec.incarnation))
@@ -187,6 +189,11 @@ class Stage:
         found = self.supervisor.handle(task)
         assert found is not None
         return found
+
+    def hosted(self) -> list[TaskHandle]:
+        """Return the starts that a slot has, in the order of their tasks."""
+        handles = sorted(self.supervisor._handles.values(), key=lambda handle: handle.id)
+        return [handle for handle in handles if handle.state is HandleState.HOSTED]
 
     def report(self, handle: TaskHandle, state: str, trace: str | None = None, written: int = 0) -> None:
         """`written`: records to topic `t`."""
@@ -412,6 +419,29 @@ def test_a_task_whose_process_dies_again_and_again_runs_alone_and_then_fails(run
     running.supervisor.restart(FIRST)
     running.tick()
     assert [running.handle().state, running.door.specs[-1].runs_alone] == [HandleState.HOSTED, False]
+
+
+def test_suspects_without_cores_for_slots_of_their_own_share_one_after_the_other(stage: Stage) -> None:
+    """Two of them in one slot are two suspects each time it dies: nobody would ever be the culprit."""
+    stage.door.has_cores = False
+    stage.tasks(3)
+    stage.tick()
+    for _ in range(2):
+        stage.supervisor.crashed([handle.incarnation for handle in stage.hosted()], "its slot ended")
+        stage.tick()
+        stage.tick(after_s=1.1)
+    assert stage.hosted() == []
+    seen = []
+    for _ in range(3):
+        stage.tick(after_s=TRIAL_S + 1)
+        stage.tick(after_s=1)  # room is asked for again and again
+        seen.append([handle.id.task for handle in stage.hosted()])
+    assert seen == [[0], [0, 1], [0, 1, 2]]
+    last = stage.handle(TaskId("c", 2))
+    stage.supervisor.crashed([handle.incarnation for handle in stage.hosted()], "its slot ended")
+    stage.tick()
+    assert last.state is HandleState.FAILED, "the others had got through their minute"
+    assert [handle.id.task for handle in stage.hosted()] == [0, 1]
 
 
 def test_a_task_that_is_lost_while_it_stops_has_stopped(running: Stage) -> None:
