@@ -15,7 +15,7 @@ _TO_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 def identity(directory: str) -> str | None:
     """Return what tells a directory from another one under the same path; None where there is none. Raises OSError."""
     try:
-        return _identity(os.stat(directory))
+        return _identity(os.stat(directory), os.statvfs(directory))
     except FileNotFoundError:
         return None
 
@@ -40,7 +40,7 @@ def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], b
     except OSError:
         return False
     try:
-        return _identity(os.fstat(place)) == known and _is_gone(place, name, is_it)
+        return _identity(os.fstat(place), os.fstatvfs(place)) == known and _is_gone(place, name, is_it)
     except OSError:
         return False
     finally:
@@ -55,5 +55,6 @@ def _is_gone(place: int, name: str, is_it: Callable[[int, int], bool]) -> bool:
     return stat.S_ISREG(found.st_mode) and not is_it(found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def _identity(directory: os.stat_result) -> str:
-    return f"{directory.st_dev}:{directory.st_ino}"
+def _identity(directory: os.stat_result, system: os.statvfs_result) -> str:
+    """Device and inode alone are those of the next file system, too, that is mounted there."""
+    return f"{directory.st_dev}:{directory.st_ino}:{system.f_fsid}"

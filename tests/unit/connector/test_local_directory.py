@@ -1,6 +1,8 @@
 """What counts as evidence that a file is gone, and what does not."""
 
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,43 @@ def test_nothing_is_gone_from_another_directory_under_the_same_path_or_none(file
     assert not _is_gone(file, known)
     parent.rmdir()
     parent.write_text("a file")
+    assert not _is_gone(file, known)
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    """Mounts another, empty file system in the place of the one that was there."""
+    place, mounted = tmp_path / "mounted", []
+    place.mkdir()
+
+    def away() -> None:
+        if mounted:
+            subprocess.run(["umount", "-l", mounted.pop()], check=True)
+
+    def mount() -> Path:
+        away()
+        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+        made = subprocess.run(command, capture_output=True, check=False)
+        if made.returncode:
+            pytest.skip(f"no file system can be mounted here: {made.stderr.decode().strip()}")
+        mounted.append(str(place))
+        return place
+
+    if os.geteuid() != 0:
+        pytest.skip("a file system can be mounted by root only")
+    yield mount
+    away()
+
+
+def test_nothing_is_gone_from_another_file_system_under_the_same_path(mount: Callable[[], Path]) -> None:
+    """A disk that took the place of another has its device number, and its first directory the same inode."""
+    file = mount() / "a.csv"
+    _write(file, b"abc")
+    known, before = identity(str(file.parent)), os.stat(file.parent)
+    mount()
+    after = os.stat(file.parent)
+    if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino):
+        pytest.skip("the system gave it other numbers this time")
     assert not _is_gone(file, known)
 
 
