@@ -27,9 +27,14 @@ def fingerprint(made_of: Mapping[str, str]) -> str:
 
 def changes(before: str, now: str) -> list[str]:
     """Return the names of what differs between two fingerprints."""
-    old, new = (dict(entry.rsplit("=", 1) for entry in text.split()) for text in (before, now))
+    old, new = (_parts(before), _parts(now))
     unknown = _LATER - (old.keys() & new.keys())
     return sorted(name for name in (old.keys() | new.keys()) - unknown if old.get(name) != new.get(name))
+
+
+def _parts(text: str) -> dict[str, str]:
+    """Return a fingerprint's hashes by name; a text that is none, which users can set, has parts of no other."""
+    return {name or entry: value for entry in text.split() for name, _, value in [entry.rpartition("=")]}
 
 
 def ensure_same_reading(partition: Any, position: Mapping[str, Any] | None, reading: str) -> None:

@@ -32,6 +32,11 @@ def test_a_part_whose_rows_are_made_in_another_way_now_is_refused_and_the_change
     assert changes(HALF["reading"], fingerprint(now)) == named.split(", ")
 
 
+def test_a_reading_that_somebody_made_up_is_another_reading() -> None:
+    with pytest.raises(ReadingChangedError, match="mine"):
+        ensure_same_reading("a.csv", {"rows": 3000, "reading": "mine"}, fingerprint(BEFORE))
+
+
 def test_a_time_zone_is_compared_where_both_sides_name_one() -> None:
     zone = "spark.sql.session.timeZone"
     london, paris = (fingerprint(BEFORE | {zone: place}) for place in ("Europe/London", "Europe/Paris"))
