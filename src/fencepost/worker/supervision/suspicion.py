@@ -4,7 +4,8 @@ Nobody can see which task it was. What can be seen: who was there, and who had g
 committed something, or lived for a minute, is not suspected; so a slot that somebody kills from outside blames nobody
 that does its work. The others are, and start again after a pause. After the second time in a row each has a slot of
 its own, until it gets on or has lived for a minute there. Who was the only suspect when it happened a third time, or a
-later one, is the culprit.
+later one, is the culprit. Where a process dies without any suspect in it, those who had died with its tasks before are
+suspected no more: one of these gets on, and kills it all the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,15 +65,22 @@ class Suspicions:
 
     def __init__(self) -> None:
         self._crashes: dict[Start, int] = {}
+        self._died_with: dict[Start, frozenset[Start]] = {}  # of the last time
 
     def crashed(self, lives: Iterable[Life]) -> dict[Start, Outcome]:
         """Note that a process died with these; returns what follows for each."""
+        lives = list(lives)
+        together = frozenset(life.start for life in lives)
         outcomes = outcomes_of(self._crashes, lives)
+        if not any(life.is_suspect for life in lives):
+            for start in [s for s, others in self._died_with.items() if others & together]:
+                self.clear(start)
         for start, outcome in outcomes.items():
             if outcome.crashes:
                 self._crashes[start] = outcome.crashes
+                self._died_with[start] = together - {start}
             else:
-                self._crashes.pop(start, None)
+                self.clear(start)
         return outcomes
 
     def runs_alone(self, start: Start) -> bool:
@@ -85,9 +93,11 @@ class Suspicions:
     def clear(self, start: Start) -> None:
         """It gets on, or somebody restarts it who has seen to it."""
         self._crashes.pop(start, None)
+        self._died_with.pop(start, None)
 
     def keep_only(self, starts: Iterable[Start]) -> None:
         """Forget those of generations that are over."""
         if self._crashes:
             kept = set(starts)
-            self._crashes = {start: count for start, count in self._crashes.items() if start in kept}
+            for start in [start for start in self._crashes if start not in kept]:
+                self.clear(start)

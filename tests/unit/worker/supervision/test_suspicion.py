@@ -50,6 +50,27 @@ def test_nobody_is_the_culprit_where_there_are_two_suspects() -> None:
         assert not any(outcome.is_culprit for outcome in outcomes.values())
 
 
+def test_who_waits_while_the_process_dies_without_it_is_suspected_no_more() -> None:
+    """A task that commits something and then kills its process must not fail a neighbour that has nothing to do."""
+    own = Suspicions()
+    for _ in range(2):
+        own.crashed(lives(IDLE, BUSY))
+    assert own.runs_alone(IDLE)
+    own.crashed(lives(BUSY))
+    assert not own.runs_alone(IDLE)
+    assert not own.crashed(lives(IDLE, BUSY))[IDLE].is_culprit
+
+
+def test_the_death_of_another_process_speaks_for_nobody() -> None:
+    own, other = Suspicions(), (TaskId("other", 0), 7)
+    for _ in range(2):
+        own.crashed(lives(CULPRIT, BUSY))
+    own.crashed([Life(other, 1.0, is_at_work=False)])
+    own.crashed(lives(BUSY, IDLE))
+    assert own.runs_alone(CULPRIT)
+    assert own.crashed(lives(CULPRIT))[CULPRIT].is_culprit
+
+
 def test_a_task_that_was_killed_from_outside_after_it_had_committed_is_never_to_blame() -> None:
     own = Suspicions()
     for _ in range(20):
