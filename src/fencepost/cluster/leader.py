@@ -111,7 +111,7 @@ class Leader:
         key_ttl_ms: int = 3_600_000,
         lost_delay_ms: int = 0,
         left_open: LeftOpen,
-        left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]] = lambda snapshot, alive: set(),
+        left_behind: Callable[[ClusterSnapshot, Collection[str]], set[TaskId]],
     ) -> None:
         """`left_open` ends what the tasks of a lost worker have open, before they are given to others, `lost_delay_ms`
         later unless it is back. `left_behind` says what it was to end and may not have, of tasks that nobody gets."""
@@ -401,3 +401,6 @@ def _decision(command: Command, snapshot: ClusterSnapshot) -> Sequence[Encoded] 
         return command.decide(snapshot)
     except OperationError as refusal:
         return refusal
+    except Exception as error:  # e.g. what JSON does not take: it is nothing to those that are decided beside it
+        log.exception("leader: %s cannot be decided", type(command).__name__)
+        return OperationError(f"{type(command).__name__} cannot be carried out: {error}")

@@ -87,6 +87,10 @@ class Ended:
         return Pending(self, frozenset(tasks))
 
 
+def nothing(snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+    return set()
+
+
 class Pending:
     def __init__(self, of: Ended, tasks: frozenset[TaskId]) -> None:
         self._of = of
@@ -109,7 +113,7 @@ def topic() -> Topic:
 def leader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     """A leader that has kept house once: there is a session key and an assignment."""
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
-    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended())
+    leader = Leader("g", topic, {}, lambda: [URL], left_open=Ended(), left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: topic.read_to_end(1).assignment is not None, within_s=10)
@@ -164,6 +168,17 @@ def test_a_second_command_of_a_connector_sees_what_the_first_has_written(leader:
     assert "c" not in gone.connectors
     assert gone.assignment is not None
     assert gone.assignment.workers[0].tasks == ()
+
+
+def test_a_command_that_cannot_be_written_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
+    """A file name that is not UTF-8 among task configs: they are published again and again."""
+    first = held_back(leader, topic)
+    waiting = [leader.submit(put("bad", file="\udcff")), leader.submit(put("good"))]
+    topic.gate.set()
+    first.result(10)
+    with pytest.raises(OperationError, match="PutConnector"):
+        waiting[0].result(10)
+    assert "good" in waiting[1].result(10).connectors
 
 
 def test_a_refusal_takes_nothing_from_the_others(leader: Leader, topic: Topic) -> None:
@@ -221,7 +236,7 @@ def test_what_an_earlier_writer_left_open_is_ended_before_the_topic_is_read(monk
 
     watched = Watched()
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: watched)
-    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended())
+    leader = Leader("g", watched, {}, lambda: [URL], left_open=Ended(), left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     eventually(lambda: "read" in done, within_s=10)
@@ -250,7 +265,7 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
     other = "http://b:8083"
     roster, ended = [URL, other], Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended)
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -264,6 +279,32 @@ def test_what_a_lost_worker_held_is_fenced_before_it_moves(monkeypatch: pytest.M
     leader.stop()
 
 
+def test_nobody_leads_without_knowing_what_lost_workers_have_left_behind(topic: Topic) -> None:
+    """What nobody is given afterwards, nobody else fences."""
+    with pytest.raises(TypeError, match="left_behind"):
+        Leader("g", topic, {}, lambda: [URL], left_open=Ended())  # type: ignore[call-arg]
+
+
+def test_what_lost_workers_have_left_behind_is_fenced(monkeypatch: pytest.MonkeyPatch, topic: Topic) -> None:
+    monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
+    left, fenced = [{TaskId("gone", 1)}], list[TaskId]()
+
+    class Fences(Ended):
+        def end(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> Pending:
+            fenced.extend(tasks)
+            return Pending(self, frozenset(tasks))
+
+    class Left:
+        def left_behind(self, snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+            return left.pop() if alive and left else set()
+
+    leader = Leader("g", topic, {}, lambda: [URL], left_open=Fences(), left_behind=Left().left_behind)
+    leader.start()
+    leader.on_term(Term(1, "proof"))
+    eventually(lambda: fenced == [TaskId("gone", 1)], within_s=10)
+    leader.stop()
+
+
 def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it_then(
     monkeypatch: pytest.MonkeyPatch, topic: Topic
 ) -> None:
@@ -271,7 +312,7 @@ def test_the_leader_goes_on_while_what_a_lost_worker_held_is_fenced_and_moves_it
     other = "http://b:8083"
     roster, ended = [URL, other], Ended(is_settled=False)
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended)
+    leader = Leader("g", topic, {}, lambda: list(roster), left_open=ended, left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -298,7 +339,7 @@ def test_the_tasks_of_a_worker_that_has_said_that_it_leaves_move_without_a_fence
     other = "http://b:8083"
     ended = Ended()
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended)
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=ended, left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -359,7 +400,7 @@ def test_a_reassignment_that_is_asked_for_goes_by_what_others_have_said_by_then(
     monkeypatch.setattr("fencepost.cluster.leader.TransactionalWriter", lambda *_: topic)
     other = "http://b:8083"
     topic.put(records.worker_incarnation(other, "j"))
-    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended())
+    leader = Leader("g", topic, {}, lambda: [URL, other], left_open=Ended(), left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     leader.submit(put("c")).result(10)
@@ -391,7 +432,7 @@ def test_what_the_group_answered_before_a_term_began_is_asked_again(
         assert answers.acquire(timeout=10)
         return found
 
-    leader = Leader("g", topic, {}, members, left_open=Ended())
+    leader = Leader("g", topic, {}, members, left_open=Ended(), left_behind=nothing)
     leader.start()
     leader.on_term(Term(1, "proof"))
     assert asked.acquire(timeout=10)

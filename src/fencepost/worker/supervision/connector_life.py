@@ -102,14 +102,15 @@ class ConnectorLife:
         self._is_due = self._is_on_the_way
         if self._config is None or self._instance is None or self._is_due:
             return
+        instance = self._instance
         try:
-            configs = self._task_configs(self._config, self._instance)
+            configs = self._task_configs(self._config, instance)
+            on_the_way = self._around.put_task_configs(self.name, configs)
         except Exception as error:
             self.fail("".join(traceback.format_exception(error)))
             return
         self._is_on_the_way = True
-        instance = self._instance
-        self._around.put_task_configs(self.name, configs).add_done_callback(
+        on_the_way.add_done_callback(
             lambda done: self._around.take_turn(self.name, lambda: self._published(instance, done))
         )
 

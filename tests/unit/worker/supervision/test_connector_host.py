@@ -139,6 +139,24 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
     assert config == {"topic": "t", "number": "7", "fast": "true", "file": "/a", "ports": "1,2", "none": None}
 
 
+def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the_next_ones_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file name that is not UTF-8, for one: Python has it with surrogates, and JSON does not take them."""
+    sends = stage._put
+
+    def put(connector: str, configs: Sequence[Any]) -> "Future[Any]":
+        if configs[0]["topic"] == "bad":
+            raise TypeError("str is not valid UTF-8: surrogates not allowed")
+        return sends(connector, configs)
+
+    monkeypatch.setattr(stage.host, "put_task_configs", put)
+    stage.put(topic="bad")
+    eventually(lambda: stage.board.said[-1:] == [State.FAILED], within_s=10)
+    stage.put(topic="good")
+    eventually(lambda: stage.topics == ["good"], within_s=10)
+
+
 @pytest.mark.parametrize("where", ["start", "task_configs", "stop"])
 def test_a_connector_that_does_not_return_holds_up_no_other(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, where: str
