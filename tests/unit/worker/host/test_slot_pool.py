@@ -304,9 +304,18 @@ def test_tasks_that_died_with_their_process_are_told_apart_from_those_whose_slot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool(monkeypatch)
-    pool.slots.job_ended(pool.start("a"), SlotCrashedError("Python worker exited unexpectedly (crashed)"))
+    slot = pool.start("a")
+    pool.register(slot)
+    pool.slots.job_ended(slot, SlotCrashedError("Python worker exited unexpectedly (crashed)"))
     pool.slots.job_ended(pool.start("b"), SlotEndedError("Job was cancelled"))
     assert (pool.events.crashed_starts, pool.events.lost_starts) == (["a"], ["b"])
+
+
+def test_a_process_that_died_before_it_had_a_task_speaks_against_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor whose machine goes while the slot is on its way there."""
+    pool = Pool(monkeypatch)
+    pool.slots.job_ended(pool.start("a"), SlotCrashedError("ExecutorLostFailure (executor 3 exited)"))
+    assert (pool.events.crashed_starts, pool.events.lost_starts) == ([], ["a"])
 
 
 def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
