@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from file_connector import append, file_source
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -304,3 +305,28 @@ def test_files_go_on_exactly_once_when_sparks_jvm_is_killed(worker: Worker, name
     worker.wait_for_tasks(name, "RUNNING")
     assert len(values(name)) == 20_010
     eventually(worker.slots, within_s=60)  # for whoever has the worker next
+
+
+def test_other_tasks_start_while_sparks_jvm_stands_still_under_a_split_that_is_abandoned(
+    worker: Worker, kafka: EmbeddedKafka, name: str, directory: Path, values: Values
+):
+    rows = 500_000
+    _put(directory, "a.csv", [f"{n},{'x' * 100}" for n in range(rows)])
+    worker.create(name, _config(directory, name))
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    eventually(lambda: admin.end_offsets([(name, 0)], read_committed=False)[name, 0] > 0, within_s=60)
+    process = worker.process
+    assert process is not None
+    (jvm,) = (child for child in psutil.Process(process.pid).children() if child.name() == "java")
+    other, lines = f"{name}-other", directory.parent / "lines.txt"
+    append(lines, ["one"])
+    jvm.suspend()
+    try:
+        worker.rest.delete(f"/connectors/{name}")
+        eventually(lambda: f"task {name}-0 did not stop within" in worker.log_text(), within_s=30)
+        worker.create(other, file_source(lines, other))
+        assert values(other, at_least=1, within_s=60) == ["one"]
+    finally:
+        jvm.resume()
+        worker.rest.delete(f"/connectors/{other}")
+    assert len(values(name)) in (0, rows), "all of it, where it was over before, or nothing"
