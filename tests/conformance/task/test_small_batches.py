@@ -41,7 +41,10 @@ def delivered(kafka: EmbeddedKafka, topic: str, task: LoneTask) -> list[int]:
 
     eventually(is_over, within_s=60)
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
-        return sorted(int(o.value or b"-1") for o in reader.read_all(30))
+        numbers = [int(o.value or b"-1") for o in reader.read_all(30)]
+    for own in ([n for n in numbers if n % 2 == partition] for partition in (0, 1)):
+        assert own == sorted(own), "the order within a partition"
+    return sorted(numbers)
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
