@@ -329,3 +329,16 @@ def test_a_task_that_runs_alone_has_a_slot_for_itself_until_its_trial_is_over(mo
     pool.now += TRIAL_S + 1
     pool.slots.check_leases()
     assert own.owner is None
+
+
+def test_a_trial_is_over_as_soon_as_the_task_has_committed_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(monkeypatch, max_slots=1)
+    pool.slots.start(TaskSpec("suspect", 0, 1, "s", {}, {}, {}, "o", runs_alone=True))
+    own = pool.slots._slot_of("s")
+    assert own is not None
+    pool.register(own.id)
+    for commits, owner in ((0.0, own.owner), (1.0, None)):
+        report = TaskReport("suspect", 0, "s", RunState.RUNNING, None, {"commits": commits})
+        pool.slots.report({"slot": own.id, "attempt": "0-a", "reports": [report.to_json()]})
+        assert own.owner == owner
+    assert pool.start("b") == own.id
