@@ -58,6 +58,7 @@ class WorkerProcess:
                 lifeline.judge,  # first: whose tasks are they, if this process was paused and its slots with it
                 hosts.slots.check_leases,
                 hosts.spark.count_cores,
+                membership.keep_announced,
                 vanished.look,
             ]
         )

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from fencepost.cluster.running import Start
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -30,6 +30,8 @@ class Attendance:
         self._predecessor: str | None = None
         self._is_announced = False
         self._is_ready = False
+        self._again: Future[None] = Future()  # the newest announcement that was repeated
+        self._again.set_result(None)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
 
     def announce(self, newest: str | None) -> None:
@@ -50,6 +52,22 @@ class Attendance:
         """
         with self._lock:
             return self._is_announced and newest not in (None, self._incarnation, self._predecessor)
+
+    def keep_announced(self, newest: str | None) -> None:
+        """Announce this incarnation again where `newest` at this address is none, or the one before it.
+
+        What that one said last, its announcement or (an older version's) its leave, was delivered late: work would go
+        to a process that is gone, or nowhere.
+        """
+        with self._lock:
+            is_hidden = self._is_announced and newest != self._incarnation and newest in (None, self._predecessor)
+            if not is_hidden or not self._again.done():
+                return
+            log.warning(
+                "a predecessor's last word was late and stands in this worker's place: it announces itself again"
+            )
+            is_ready = self._is_ready
+            self._again = self._soon(lambda: self._announcement(is_ready))
 
     def be_ready(self) -> None:
         """Say, soon, that there is somewhere to run tasks."""
@@ -75,7 +93,7 @@ class Attendance:
     def _announcement(self, is_ready: bool) -> Encoded:
         return records.worker_incarnation(self._url, self._incarnation, is_ready=is_ready)
 
-    def _soon(self, record: Callable[[], Encoded]) -> None:
+    def _soon(self, record: Callable[[], Encoded]) -> "Future[None]":
         def write() -> None:
             while not self._stopping.is_set():
                 try:
@@ -85,4 +103,4 @@ class Attendance:
                     log.warning("%s; trying again", error)
                     self._stopping.wait(_RETRY_S)
 
-        self._pool.submit(write)
+        return self._pool.submit(write)

@@ -120,6 +120,10 @@ class Membership:
         """Have work assigned to this incarnation from here on."""
         self.attendance.announce(self._topics.newest_here)
 
+    def keep_announced(self) -> None:
+        """Have it stay so, whatever comes late of a process that was here before."""
+        self.attendance.keep_announced(self._topics.newest_here)
+
     def ended_here(self, starts: Sequence[Start]) -> None:
         """Say, soon, that these starts of tasks have ended here. Nobody waits for it where this is the only worker."""
         assignment = self._topics.snapshot.assignment

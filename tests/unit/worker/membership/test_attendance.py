@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.storage.records import Encoded
+from fencepost.storage.records import Encoded, worker_incarnation
+from fencepost.testing import eventually
 from fencepost.worker.membership.attendance import Attendance
 
 
@@ -59,3 +60,26 @@ def test_who_was_there_before_is_remembered_while_the_announcement_is_tried_agai
     attendance.announce("me")  # the first may have arrived
     assert not attendance.is_followed_by("predecessor")
     assert len(writer.written) == 1
+
+
+@pytest.mark.parametrize("newest", ["predecessor", None])
+def test_who_is_not_the_newest_at_its_address_any_more_but_was_followed_by_nobody_announces_itself_again(
+    attendance: Attendance, writer: Writer, newest: str | None
+) -> None:
+    """The predecessor's last word was late: it erased this worker, or stands in its place, and takes all work to it."""
+    attendance.keep_announced(newest)
+    assert writer.written == [], "not announced yet"
+    attendance.announce("predecessor")
+    attendance.be_ready()
+    attendance.keep_announced("me")
+    eventually(lambda: len(writer.written) == 2, within_s=10)
+    attendance.keep_announced(newest)
+    eventually(lambda: len(writer.written) == 3, within_s=10)
+    assert writer.written[-1] == worker_incarnation("http://w:1/", "me", is_ready=True)
+
+
+def test_who_was_followed_leaves_its_place_to_its_successor(attendance: Attendance, writer: Writer) -> None:
+    attendance.announce("predecessor")
+    attendance.keep_announced("successor")
+    attendance.leave()  # which waits for what is still to be said
+    assert [key for key, _ in writer.written] == [b"fencepost-worker-http://w:1/", b"fencepost-left-http://w:1/"]
