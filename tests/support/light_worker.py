@@ -48,7 +48,7 @@ class ChildSlots:
 class LightSpark:
     """The `Runtime` of a worker that has no Spark."""
 
-    cores, is_alive = 4, True
+    cores, is_alive, jvm_pid = 4, True, None
     context = session = None
 
     def on_exit(self, listener: Callable[[str], None]) -> None: ...

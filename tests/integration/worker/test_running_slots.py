@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_slot_again_and_again_fails_and_its_neighbour_goes
         worker.wait_for_tasks(deadly, "FAILED", within_s=120)
         trace = worker.status(deadly)["tasks"][0]["trace"]
         assert f"Task {deadly}-0 ended the process of its slot 3 times in a row" in trace
-        assert "Python worker exited unexpectedly" in trace, "the cause"
+        assert "was ended by SIGKILL" in trace, "the cause"
         for neighbour in (idle, busy):
             worker.wait_for_tasks(neighbour, "RUNNING")
         append(file, numbered(1, 10))

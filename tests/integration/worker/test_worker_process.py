@@ -40,7 +40,11 @@ def test_a_killed_worker_goes_on_where_it_was_and_a_stopped_one_ends_with_0(
     # A task that did not end in time would be abandoned, with its transaction.
     worker, file = own_worker(**{"task.shutdown.graceful.timeout.ms": "20000"}), tmp_path / "in.txt"
     append(file, numbered(1, 100))
-    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
+    interval = {
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "800000",
+        "producer.override.transaction.timeout.ms": "900000",
+    }
     created(worker, "poll", file_source(file, topic_name))
     created(worker, "interval", {**file_source(file, f"{topic_name}-i"), **interval})
     created(worker, "paused", file_source(file, f"{topic_name}-p"), initial_state="PAUSED")
