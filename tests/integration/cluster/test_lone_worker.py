@@ -36,6 +36,21 @@ def test_a_leave_that_is_delivered_late_takes_nothing_from_the_successor(lone: C
     worker.wait_for_tasks(topic_name, "RUNNING")
 
 
+def test_an_announcement_that_is_delivered_late_takes_nothing_from_the_successor(
+    lone: Cluster, topic_name: str
+) -> None:
+    worker, configs = lone.workers[0], f"{lone.group}-configs"
+    worker.kill()
+    written = CommittedReader(lone.bootstrap, [configs]).read_all(20)
+    last = [o for o in written if (o.key or b"").decode().endswith(url(worker))][-1]
+    lone.start()
+    late = TopicWriter({"bootstrap.servers": lone.bootstrap}, configs)
+    late.write([(last.key or b"", last.value)], 20)
+    late.close()
+    ok(worker.create(topic_name, rows(topic_name, 10, 1)), 201)
+    worker.wait_for_tasks(topic_name, "RUNNING")
+
+
 def test_a_clean_stop_leaves_a_group_that_a_worker_of_kafka_connect_can_join_at_once(lone: Cluster) -> None:
     worker = lone.workers[0]
     assert worker.stop() == 0
