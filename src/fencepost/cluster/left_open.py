@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.cluster.fencing import task_transactional_ids
+from fencepost.cluster.targets import configs_to_fence
 from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import TransactionalWriter, WriterOpenError, lock_out
@@ -51,8 +53,8 @@ class Surroundings(Protocol):
     def has_ids(self) -> bool:
         """Whether any task of this cluster may have ids."""
 
-    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
-        """Return what takes a connector's ids. Raises ConfigError for settings that mean nothing here."""
+    def conf(self, config: RawConfig) -> Mapping[str, Any]:
+        """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
 
     def snapshot(self) -> ClusterSnapshot:
         """Return what the config topic says now."""
@@ -114,13 +116,14 @@ class LeftOpen:
             return []
         by_servers: dict[str, deque[Held]] = {}
         for task in sorted(tasks):
-            try:
-                conf = self._surroundings.conf(snapshot, task.connector)
-            except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
-                log.warning("task %s is not fenced: %s", task, error)
-                continue
-            held = (Held(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
-            by_servers.setdefault(str(conf.get("bootstrap.servers")), deque()).extend(held)
+            for config in configs_to_fence(snapshot, task.connector):  # E2: also where older generations write
+                try:
+                    conf = self._surroundings.conf(config)
+                except ConfigError as error:  # e.g. what Java would take: its tasks cannot run here, others can
+                    log.warning("task %s is not fenced: %s", task, error)
+                    continue
+                held = (Held(task, id_, conf) for id_ in task_transactional_ids(self._surroundings.group_id, *task))
+                by_servers.setdefault(str(conf.get("bootstrap.servers")), deque()).extend(held)
         return [_Target(servers, left) for servers, left in by_servers.items()]
 
     def _is_idle(self, task: TaskId) -> bool:

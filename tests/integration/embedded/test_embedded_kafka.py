@@ -50,7 +50,7 @@ def test_a_transaction_commits(kafka: EmbeddedKafka, topic_name: str) -> None:
 
 
 def test_it_is_ready_after_10_s_of_one_processor_once_cached(kafka: EmbeddedKafka) -> None:
-    """Of processor time, which other work on the machine adds little to: 5 s where two cores have nothing else to do."""
+    """Other work on the machine adds little to processor time; two cores with nothing else to do take less than 5 s."""
 
     def start_s() -> float:
         with EmbeddedKafka() as started:

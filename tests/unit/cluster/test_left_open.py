@@ -9,13 +9,15 @@ import pytest
 from fencepost.cluster import left_open
 from fencepost.cluster.left_open import Held, LeftOpen
 from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing import eventually
 from fencepost.transaction import WriterOpenError
 
-SERVERS = {"bootstrap.servers": "near:9092"}
-AWAY = {"bootstrap.servers": "away:9092"}
+NEAR: RawConfig = {"producer.override.bootstrap.servers": "near:9092"}
+AWAY: RawConfig = {"producer.override.bootstrap.servers": "away:9092"}
+JAVA: RawConfig = {"producer.override.ssl.truststore.type": "JKS"}
 
 
 class Fences:
@@ -25,32 +27,40 @@ class Fences:
     has_ids = True
 
     def __init__(self) -> None:
-        self.connectors: dict[str, Mapping[str, str]] = {"near": SERVERS, "away": AWAY}
+        self.connectors: dict[str, RawConfig] = {"near": NEAR, "away": AWAY, "java": JAVA}
+        self.targets: dict[str, tuple[RawConfig, ...]] = {}
         self.states: dict[str, TargetState] = {}
         self.is_away = True
         self.fenced: list[str] = []
+        self.fenced_at: set[tuple[str, str]] = set()
         self.tried: list[str] = []
         self.settled = threading.Event()
         self.stopping = threading.Event()
         self.left_open = LeftOpen(self, self.settled.set, self.stopping, self.fence)
 
-    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
-        if connector == "java":
+    def conf(self, config: RawConfig) -> Mapping[str, Any]:
+        if config == JAVA:
             raise ConfigError("ssl.truststore.type: JKS means nothing here")
-        return self.connectors.get(connector, SERVERS)
+        return {"bootstrap.servers": config.get("producer.override.bootstrap.servers", "near:9092")}
 
     def snapshot(self) -> ClusterSnapshot:
         counts = dict.fromkeys(self.connectors, 1000)
-        return ClusterSnapshot(connectors=self.connectors, task_counts=counts, target_states=self.states)
+        return ClusterSnapshot(
+            connectors=self.connectors,
+            task_counts=counts,
+            target_states=self.states,
+            producer_targets=self.targets,
+        )
 
     def fence(self, held: Held, timeout_s: float) -> None:
         self.tried.append(held.transactional_id)
-        if held.conf is AWAY and self.is_away:
+        if held.conf["bootstrap.servers"] == "away:9092" and self.is_away:
             self.stopping.wait(timeout_s)
             raise WriterOpenError("no answer", is_passing=True)
         if held.task.connector == "refused":
             raise WriterOpenError("not authorised", is_passing=False)
         self.fenced.append(held.transactional_id)
+        self.fenced_at.add((held.transactional_id, str(held.conf["bootstrap.servers"])))
 
     def end(self, *tasks: TaskId) -> left_open.Ending:
         return self.left_open.end(self.snapshot(), tasks)
@@ -74,6 +84,14 @@ def test_a_connector_whose_settings_mean_nothing_here_keeps_no_other_from_being_
     fences.end(TaskId("java", 0), TaskId("near", 0), TaskId("gone", 1)).wait()
     assert sorted(fences.fenced) == sorted(["g-near-0", "g-near-0#1", "g-gone-1", "g-gone-1#1"])
     assert "task java-0 is not fenced: " in caplog.text
+
+
+def test_what_may_be_open_is_ended_on_each_cluster_that_the_tasks_may_have_written_to(fences: Fences) -> None:
+    """The connector was given other brokers, or deleted, before its tasks had ended."""
+    fences.targets = {"near": ({"producer.override.bootstrap.servers": "before:9092"},), "gone": (NEAR,)}
+    fences.end(TaskId("near", 0), TaskId("gone", 0)).wait()
+    assert {at for id_, at in fences.fenced_at if id_ == "g-near-0"} == {"before:9092", "near:9092"}
+    assert ("g-gone-0", "near:9092") in fences.fenced_at
 
 
 def test_two_hundred_tasks_of_a_cluster_that_is_away_hold_up_those_of_another_for_a_second(fences: Fences) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -25,9 +26,9 @@ class HeldIds:
         """Also while exactly-once is prepared: other workers may have it on."""
         return self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
 
-    def conf(self, snapshot: ClusterSnapshot, connector: str) -> Mapping[str, Any]:
-        """Return what takes a connector's ids. Raises ConfigError for settings that mean nothing here."""
-        return self._settings.fencing_conf(snapshot.connectors.get(connector, {}))
+    def conf(self, config: RawConfig) -> Mapping[str, Any]:
+        """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
+        return self._settings.fencing_conf(config)
 
     def snapshot(self) -> ClusterSnapshot:
         return self._newest()

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable
 
 from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
-from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import WriterOpenError
 from fencepost.worker.settings import WorkerSettings
@@ -22,11 +21,6 @@ class TaskFence:
     ) -> None:
         self._settings = settings
         self._fence_ids = fence_ids
-
-    def conf_of(self, snapshot: ClusterSnapshot, connector: str) -> ConfOf:
-        """Return what takes a connector's ids. Raises ConfigError for settings that mean nothing here."""
-        conf = self._settings.fencing_conf(snapshot.connectors.get(connector, {}))
-        return lambda transactional_id: conf
 
     def lock_out(self, spec: TaskSpec) -> None:
         """End what a start of a task has left open, on a connector that is stopped or gone."""
