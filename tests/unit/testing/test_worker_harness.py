@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ _SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 class Sleeper(Worker):
     """A worker's process that does nothing."""
+
+    def _properties_of_spark(self) -> Mapping[str, str]:
+        return {}
 
     def launch(self) -> None:
         self.begin_log()
