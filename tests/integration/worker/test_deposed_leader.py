@@ -31,6 +31,10 @@ class _NothingLeftOpen:
         return Settled(tasks)
 
 
+def _nobody(snapshot: ClusterSnapshot, alive: Collection[str]) -> set[TaskId]:
+    return set()
+
+
 class Candidate:
     """What a worker has of leadership. A frozen one does not learn what becomes of its membership."""
 
@@ -40,7 +44,7 @@ class Candidate:
         self.topic.start(30)
         writing = transactional_conf({"bootstrap.servers": bootstrap}, "").conf
         del writing["transactional.id"]
-        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen())
+        self.leader = Leader(group, self.topic, writing, list, left_open=_NothingLeftOpen(), left_behind=_nobody)
         self.is_frozen = False
         joining: dict[str, Any] = {
             **member_conf({"bootstrap.servers": bootstrap}, group).conf,
