@@ -219,10 +219,8 @@ class SlotPool:
             log.warning("slot %s ended: %s", slot_id, error)
         how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
         reason = f"the process of its slot {how}"
-        is_theirs = (
-            slot.attempt is not None
-        )  # else none of them had begun: a machine that went, or no memory for Python
-        if lost and is_theirs and isinstance(error, SlotCrashedError):
+        had_begun = slot.attempt is not None  # else a machine went, or there was no memory for Python
+        if lost and had_begun and isinstance(error, SlotCrashedError):
             self._events.crashed(lost, reason)
         elif lost:
             self._events.lost(lost, reason)
