@@ -16,7 +16,7 @@ from support.chaos.progress import Feeder, Mark
 from support.worker import Worker
 
 RECOVERY_S = 240.0  # a limit for the busiest of machines; what it took is in the summary
-_LAST_WORDS = 3000
+_LAST_WORDS = 6000
 _REFUSED = re.compile(r"has been fenced by a newer instance|is not admitted: a newer start")
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -65,7 +65,7 @@ class Campaign:
         try:
             eventually(self._is_past_marks, within_s=RECOVERY_S)
         except AssertionError:
-            raise AssertionError(f"no progress within {RECOVERY_S:g} s: {self._described()}") from None
+            raise AssertionError(f"no progress within {RECOVERY_S:g} s: {self.described()}") from None
 
     def prove(self, within_s: float = 60.0) -> None:
         """Stop feeding; print and check the verdicts, that nothing is open, and that everything runs by itself."""
@@ -114,7 +114,8 @@ class Campaign:
         passed = [mark.is_passed() for mark in self.marks.values()]  # each is looked at: it keeps its own time
         return all(passed)
 
-    def _described(self) -> str:
+    def described(self) -> str:
+        """Return what is open, how far each load is, and the end of the worker's log."""
         lines = [f"open transactions: {self.open_transactions()}"]
         for load in self.loads:
             lines.append(f"{load.name}: {self.marks[load.name]}, {self._status(load)}")

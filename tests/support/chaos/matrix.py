@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
@@ -165,11 +166,27 @@ class Matrix:
         if markers is not None:
             for hold, init in inits.items():
                 if hold.point.withholds_markers:
-                    init.await_met(within_s=_SUCCESSOR_S)
+                    self._await_successor(hold, init)
             self._network.internal.forget(markers)
             markers.release()
         self._campaign.await_marks()
         self._network.producers.forget(*inits.values())
+
+    def _await_successor(self, hold: Hold, init: Rule) -> None:
+        """Wait until a successor has asked for the id, or cannot ask before the markers come.
+
+        Nobody starts tasks then: the leader's assignment is a transaction, too, and waits for its own marker. That is
+        so after a restart in which the bulk fence had no answer from the first id that it tried within its second.
+        """
+        leader = leader_transactional_id(self._campaign.worker.properties["group.id"])
+
+        def is_due() -> bool:
+            return init.met > 0 or self._coordinator.describe([leader])[leader].state == "PrepareCommit"
+
+        try:
+            eventually(is_due, within_s=_SUCCESSOR_S)
+        except AssertionError as error:
+            raise AssertionError(f"{hold.target}: no successor, {error}; {self._campaign.described()}") from None
 
     def _deliver(self, each: Round, holds: list[Hold], victims: list[psutil.Process]) -> list[int | None]:
         """What zombies wanted to say is delivered; of what the dead have said, as planned, some is, late."""
