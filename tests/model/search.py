@@ -29,8 +29,9 @@ def search(world: World) -> Found:
             is_done_reached = is_done_reached or world.is_done(state)
             try:
                 for _, reached in world.moves(state):
-                    if reached not in came_from:
-                        came_from[reached] = state
+                    known = len(came_from)
+                    came_from.setdefault(reached, state)  # a state is hashed once: it is large
+                    if len(came_from) > known:
                         following.append(reached)
             except Anomaly as anomaly:
                 return Found(len(came_from), is_done_reached, (*_way(world, came_from, state), str(anomaly)))

@@ -1,7 +1,8 @@
 """Broker, tasks and a network that loses, delays and repeats: every move that can come next."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from model.broker import COMMITTED, PREPARED, Anomaly, Broker, Coordinator, Kind, Log, Request, decided, handle
@@ -62,11 +63,10 @@ class World:
                 continue
             previous = request
             try:
-                done = handle(state.broker, request, self.plan.way)
+                done = self._handled(state.broker, request)
                 if done is None:
                     continue
                 broker, is_done = done
-                self._judge(broker)
             except Anomaly as anomaly:
                 raise Anomaly(f"arrives: {request}\n{anomaly}") from None
             what = ("arrives:", request, "is done" if is_done else "is refused")
@@ -78,10 +78,28 @@ class World:
                 step = self._step(state, asking, request, broker, is_done)
                 yield what, _after(state, broker, network, asking, step)
 
+    @cached_property
+    def _handled(self) -> "Callable[[Broker, Request], tuple[Broker, bool] | None]":
+        """What the broker does with a request, judged: the same for many a state of the network and the tasks."""
+
+        @cache
+        def handled(broker: Broker, request: Request) -> tuple[Broker, bool] | None:
+            done = handle(broker, request, self.plan.way)
+            if done is not None:
+                self._judge(done[0])
+            return done
+
+        return handled
+
+    @cached_property
+    def _answered(self) -> "Callable[[Task, Request, int], Step]":
+        """What a task does once a request is done: the same for many a state of the broker and the network."""
+        return lru_cache(maxsize=None)(self.plan.answered)
+
     def _step(self, state: State, asking: Task, request: Request, broker: Broker, is_done: bool) -> Step | None:
         """What a task makes of an answer. Refused, it starts again if it is the current one, else it leaves."""
         if is_done:
-            return self.plan.answered(asking, request, broker.ids[request.lane].epoch)
+            return self._answered(asking, request, broker.ids[request.lane].epoch)
         return self.plan.start(asking.number, asking.attempt + 1) if asking == state.tasks[-1] else None
 
     def _markers(self, state: State) -> Iterator[Move]:
@@ -176,6 +194,7 @@ def _without_vain(state: State) -> State:
     return state if len(network) == len(state.network) else State(state.broker, network, *state[2:])
 
 
+@cache
 def _order(request: Request) -> tuple[str, int, str, int]:
     return request.kind, request.lane, str(request.epoch), request.transaction
 

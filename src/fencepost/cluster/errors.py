@@ -1,6 +1,6 @@
 """How a request to a worker is refused, or fails: one class for each thing that whoever asked can do about it."""
 
-from fencepost.cluster.answer import Place
+from fencepost.cluster.info import Place
 
 
 class OperationError(Exception):

@@ -1,13 +1,13 @@
 """The port between the REST layer and the worker: what a user may ask.
 
-The REST layer calls a `ConnectOperations` and turns answers (`answer.py`) and errors (`errors.py`) into HTTP; it never
+The REST layer calls a `ConnectOperations` and turns values (`info.py`) and errors (`errors.py`) into HTTP; it never
 looks at a topic, a lock or Spark.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from fencepost.cluster.answer import (
+from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorStatus,

@@ -88,7 +88,7 @@ class FencingRounds:
         except (NotFoundError, BadRequestError, ConflictError) as refusal:
             error = refusal
         except Exception as cause:
-            error = _told(connector, cause)
+            error = _as_outcome(connector, cause)
         with self._lock:
             if self._active.get(connector) is outcome:
                 del self._active[connector]
@@ -123,15 +123,15 @@ class FencingRounds:
             ) from error
 
 
-def _told(connector: str, cause: Exception) -> Exception:
+def _as_outcome(connector: str, cause: Exception) -> Exception:
     """Return what whoever asked is told: to ask again, or why it would be in vain."""
     is_passing = isinstance(cause, RetriableError | TimeoutError | NotReadyError | WriteFailedError)
     if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
-        told: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")
+        outcome: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")
     else:
-        told = FencingRefusedError("".join(traceback.format_exception(cause)))
-    told.__cause__ = cause
-    return told
+        outcome = FencingRefusedError("".join(traceback.format_exception(cause)))
+    outcome.__cause__ = cause
+    return outcome
 
 
 def _settle(outcome: "Future[None]", error: Exception | None) -> None:

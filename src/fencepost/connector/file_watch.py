@@ -89,14 +89,14 @@ class _Notifier:
                 on_change()
 
     def _take(self, data: bytes) -> set[OnChange]:
-        told: set[OnChange] = set()
+        woken: set[OnChange] = set()
         place = 0
         with self._lock:
             while place < len(data):
                 watch, _, _, length = _EVENT.unpack_from(data, place)
                 place += _EVENT.size + length
-                told |= self._waiting.pop(watch, set())
-        return told
+                woken |= self._waiting.pop(watch, set())
+        return woken
 
 
 _shared: _Notifier | None = None

@@ -157,9 +157,9 @@ class ProducerClient:
         self._kept_bytes = int(conf.get("batch.size", 1_000_000))  # what may stay queued until it is flushed
         # A callback costs a turn of the interpreter's lock for each record, also where it is called for errors only,
         # and the task's thread wants that lock. In a transaction the client itself refuses to commit without a record.
-        told = {} if self._is_transactional else {"on_delivery": self._delivered}
+        callback = {} if self._is_transactional else {"on_delivery": self._delivered}
         try:
-            self._producer = Producer({**conf, **told}, logger=logger)
+            self._producer = Producer({**conf, **callback}, logger=logger)
         except KafkaException as error:
             raise producer_error(error) from None
 
@@ -179,10 +179,10 @@ class ProducerClient:
                 classify(error), f"{error.name()}: {error.str()} (record for topic {message.topic()})"
             )
 
-    def _both(self, told: DeliveryCallback) -> DeliveryCallback:
+    def _both(self, callback: DeliveryCallback) -> DeliveryCallback:
         def delivered(error: Any, message: Any) -> None:
             self._delivered(error, message)
-            told(error, message)
+            callback(error, message)
 
         return delivered
 
@@ -201,9 +201,9 @@ class ProducerClient:
         where `delivery.report.only.error` is off.
         """
         self._fork.check("a producer")
-        told: DeliveryCallback | None = fields.get("on_delivery")
-        if told is not None:
-            fields["on_delivery"] = self._both(told)
+        callback: DeliveryCallback | None = fields.get("on_delivery")
+        if callback is not None:
+            fields["on_delivery"] = self._both(callback)
         elif self._is_first(topic, fields.get("partition")):
             fields["on_delivery"] = self._delivered
         while True:

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from fencepost.cluster.answer import ConnectorOffset, InitialState
 from fencepost.cluster.errors import BadRequestError, OperationError
+from fencepost.cluster.info import ConnectorOffset, InitialState
 from fencepost.rest.forwarding import keep_body
 
 MAX_BODY_BYTES = 16 * 1024 * 1024

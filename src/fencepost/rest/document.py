@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from fencepost.rest.answer import json_answer
+from fencepost.rest.response import json_response
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,7 +23,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @router.get("/openapi.json")
 async def get_openapi(request: Request) -> Response:
-    return json_answer(request.app.openapi())
+    return json_response(request.app.openapi())
 
 
 @router.get("/docs")

@@ -20,7 +20,7 @@ from fencepost.cluster.errors import (
     NotReadyError,
     OperationError,
 )
-from fencepost.rest.answer import json_answer
+from fencepost.rest.response import json_response
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
 
 def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
-    return json_answer({"error_code": status, "message": message}, status, headers)
+    return json_response({"error_code": status, "message": message}, status, headers)
 
 
 def status_of(error: OperationError) -> int:

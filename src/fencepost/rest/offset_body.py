@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.errors import NothingToAlterError
-from fencepost.rest.answer import Json
+from fencepost.cluster.info import ConnectorOffset
 from fencepost.rest.body import json_object, offsets_of, parse_json, read_body, refuse_unknown
+from fencepost.rest.response import Json
 
 
 def offsets_body(offsets: Sequence[ConnectorOffset]) -> Json:

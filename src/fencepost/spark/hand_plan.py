@@ -160,13 +160,13 @@ def end_run(options: HandOptions, plan: WritePlan, partitions: int, unwritten: S
     blocks no reader ▸ 3 the markers of a write that nobody can run again are removed. In this order: a task that is
     still there may commit a marker until 2, and one that finds no marker writes everything. Never raises.
     """
-    is_said = _say_over(options, plan)  # 1
+    is_marked = _mark_over(options, plan)  # 1
     _fence_all(options, unwritten)  # 2
-    if is_said and options.is_anonymous:
+    if is_marked and options.is_anonymous:
         _forget(options, partitions)  # 3
 
 
-def _say_over(options: HandOptions, plan: WritePlan) -> bool:
+def _mark_over(options: HandOptions, plan: WritePlan) -> bool:
     over = None if options.is_anonymous else Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
     try:
         _put(options, [run_record(options.write_id, over)])

@@ -54,12 +54,12 @@ class Pulse:
         client = ProducerClient(self._options.conf(Kind.PRODUCER))
         try:
             while not self._is_over.is_set():
-                self._say(client)
+                self._write(client)
                 self._is_over.wait(_PULSE_S)
         finally:
             client.drop()
 
-    def _say(self, client: ProducerClient) -> None:
+    def _write(self, client: ProducerClient) -> None:
         key, value = self._record
         try:
             client.produce(self._options.offsets_topic, value, key=key)

@@ -39,7 +39,7 @@ class DriverJvm:
         self.master = self.properties["spark.master"]
         self.output = Output(on_line or _to_stderr)
         self._directory = tempfile.mkdtemp(prefix="fencepost-spark-")
-        self._told = Path(self._directory, "gateway")
+        self._gateway_file = Path(self._directory, "gateway")
         try:
             self.process = self._launch(dict(secrets or {}))
         except OSError as error:
@@ -50,14 +50,14 @@ class DriverJvm:
         """Wait for the gateway; return its port and its secret. Raises SparkError where the JVM ends before."""
         deadline = time.monotonic() + _START_S
         try:
-            while not self._told.exists():
+            while not self._gateway_file.exists():
                 code = self.process.poll()
                 if code is not None:
                     raise SparkError(f"the JVM ended with exit code {code}")
                 if time.monotonic() > deadline:
                     raise SparkError(f"the JVM did not answer within {_START_S:g} s")
                 time.sleep(_LOOK_EVERY_S)
-            data = self._told.read_bytes()  # written under another name first
+            data = self._gateway_file.read_bytes()  # written under another name first
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
         port, length = struct.unpack_from("!ii", data)
@@ -81,7 +81,7 @@ class DriverJvm:
             **os.environ,
             **python_environment(self.master, self.properties),
             **gateway_environment(home),
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._gateway_file),
         }
         if is_on_this_machine(self.master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -36,7 +36,7 @@ def _comparing(save: Callable[..., None]) -> Callable[..., None]:
         try:
             save(self, *arguments, **options)
         except Exception as error:
-            if not _says(error, ComparisonNeededError):
+            if not _has_cause(error, ComparisonNeededError):
                 raise
         else:
             return
@@ -55,12 +55,12 @@ def _compare_and_write(save: Callable[[], None], writer: Any, file: Path) -> Non
         writer.option(COMPARE_OPTION, "").option(COMPARED_OPTION, str(file))
         save()
     except Exception as error:
-        if not _says(error, NothingLeftError):
+        if not _has_cause(error, NothingLeftError):
             raise
     finally:
         writer.option(COMPARE_OPTION, "").option(COMPARED_OPTION, "")
 
 
-def _says(error: Exception, kind: type[Exception]) -> bool:
+def _has_cause(error: Exception, kind: type[Exception]) -> bool:
     """Say whether planning ended with an error of ours: Spark hands on its name and text only."""
     return f"{kind.__module__}.{kind.__qualname__}: " in str(error)

@@ -64,8 +64,10 @@ class SparkRuntime:
             self._cores = self._count_cores()
         except Exception as error:
             self.stop()
-            said = jvm.output.tail()
-            raise SparkError(f"Spark did not start with spark.master={jvm.master}: {error}\n{said}".rstrip()) from error
+            printed = jvm.output.tail()
+            raise SparkError(
+                f"Spark did not start with spark.master={jvm.master}: {error}\n{printed}".rstrip()
+            ) from error
         threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
 
     def on_exit(self, listener: OnExit) -> None:

@@ -132,11 +132,11 @@ class AcknowledgedOffsets:
         records = self._to_write()
         acknowledged: list[int] = []
 
-        def told(index: int, _: Any) -> None:
+        def delivered(index: int, _: Any) -> None:
             acknowledged.append(index)
 
         topics = [self._spec.offsets_topic] * len(records)
-        delivery.send(Outgoing(topics, [value for _, value in records], [key for key, _ in records]), told)
+        delivery.send(Outgoing(topics, [value for _, value in records], [key for key, _ in records]), delivered)
         _flushed(delivery)
         if len(acknowledged) < len(records):
             return False

@@ -77,6 +77,16 @@ class Counters:
         self.transaction_size_max = max(self.transaction_size_max, size)
         self.transaction_size_total += size
 
+    def moved(self, count: int) -> None:
+        """Add a split, or several together, that was read, written and committed."""
+        self.records_polled += count
+        self.records_written += count
+        self.batches += 1
+        self.commits += 1
+        self.last_commit_s = time.time()
+        if count:
+            self.last_record_s = self.last_commit_s
+
     def used_topics(self) -> None:
         """What was sent is there: its topics count as the connector's."""
         self.topics |= self._topics_in_transaction

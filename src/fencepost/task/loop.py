@@ -44,8 +44,8 @@ class Ending(Enum):
 class SourceLoop:
     """Runs one task instance.
 
-    `replace` retires a struck delivery and returns its admitted successor (E5); `say` reports a change of state.
-    `runs_ahead`: the next batch is polled before the last one is committed.
+    `replace` retires a struck delivery and returns its admitted successor (E5); `report_state` tells the
+    worker of a change of state. `runs_ahead`: the next batch is polled before the last one is committed.
     """
 
     spec: TaskSpec
@@ -56,7 +56,7 @@ class SourceLoop:
     book: OffsetBook
     counters: Counters
     replace: Callable[[], Delivery]
-    say: Callable[[RunState], None]
+    report_state: Callable[[RunState], None]
     topics: TopicCreation
     runs_ahead: bool = False
     _last_flush: float = field(default_factory=time.monotonic)
@@ -304,10 +304,10 @@ class SourceLoop:
         return True
 
     def _stay_paused(self) -> None:
-        self.say(RunState.PAUSED)
+        self.report_state(RunState.PAUSED)
         self.control.wait_while_paused()
         if not self.control.is_stopping:
-            self.say(RunState.RUNNING)
+            self.report_state(RunState.RUNNING)
 
 
 @dataclass(slots=True)

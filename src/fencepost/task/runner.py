@@ -16,6 +16,7 @@ from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.storage.ids import TargetState
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import NotAdmittedError, admitted, report_of
+from fencepost.task.back_off import BackOff
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
 from fencepost.task.control import Control
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 
 _MOST_EXPIRED = 2
 _SMALLEST_BATCH_BYTES = 1_024
-_BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 Admit = Callable[[TaskSpec], Admission]
 
@@ -91,7 +92,7 @@ class TaskRunner:
         self._is_abandoned = False
         self._lanes_allowed = spec.lanes
         self._uses_both_lanes = False
-        self._failures = 0
+        self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self._expired = 0
         self._batch_bytes = spec.batch_bytes  # what the batches of its producers may not exceed
@@ -127,13 +128,13 @@ class TaskRunner:
     def _end(self, state: RunState, trace: str | None = None) -> None:
         """Report the last state: the worker takes copies only of starts that have not ended."""
         self._close_copier()
-        self.say(state, trace)
+        self.report(state, trace)
 
     def _close_copier(self) -> None:
         if self._copier is not None:
             self._copier.close()
 
-    def say(self, state: RunState, trace: str | None = None) -> None:
+    def report(self, state: RunState, trace: str | None = None) -> None:
         """Report a change of state."""
         self.counters.state = state
         if not self._is_abandoned:
@@ -146,7 +147,7 @@ class TaskRunner:
     def _run_to_the_end(self) -> None:
         while not self.control.is_stopping:
             if self.control.is_paused:
-                self.say(RunState.PAUSED)
+                self.report(RunState.PAUSED)
                 self.control.wait_while_paused()
                 continue
             try:
@@ -180,10 +181,13 @@ class TaskRunner:
         self.counters.producers_retired += 1
         has_committed = self.counters.commits != self._commits_seen
         has_expired = isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired
-        self._failures = 0 if has_committed else self._failures + 1
+        if has_committed:
+            self._back_off.passed()
+        else:
+            self._back_off.failed()
         self._expired = has_expired + (0 if has_committed else self._expired)
         self._commits_seen = self.counters.commits
-        self.control.back_off(_BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)])
+        self._back_off.wait()
         if not self.control.is_stopping:
             self._admit()
             self._ensure_transactions_end(error)
@@ -217,7 +221,7 @@ class TaskRunner:
         task, loop = self._build(book, boundary)
         try:
             task.start()  # step 8
-            self.say(RunState.RUNNING)
+            self.report(RunState.RUNNING)
             loop.run(delivery)
         finally:
             self._stop(task)
@@ -242,7 +246,7 @@ class TaskRunner:
             book,
             self.counters,
             replace=lambda: self._replace_delivery(book),
-            say=self.say,
+            report_state=self.report,
             topics=topics_of(self.spec),
             runs_ahead=runs_ahead(self.spec),
         )

@@ -79,8 +79,8 @@ class Verifier:
             raise SignatureError("wrong or missing signature")
         now = time.monotonic()
         if abs(now - float(stamp)) > WINDOW_S:
-            told = f"{now:.3f}"
-            raise StaleError({_TIME: told, _SIGNATURE: _digest(self._secret, nonce, told)})
+            time_text = f"{now:.3f}"
+            raise StaleError({_TIME: time_text, _SIGNATURE: _digest(self._secret, nonce, time_text)})
         self._remember(nonce, now)
 
     def _remember(self, nonce: str, now: float) -> None:

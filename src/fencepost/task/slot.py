@@ -151,7 +151,7 @@ class Slot:
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
             return
-        runner = TaskRunner(spec, self._admit, self._say, partial(self._copy, spec))
+        runner = TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
         with self._lock:
             self._runners[spec.incarnation] = runner
             self._starts.put(spec.incarnation)
@@ -191,7 +191,7 @@ class Slot:
         finally:
             self._channel.release()
 
-    def _say(self, report: TaskReport) -> None:
+    def _report(self, report: TaskReport) -> None:
         with self._lock:
             self._reports.append(report)
             if report.state.is_over:

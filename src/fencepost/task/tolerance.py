@@ -34,6 +34,11 @@ class ErrorCounters:
     logged: int = 0
     last_error_ms: int = 0
 
+    def met(self) -> None:
+        """Add something that could not be processed."""
+        self.errors += 1
+        self.last_error_ms = int(time.time() * 1000)
+
 
 @dataclass
 class Tolerance:
@@ -78,9 +83,8 @@ class Tolerance:
                 delay_s *= 2
 
     def _failed(self, stage: str, error: Exception, record: SourceRecord) -> None:
-        self.counters.errors += 1
+        self.counters.met()
         self.counters.failures += not isinstance(error, RetriableError)
-        self.counters.last_error_ms = int(time.time() * 1000)
         if self.logs:
             self.counters.logged += 1
             log.error("%s", self._described(stage, error, record))

@@ -27,17 +27,17 @@ class Repeats(logging.Filter):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now = now
-        self._told: dict[tuple[str, str], float] = {}
+        self._printed_at: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not _CLIENTS.match(record.name):
             return True
         line, now = (record.name, _PASSING.sub("", record.getMessage())), self._now()
-        if now - self._told.get(line, -math.inf) < _REPEATED_S:
+        if now - self._printed_at.get(line, -math.inf) < _REPEATED_S:
             return False
-        if len(self._told) >= _MOST_KNOWN:
-            self._told.clear()
-        self._told[line] = now
+        if len(self._printed_at) >= _MOST_KNOWN:
+            self._printed_at.clear()
+        self._printed_at[line] = now
         return True
 
 

@@ -287,7 +287,7 @@ class _Link:
         self._rule_for, self._flows, self._renamed = rule_for, flows, renamed
         self._client_port = int(client.getpeername()[1])
         self._asked: dict[int, int] = {}
-        self._told: dict[int, Rule] = {}
+        self._rules_by_id: dict[int, Rule] = {}
         self._loses_answer_to: int | None = None
         self._keeps_broker = False
         self._may_go_on = threading.Event()
@@ -340,7 +340,7 @@ class _Link:
                 if rule is None:
                     self._send(frame)
                     continue
-                self._told[correlation_id] = rule
+                self._rules_by_id[correlation_id] = rule
                 if not self._suffers(rule, frame, correlation_id):
                     break
         except OSError:
@@ -388,7 +388,7 @@ class _Link:
             return
         if self._asked.pop(correlation_id, None) in _NAMES_BROKERS:
             frame = self._renamed(frame)
-        rule = self._told.pop(correlation_id, None)
+        rule = self._rules_by_id.pop(correlation_id, None)
         if rule is not None and rule.action is Action.HOLD_ANSWER:
             rule.answers.append(frame)
             self._may_answer.wait()

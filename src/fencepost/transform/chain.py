@@ -17,7 +17,7 @@ _OWN_KEYS = frozenset({"type", "predicate", "negate"})
 
 
 @dataclass(frozen=True)
-class Stage:
+class Link:
     """A transform, and which records it is for."""
 
     alias: str
@@ -30,10 +30,10 @@ class Stage:
 
 
 class Chain:
-    """Stages that records go through one after the other. One instance a task, used by one thread."""
+    """The links that records go through one after the other. One instance a task, used by one thread."""
 
-    def __init__(self, stages: Sequence[Stage] = ()) -> None:
-        self.stages = tuple(stages)
+    def __init__(self, links: Sequence[Link] = ()) -> None:
+        self.links = tuple(links)
 
     @classmethod
     def from_config(cls, properties: Mapping[str, object], find: Find) -> "Chain":
@@ -43,27 +43,27 @@ class Chain:
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         """Return the record as it goes on, or None when a transform filtered it. Raises what a transform raises."""
         changed: SourceRecord | None = record
-        for stage in self.stages:
-            if stage.applies_to(record):
-                changed = stage.transform.apply(record)
+        for link in self.links:
+            if link.applies_to(record):
+                changed = link.transform.apply(record)
                 if changed is None:
                     return None
                 record = changed
         return changed
 
     def apply_topics_only(self, topics: Sequence[str]) -> Sequence[str] | None:
-        """Return the batch's new topics if no stage looks at anything else, else None."""
+        """Return the batch's new topics if no link looks at anything else, else None."""
         changed: Sequence[str] | None = topics
-        for stage in self.stages:
-            if stage.predicate is not None or changed is None:
+        for link in self.links:
+            if link.predicate is not None or changed is None:
                 return None
-            changed = stage.transform.apply_topics(changed)
+            changed = link.transform.apply_topics(changed)
         return changed
 
     def close(self) -> None:
         """Close the transforms."""
-        for stage in self.stages:
-            stage.transform.close()
+        for link in self.links:
+            link.transform.close()
 
 
 class _Building:
@@ -75,12 +75,12 @@ class _Building:
         self._faults: list[str] = []
 
     def chain(self) -> Chain:
-        stages = [self._stage(alias) for alias in self._aliases("transforms")]
+        links = [self._link(alias) for alias in self._aliases("transforms")]
         if self._faults:
             raise ConfigError(self._faults)
-        return Chain([stage for stage in stages if stage is not None])
+        return Chain([link for link in links if link is not None])
 
-    def _stage(self, alias: str) -> Stage | None:
+    def _link(self, alias: str) -> Link | None:
         prefix = f"{ConnectorConfig.key_of('transforms')}.{alias}."
         transform: Transform | None = self._built("transform", prefix)
         predicate: Predicate | None = None
@@ -88,7 +88,7 @@ class _Building:
         if wanted is not None:
             predicate = self._predicate(wanted, f"{prefix}predicate")
         is_negated = self._is_negated(prefix, has_predicate=wanted is not None)
-        return None if transform is None else Stage(alias, transform, predicate, is_negated)
+        return None if transform is None else Link(alias, transform, predicate, is_negated)
 
     def _predicate(self, alias: str, key: str) -> Predicate | None:
         if alias not in self._aliases("predicates"):

@@ -16,7 +16,7 @@ from fencepost.task.signature import SignatureError, StaleError, Verifier
 log = logging.getLogger(__name__)
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_MOST_SAID = 1_000
+_MOST_LOGGED = 1_000
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -101,11 +101,11 @@ class _Refusals:
     """Says in the log, once for each caller and reason, that requests are refused: a slot could not say why."""
 
     def __init__(self) -> None:
-        self._said: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
-    def say(self, host: str, reason: str) -> None:
-        if (host, reason) not in self._said and len(self._said) < _MOST_SAID:
-            self._said.add((host, reason))
+    def log(self, host: str, reason: str) -> None:
+        if (host, reason) not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add((host, reason))
             log.warning("channel: requests from %s are refused: %s", host, reason)
 
 
@@ -129,7 +129,7 @@ class _Request(BaseHTTPRequestHandler):
         except StaleError as error:
             self._answer(403, {"message": str(error)}, error.headers)
         except SignatureError as error:
-            self.refusals.say(self.client_address[0], str(error))
+            self.refusals.log(self.client_address[0], str(error))
             self._answer(403, {"message": str(error)})
         except RefusedError as error:
             self._answer(409, {"message": str(error)})

@@ -18,7 +18,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.worker.operation.restart import plan_restart
-from fencepost.worker.progress import Stages
+from fencepost.worker.progress import Progress
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.supervision.vanished import Vanished
 
@@ -59,14 +59,14 @@ class ConfigChanges:
 
     def __init__(
         self,
-        stages: Stages,
+        progress: Progress,
         departures: Departures,
         supervision: Supervision,
         leader: Leading,
         vanished: Vanished,
         restarts: Restarts,
     ) -> None:
-        self._stages = stages
+        self._progress = progress
         self._departures = departures
         self._supervision = supervision
         self._leader = leader
@@ -75,7 +75,7 @@ class ConfigChanges:
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         """Pass a change on, once the worker has started."""
-        if not self._stages.is_started:
+        if not self._progress.is_started:
             return
         self._note_departures(old, new, changes)
         if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.api import SourceConnector
-from fencepost.cluster.answer import ConnectorType
+from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.snapshot import ClusterSnapshot

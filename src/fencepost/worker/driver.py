@@ -36,7 +36,7 @@ class Driver:
 
     def launch(self) -> None:
         """Launch the JVM. Raises SparkError."""
-        self.jvm = DriverJvm(self.config.spark, self.secrets, say_line)
+        self.jvm = DriverJvm(self.config.spark, self.secrets, print_line)
 
     def take(self) -> DriverJvm | None:
         """Return the JVM that was launched, to the first who asks."""
@@ -47,7 +47,7 @@ class Driver:
         """Return a Spark to start; the first takes the JVM that was launched."""
         from fencepost.spark.session import SparkRuntime  # imports what the JVM need not wait for
 
-        return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=say_line, jvm=self.take())
+        return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=self.take())
 
     def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
         """Return what launches slots on a Spark that was started."""
@@ -57,6 +57,6 @@ class Driver:
         return SlotJobs(runtime, run_slot, on_end)
 
 
-def say_line(line: str) -> None:
+def print_line(line: str) -> None:
     """Pass on what Spark prints."""
     log.info("spark: %s", line)

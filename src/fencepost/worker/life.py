@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.worker.progress import Stages
+from fencepost.worker.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ class WorkerLife:
     """Shared by the parts of one worker. Any thread."""
 
     def __init__(self) -> None:
-        self.stages = Stages()
+        self.progress = Progress()
         self.stopping = threading.Event()
         self._error: Exception | None = None
 
@@ -28,12 +28,12 @@ class WorkerLife:
     def fail(self, error: Exception) -> None:
         """Have the worker end: it cannot start, or not go on."""
         if not self.stopping.is_set():
-            log.error("the worker %s: %s", "has to end" if self.stages.is_started else "cannot start", error)
+            log.error("the worker %s: %s", "has to end" if self.progress.is_started else "cannot start", error)
             self._error = self._error or error
 
     def patiently(self, stage: str, act: Callable[[], object]) -> None:
         """Do it, as often as it takes while Kafka cannot be reached; the log and /health say so."""
-        with self.stages.doing(stage):
+        with self.progress.doing(stage):
             while not self.stopping.is_set():
                 try:
                     act()

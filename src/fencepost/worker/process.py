@@ -52,7 +52,7 @@ class WorkerProcess:
         )
         vanished = Vanished(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
-        self._changes = ConfigChanges(life.stages, departures, supervision, membership.leader, vanished, restarts)
+        self._changes = ConfigChanges(life.progress, departures, supervision, membership.leader, vanished, restarts)
         self._housekeeping = Housekeeping(
             [
                 lifeline.judge,  # first: whose tasks are they, if this process was paused and its slots with it
@@ -90,7 +90,7 @@ class WorkerProcess:
         REST has to listen until this returns: whoever refuses connections while the group has it is taken for killed.
         """
         self._life.stopping.set()
-        if self._life.stages.is_started:
+        if self._life.progress.is_started:
             self._supervision.stop(is_replaced=self._life.error is not None)
             self._hosts.slots.release_all()
         self._lifeline.stop()
@@ -101,7 +101,7 @@ class WorkerProcess:
         """Close everything, once `leave` has returned."""
         self._topics.close()
         self._hosts.stop()
-        self._membership.say_farewell()
+        self._membership.log_farewell()
 
     def _changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
         """Pass on what the config topic says: its reader is made before what follows from it."""
@@ -135,4 +135,4 @@ def _operations(
         membership.rounds.fence,
         departures.wait_for,
     )
-    return WorkerOperations(settings, topics, membership, supervision, life.stages, metrics, offsets)
+    return WorkerOperations(settings, topics, membership, supervision, life.progress, metrics, offsets)

@@ -10,7 +10,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Stages:
+class Progress:
     """The newest stage. Any thread."""
 
     def __init__(self) -> None:

@@ -207,14 +207,14 @@ def _overrides(connector_config: RawConfig, prefix: str) -> dict[str, str]:
     return {k[len(prefix) :]: v for k, v in connector_config.items() if v is not None and k.startswith(prefix)}
 
 
-_told: set[str] = set()
+_named: set[str] = set()
 _OF_A_CLIENT = re.compile(r"^Ignoring the \w+ setting ")
 
 
 def _logged(translated: Translated) -> dict[str, Any]:
     for warning in translated.warnings:
         named = _OF_A_CLIENT.sub("", warning)  # the worker's own settings go to clients of every kind
-        if named not in _told:
-            _told.add(named)
+        if named not in _named:
+            _named.add(named)
             log.warning("%s", warning)
     return dict(translated.conf)

@@ -48,7 +48,7 @@ class StartUp:
         life.patiently("connecting to Kafka", self.topics.connect)  # 2
         self.topics.watch()
         self.supervision.offsets.start()
-        with life.stages.doing("joining the group"):
+        with life.progress.doing("joining the group"):
             self.membership.join()  # 4, beside 3: whoever leads decides only after that
         self.topics.read(after_config=self.membership.leader.start)  # 3
         life.patiently("fencing what this worker's predecessor held", self.membership.end_predecessors)  # 5
@@ -58,6 +58,6 @@ class StartUp:
         self.lifeline.start()
         self.membership.watch_others()
         self.housekeeping.start()
-        life.stages.is_started = True
+        life.progress.is_started = True
         self.changes.take_work(self.topics.snapshot)  # 6
         log.info("worker %s is ready", self.worker_id)

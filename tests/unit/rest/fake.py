@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fencepost.cluster.answer import (
+from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
+from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorState,
@@ -23,7 +24,6 @@ from fencepost.cluster.answer import (
     TaskState,
     ValidationReport,
 )
-from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
 from fencepost.config.raw import RawConfig
 from fencepost.storage.ids import TaskId
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.answer import InitialState
+from fencepost.cluster.info import InitialState
 
 from .fake import FakeConnector, FakeWorker
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fencepost.cluster.answer import LEADER, ConnectorInfo, InitialState
 from fencepost.cluster.errors import ElsewhereError, NotLeadingError, RequestTimeoutError
+from fencepost.cluster.info import LEADER, ConnectorInfo, InitialState
 from fencepost.rest import create_app, forwarding
 from fencepost.rest.app import RestOptions
 from fencepost.rest.header import parse_header_rules

@@ -1,8 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import ConnectorOffset
 
 from .fake import FakeWorker
 

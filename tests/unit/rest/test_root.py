@@ -1,7 +1,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from fencepost.cluster.answer import Health, HealthStatus
+from fencepost.cluster.info import Health, HealthStatus
 
 from .fake import FakeWorker
 

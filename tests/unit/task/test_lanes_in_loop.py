@@ -111,7 +111,7 @@ class Stage:
             self.book,
             self.counters,
             replace=self._replace,
-            say=self._say,
+            report_state=self._report_state,
             topics=NoTopics(),  # type: ignore[arg-type]
             runs_ahead=True,
         )
@@ -120,7 +120,7 @@ class Stage:
         finally:
             self.delivery.close()
 
-    def _say(self, state: RunState) -> None:
+    def _report_state(self, state: RunState) -> None:
         if state is RunState.PAUSED:
             self.control.resume()
 

@@ -140,7 +140,7 @@ class Stage:
             self.book,
             self.counters,
             replace=self._replace,
-            say=self._say,
+            report_state=self._report_state,
             topics=NoTopics(),  # type: ignore[arg-type]
         )
         return loop.run(self.delivery)
@@ -150,7 +150,7 @@ class Stage:
         self.delivery = Notes(self.log)
         return self.delivery
 
-    def _say(self, state: RunState) -> None:
+    def _report_state(self, state: RunState) -> None:
         self.states.append(state)
         if state is RunState.PAUSED:
             self.log.append("paused")

@@ -45,7 +45,7 @@ def test_transforms_apply_in_order() -> None:
     changed = made.apply(record({"a": 1}))
     assert changed is not None
     assert changed.value == {"a": 1, "topic": "x-t"}
-    assert [stage.alias for stage in made.stages] == ["route", "mark"]
+    assert [link.alias for link in made.links] == ["route", "mark"]
 
 
 def test_topics_alone_are_changed_column_wise() -> None:

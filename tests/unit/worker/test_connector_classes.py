@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.cluster.answer import ConnectorType
+from fencepost.cluster.info import ConnectorType
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import type_of
 

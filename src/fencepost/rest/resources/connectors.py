@@ -7,13 +7,13 @@ from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.operations import LocalOperations
-from fencepost.rest.answer import Json, empty_answer, info_body, json_answer, status_body
 from fencepost.rest.body import read_create_request, read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, PATCH_SCHEMA, also, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import ConfigMap, ConnectorInfoBody, ConnectorStatusBody, CreateBody, ExpandedBody
 from fencepost.rest.path import ConnectorName, connector_location
 from fencepost.rest.query import Expand
+from fencepost.rest.response import Json, empty_response, info_body, json_response, status_body
 
 router = APIRouter(prefix="/connectors", tags=["connectors"])
 
@@ -28,8 +28,8 @@ async def list_connectors(
 ) -> Response:
     """Names of all connectors; with `expand`, an object of what was asked about each."""
     if expand is None:
-        return json_answer(list(worker.local.connector_names()))
-    return json_answer(_expanded(worker.local, expand))
+        return json_response(list(worker.local.connector_names()))
+    return json_response(_expanded(worker.local, expand))
 
 
 def _expanded(local: LocalOperations, expansions: list[str]) -> dict[str, Json]:
@@ -56,26 +56,26 @@ async def create_connector(request: Request, worker: Worker) -> Response:
         worker.operations.create_connector, wanted.name, config, wanted.initial_state, wanted.initial_offsets
     )
     info = await worker.run(operation)
-    return json_answer(info_body(info), 201, {"location": connector_location(wanted.name)})
+    return json_response(info_body(info), 201, {"location": connector_location(wanted.name)})
 
 
 @router.get("/{name}", response_model=ConnectorInfoBody)
 async def get_connector(name: ConnectorName, worker: Worker) -> Response:
     """Config, tasks and type of a connector."""
-    return json_answer(info_body(await worker.run(partial(worker.operations.connector_info, name))))
+    return json_response(info_body(await worker.run(partial(worker.operations.connector_info, name))))
 
 
 @router.delete("/{name}", status_code=204)
 async def delete_connector(name: ConnectorName, worker: Worker) -> Response:
     """Deletes a connector; its offsets stay."""
     await worker.run(partial(worker.operations.delete_connector, name))
-    return empty_answer(204)
+    return empty_response(204)
 
 
 @router.get("/{name}/config", response_model=ConfigMap)
 async def get_config(name: ConnectorName, worker: Worker) -> Response:
     """The config as it was given; variables of config providers are not resolved."""
-    return json_answer(dict(await worker.run(partial(worker.operations.connector_config, name))))
+    return json_response(dict(await worker.run(partial(worker.operations.connector_config, name))))
 
 
 @router.put(
@@ -89,8 +89,8 @@ async def put_config(name: ConnectorName, request: Request, worker: Worker) -> R
     config = _named(await read_string_map(request, _CONFIG), name)
     is_created, info = await worker.run(partial(worker.operations.put_connector_config, name, config))
     if is_created:
-        return json_answer(info_body(info), 201, {"location": connector_location(name)})
-    return json_answer(info_body(info))
+        return json_response(info_body(info), 201, {"location": connector_location(name)})
+    return json_response(info_body(info))
 
 
 @router.patch("/{name}/config", response_model=ConnectorInfoBody, openapi_extra=takes(PATCH_SCHEMA))
@@ -99,13 +99,13 @@ async def patch_config(name: ConnectorName, request: Request, worker: Worker) ->
     patch = await read_string_map(request, _CONFIG)
     if patch.get(_NAME) is not None:
         _named(patch, name)
-    return json_answer(info_body(await worker.run(partial(worker.operations.patch_connector_config, name, patch))))
+    return json_response(info_body(await worker.run(partial(worker.operations.patch_connector_config, name, patch))))
 
 
 @router.get("/{name}/status", response_model=ConnectorStatusBody)
 async def get_status(name: ConnectorName, worker: Worker) -> Response:
     """States of a connector and its tasks."""
-    return json_answer(status_body(worker.local.connector_status(name)))
+    return json_response(status_body(worker.local.connector_status(name)))
 
 
 def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:

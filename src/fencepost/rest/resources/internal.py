@@ -5,11 +5,11 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fencepost.rest.answer import empty_answer
 from fencepost.rest.body import parse_json, read_body, string_maps
 from fencepost.rest.describe import TASK_CONFIGS_SCHEMA, takes
 from fencepost.rest.gateway import Gateway, Worker
 from fencepost.rest.path import ConnectorName
+from fencepost.rest.response import empty_response
 
 router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
 
@@ -20,7 +20,7 @@ async def put_task_configs(name: ConnectorName, request: Request, worker: Worker
     body = await _verified_body(request, worker)
     configs = string_maps(parse_json(body))
     await worker.run(partial(worker.operations.put_task_configs, name, configs))
-    return empty_answer(204)
+    return empty_response(204)
 
 
 @router.put("/fence", status_code=204)
@@ -28,7 +28,7 @@ async def fence(name: ConnectorName, request: Request, worker: Worker) -> Respon
     """Has the leader fence older tasks (KIP-618); refused unless signed by a worker (KIP-507)."""
     await _verified_body(request, worker)
     await worker.run_round(partial(worker.operations.fence, name))
-    return empty_answer(204)
+    return empty_response(204)
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:

@@ -5,12 +5,12 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.rest.answer import empty_answer, json_answer, status_body
 from fencepost.rest.describe import also
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import ConnectorStatusBody
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.query import IncludeTasks, OnlyFailed
+from fencepost.rest.response import empty_response, json_response, status_body
 
 router = APIRouter(prefix="/connectors/{name}", tags=["life cycle"])
 
@@ -19,21 +19,21 @@ router = APIRouter(prefix="/connectors/{name}", tags=["life cycle"])
 async def pause_connector(name: ConnectorName, worker: Worker) -> Response:
     """Pauses a connector and its tasks; they keep their resources."""
     await worker.run(partial(worker.operations.pause_connector, name))
-    return empty_answer(202)
+    return empty_response(202)
 
 
 @router.put("/resume", status_code=202, response_class=Response)
 async def resume_connector(name: ConnectorName, worker: Worker) -> Response:
     """Lets a paused or stopped connector go on."""
     await worker.run(partial(worker.operations.resume_connector, name))
-    return empty_answer(202)
+    return empty_response(202)
 
 
 @router.put("/stop", status_code=204)
 async def stop_connector(name: ConnectorName, worker: Worker) -> Response:
     """Stops a connector and removes its tasks; config and offsets stay (KIP-875)."""
     await worker.run(partial(worker.operations.stop_connector, name))
-    return empty_answer(204)
+    return empty_response(204)
 
 
 @router.post(
@@ -51,4 +51,4 @@ async def restart_connector(
     status = await worker.run(
         partial(worker.operations.restart_connector, name, include_tasks=include_tasks, only_failed=only_failed)
     )
-    return empty_answer(204) if status is None else json_answer(status_body(status), 202)
+    return empty_response(204) if status is None else json_response(status_body(status), 202)

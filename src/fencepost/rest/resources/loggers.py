@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError, NotFoundError
-from fencepost.rest.answer import Json, empty_answer, json_answer
 from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import also, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import LevelBody, LoggerBody
 from fencepost.rest.path import PathText
+from fencepost.rest.response import Json, empty_response, json_response
 from fencepost.telemetry.loggers import LEVELS, loggers
 
 router = APIRouter(prefix="/admin/loggers", tags=["logging"])
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/admin/loggers", tags=["logging"])
 @router.get("", response_model=dict[str, LoggerBody])
 async def list_loggers() -> Response:
     """Loggers of this worker with their levels."""
-    return json_answer({name: _body(name) for name in loggers.names()})
+    return json_response({name: _body(name) for name in loggers.names()})
 
 
 @router.get("/{logger}", response_model=LoggerBody)
@@ -30,7 +30,7 @@ async def get_logger(logger: PathText) -> Response:
     """Level of one logger."""
     if logger not in loggers.names():
         raise NotFoundError(f"Logger {logger} not found.")
-    return json_answer(_body(logger))
+    return json_response(_body(logger))
 
 
 @router.put(
@@ -54,8 +54,8 @@ async def put_level(
         raise NotFoundError(f"invalid log level '{level}'.")
     if scope.lower() == "cluster":
         await worker.run(partial(worker.operations.set_cluster_log_level, logger, level.upper()))
-        return empty_answer(204)
-    return json_answer(loggers.set_level(logger, level, int(time.time() * 1000)))
+        return empty_response(204)
+    return json_response(loggers.set_level(logger, level, int(time.time() * 1000)))
 
 
 def _body(name: str) -> Json:

@@ -5,12 +5,12 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from fencepost.rest.answer import json_answer
 from fencepost.rest.describe import takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import ConnectorOffsetsBody, MessageBody
 from fencepost.rest.offset_body import offsets_body, read_offsets
 from fencepost.rest.path import ConnectorName
+from fencepost.rest.response import json_response
 
 router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
 
@@ -18,17 +18,19 @@ router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
 @router.get("/offsets", response_model=ConnectorOffsetsBody)
 async def get_offsets(name: ConnectorName, worker: Worker) -> Response:
     """Every source partition that has an offset, in any state of the connector."""
-    return json_answer(offsets_body(await worker.run(partial(worker.operations.connector_offsets, name))))
+    return json_response(offsets_body(await worker.run(partial(worker.operations.connector_offsets, name))))
 
 
 @router.patch("/offsets", response_model=MessageBody, openapi_extra=takes(ConnectorOffsetsBody))
 async def alter_offsets(name: ConnectorName, request: Request, worker: Worker) -> Response:
     """Sets the offsets of the given partitions of a stopped connector; null forgets one."""
     offsets = await read_offsets(request)
-    return json_answer({"message": await worker.run(partial(worker.operations.alter_connector_offsets, name, offsets))})
+    return json_response(
+        {"message": await worker.run(partial(worker.operations.alter_connector_offsets, name, offsets))}
+    )
 
 
 @router.delete("/offsets", response_model=MessageBody)
 async def reset_offsets(name: ConnectorName, worker: Worker) -> Response:
     """Forgets all offsets of a stopped connector."""
-    return json_answer({"message": await worker.run(partial(worker.operations.reset_connector_offsets, name))})
+    return json_response({"message": await worker.run(partial(worker.operations.reset_connector_offsets, name))})

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from fencepost.cluster.errors import BadRequestError
-from fencepost.rest.answer import definition_body, json_answer, plugin_body, validation_body
 from fencepost.rest.body import read_string_map
 from fencepost.rest.describe import CONFIG_SCHEMA, takes
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import KeyDefinitionBody, PluginBody, ValidationBody
 from fencepost.rest.path import PathText
 from fencepost.rest.query import ConnectorsOnly
+from fencepost.rest.response import definition_body, json_response, plugin_body, validation_body
 
 router = APIRouter(prefix="/connector-plugins", tags=["plugins"])
 
@@ -24,14 +24,14 @@ _SUFFIX = "Connector"
 async def list_plugins(worker: Worker, connectors_only: ConnectorsOnly = True) -> Response:
     """Installed connectors; with `connectorsOnly=false` also transforms, predicates and converters."""
     plugins = await worker.run(partial(worker.operations.plugins, connectors_only=connectors_only))
-    return json_answer([plugin_body(plugin) for plugin in plugins])
+    return json_response([plugin_body(plugin) for plugin in plugins])
 
 
 @router.get("/{plugin}/config", response_model=list[KeyDefinitionBody])
 async def get_plugin_config(plugin: PathText, worker: Worker) -> Response:
     """Keys that a plugin takes (KIP-769)."""
     keys = await worker.run(partial(worker.operations.plugin_config, plugin))
-    return json_answer([definition_body(key) for key in keys])
+    return json_response([definition_body(key) for key in keys])
 
 
 @router.put("/{plugin}/config/validate", response_model=ValidationBody, openapi_extra=takes(CONFIG_SCHEMA))
@@ -39,7 +39,7 @@ async def validate_config(plugin: PathText, request: Request, worker: Worker) ->
     """What is wrong with a config, key by key; changes nothing."""
     config = await read_string_map(request, "a connector config")
     _check_class(config.get(_CLASS), plugin)
-    return json_answer(validation_body(await worker.run(partial(worker.operations.validate, plugin, config))))
+    return json_response(validation_body(await worker.run(partial(worker.operations.validate, plugin, config))))
 
 
 def _check_class(included: str | None, plugin: str) -> None:

@@ -3,11 +3,11 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.cluster.answer import HealthStatus
-from fencepost.rest.answer import json_answer
+from fencepost.cluster.info import HealthStatus
 from fencepost.rest.describe import also
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import HealthBody, ServerInfoBody
+from fencepost.rest.response import json_response
 
 router = APIRouter(tags=["worker"])
 
@@ -18,7 +18,7 @@ _HEALTH_CODES = {HealthStatus.HEALTHY: 200, HealthStatus.STARTING: 503, HealthSt
 async def get_server_info(worker: Worker) -> Response:
     """Version of the worker and id of its Kafka cluster."""
     info = worker.local.server_info()
-    return json_answer({"version": info.version, "commit": info.commit, "kafka_cluster_id": info.kafka_cluster_id})
+    return json_response({"version": info.version, "commit": info.commit, "kafka_cluster_id": info.kafka_cluster_id})
 
 
 @router.get(
@@ -30,7 +30,7 @@ async def get_health(worker: Worker) -> Response:
     """Whether the worker is ready to handle requests (KIP-1017)."""
     health = await worker.probe(worker.operations.health)
     body = {"status": health.status.value, "message": health.message}
-    return json_answer(body, _HEALTH_CODES[health.status])
+    return json_response(body, _HEALTH_CODES[health.status])
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -5,10 +5,10 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fencepost.rest.answer import empty_answer, json_answer, task_info_body, task_state_body
 from fencepost.rest.gateway import Worker
 from fencepost.rest.model import TaskInfoBody, TaskStateBody, TopicsBody
 from fencepost.rest.path import ConnectorName, TaskNumber
+from fencepost.rest.response import empty_response, json_response, task_info_body, task_state_body
 
 router = APIRouter(prefix="/connectors/{name}", tags=["tasks"])
 
@@ -17,30 +17,30 @@ router = APIRouter(prefix="/connectors/{name}", tags=["tasks"])
 async def list_tasks(name: ConnectorName, worker: Worker) -> Response:
     """Tasks of a connector with their configs."""
     tasks = await worker.run(partial(worker.operations.task_configs, name))
-    return json_answer([task_info_body(task) for task in tasks])
+    return json_response([task_info_body(task) for task in tasks])
 
 
 @router.get("/tasks/{task}/status", response_model=TaskStateBody)
 async def get_task_status(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
     """State of one task."""
-    return json_answer(task_state_body(worker.local.task_status(name, task)))
+    return json_response(task_state_body(worker.local.task_status(name, task)))
 
 
 @router.post("/tasks/{task}/restart", status_code=204)
 async def restart_task(name: ConnectorName, task: TaskNumber, worker: Worker) -> Response:
     """Restarts one task."""
     await worker.run(partial(worker.operations.restart_task, name, task))
-    return empty_answer(204)
+    return empty_response(204)
 
 
 @router.get("/topics", response_model=dict[str, TopicsBody])
 async def list_topics(name: ConnectorName, worker: Worker) -> Response:
     """Topics that the connector has used since its topics were last reset (KIP-558)."""
-    return json_answer({name: {"topics": list(worker.local.active_topics(name))}})
+    return json_response({name: {"topics": list(worker.local.active_topics(name))}})
 
 
 @router.put("/topics/reset", status_code=202, response_class=Response)
 async def reset_topics(name: ConnectorName, worker: Worker) -> Response:
     """Forgets which topics the connector has used."""
     await worker.run(partial(worker.operations.reset_active_topics, name))
-    return empty_answer(202)
+    return empty_response(202)

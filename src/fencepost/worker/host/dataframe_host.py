@@ -185,9 +185,9 @@ class DataFrameHost:
             return SplitUnchanged(all(run.task.is_unchanged(split) for split in run.splits)).to_json()
 
     def _copy(self, body: dict[str, Any]) -> dict[str, Any]:
-        told = SplitCopies.from_json(body)
-        with self._noting(told.run) as run:
-            self.copy(run.task.spec, told.copies)
+        message = SplitCopies.from_json(body)
+        with self._noting(message.run) as run:
+            self.copy(run.task.spec, message.copies)
         return {}
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
@@ -195,12 +195,12 @@ class DataFrameHost:
         self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
-        told = SplitReport.from_json(body)
-        run = self._run(told.run)
-        run.rows, run.is_skipped = told.rows, told.skipped
+        message = SplitReport.from_json(body)
+        run = self._run(message.run)
+        run.rows, run.is_skipped = message.rows, message.skipped
         return {}
 
     def _expired(self, body: dict[str, Any]) -> dict[str, Any]:
-        told = SplitExpiry.from_json(body)
-        self._run(told.run).expired_s = told.after_s
+        message = SplitExpiry.from_json(body)
+        self._run(message.run).expired_s = message.after_s
         return {}

@@ -33,7 +33,7 @@ class Forgetting:
         self._over: set[bytes] = set()
         self._missed: frozenset[bytes] = frozenset()
         self._removed: frozenset[bytes] = frozenset()
-        self._told = ""
+        self._logged = ""
 
     def finished(self, key: bytes, *, is_over: bool) -> None:
         """Note of the offset key of a finished split whether it can never be planned again: its file is removed."""
@@ -44,8 +44,8 @@ class Forgetting:
 
     def missed(self, keys: Collection[bytes]) -> None:
         """Note the offset keys of all splits that are said to be removed now. What is said twice in a row holds."""
-        said = frozenset(keys)
-        self._missed, self._removed = said, said & self._missed
+        missing = frozenset(keys)
+        self._missed, self._removed = missing, missing & self._missed
 
     def due(self, stored: Collection[bytes]) -> tuple[bytes, ...]:
         """Return which of the offset keys that are `stored` can be removed; the others were."""
@@ -58,8 +58,8 @@ class Forgetting:
             write_tombstones(self._spec, keys, self._admit, self._copier)
             return True
         except ConnectError as error:
-            if self._told != str(error):
-                self._told = str(error)
+            if self._logged != str(error):
+                self._logged = str(error)
                 log.warning("task %s keeps the offsets of removed files for now: %s", self._spec.id, error)
             return False
 

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,9 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import NotAdmittedError, admitted, report_of
+from fencepost.task.back_off import BackOff
 from fencepost.task.control import Control
+from fencepost.task.counters import Counters
 from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskSpec
 from fencepost.transaction import lane_ids
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 _MOST_FAILURES = 5
 _ROWS_OF_A_PART = 100_000
 _BACK_OFF_S = 1.0
+_PAUSES_S = (_BACK_OFF_S, _BACK_OFF_S, 2.0, 3.0, 4.0)
 _FENCE_S = 20.0
 PASSING = (RetriableError, OSError)
 """Kafka, a network or a file system that is away for a while."""
@@ -107,8 +109,7 @@ class FrameTask:
         self._reader = SplitReader(self._connector, properties)
         self._is_abandoned = False
         self._current: str | None = None
-        self._state = RunState.STARTING
-        self._failures = 0
+        self._back_off = BackOff(self.control, _PAUSES_S)
         self._trouble = Trouble()
         self._bundles_failed = 0
         self._may_be_open = True
@@ -117,8 +118,7 @@ class FrameTask:
         self._forgetting = Forgetting(spec, self.admit, lambda copies: host.copy(spec, copies))
         self._parts: dict[Any, int] = {}
         self._topics = topics_of(spec)
-        self._counters = dict.fromkeys(("records_polled", "records_written", "commits", "batches"), 0.0)
-        self._counters |= dict.fromkeys(("last_record_s", "last_commit_s"), time.time())
+        self._counters = Counters()
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @property
@@ -173,14 +173,14 @@ class FrameTask:
     def _run(self) -> None:
         try:
             self._loop()
-            self._say_stopped()
+            self._report_end()
         except NotAdmittedError as error:
-            self._say(RunState.ABANDONED, str(error))
+            self._report(RunState.ABANDONED, str(error))
         except Exception as error:
             if not self._is_abandoned:
                 log.exception("task %s failed", self.spec.id)
                 self._maybe_fence()
-            self._say(RunState.FAILED, "".join(traceback.format_exception(error)))
+            self._report(RunState.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._host.ended(self.spec.incarnation)
 
@@ -189,18 +189,18 @@ class FrameTask:
             if self.control.is_paused:
                 self._trouble.passed()
                 self._maybe_fence()
-                self._say(RunState.PAUSED)
+                self._report(RunState.PAUSED)
                 self.control.wait_while_paused()
                 continue
             try:
                 self._runtime.adopt_thread()
-                if self._state is not RunState.RUNNING:
-                    self._say(RunState.RUNNING)
+                if self._counters.state is not RunState.RUNNING:
+                    self._report(RunState.RUNNING)
                 has_run = self._turn()
                 if self._trouble.passed():
-                    self._say(RunState.RUNNING)
+                    self._report(RunState.RUNNING)
                 if not has_run:
-                    self._failures = 0
+                    self._back_off.passed()
                     self.control.wait(self._connector.poll_interval_ms / 1000)
             except Exception as error:
                 self._turn_failed(error)
@@ -215,13 +215,13 @@ class FrameTask:
         if isinstance(error, NotAdmittedError) or _is_final(error):
             raise error
         if not isinstance(error, PASSING):
-            self._failures += 1
-            if self._failures >= _MOST_FAILURES:
+            self._back_off.failed()
+            if self._back_off.failures >= _MOST_FAILURES:
                 raise error
         log.warning("task %s tries again: %s", self.spec.id, text_of(error))
         if self._trouble.met(error):
-            self._say(self._state)
-        self.control.back_off(_BACK_OFF_S * max(1, self._failures))
+            self._report(self._counters.state)
+        self._back_off.wait()
 
     def _turn(self) -> bool:
         """Plan, and run what is there. Returns whether there was anything."""
@@ -307,7 +307,8 @@ class FrameTask:
             self._current = None
             self._host.remove_run(name)
             self._host.ledger.release(1, CoreUse.SPLIT)
-        self._failures = self._bundles_failed = 0
+        self._back_off.passed()
+        self._bundles_failed = 0
         self._count(run)
         for split, rows in zip(splits, run.rows, strict=True):
             self._finish(split, rows)
@@ -321,15 +322,15 @@ class FrameTask:
 
         Returns False where the task is to stop or to pause instead.
         """
-        told = ""
+        logged = ""
         while not self.control.should_yield:
             try:
                 self._host.ledger.take(1, CoreUse.SPLIT)
                 return True
             except NoCoreError as error:
-                if told != str(error):
-                    told = str(error)
-                    log.info("task %s waits: %s", self.spec.id, told)
+                if logged != str(error):
+                    logged = str(error)
+                    log.info("task %s waits: %s", self.spec.id, logged)
                 self.control.wait(0.5)
         return False
 
@@ -354,7 +355,7 @@ class FrameTask:
             log.error("task %s sets aside %s, meant for topic %s: %s", self.spec.id, place, self.topic, error)
             self._connector.set_aside(self._runtime.session, split, error)
             self._set_aside.add(partition_key(split.partition))
-            self._counters["error_errors"] = self._counters.get("error_errors", 0.0) + 1
+            self._counters.errors.met()
             return True
         if run.expired_s is not None and run.rows_per_commit == 0:
             self._too_large(split, run.expired_s)
@@ -387,30 +388,24 @@ class FrameTask:
 
     def _count(self, run: Run) -> None:
         if not run.is_skipped:
-            self._counters["records_polled"] += sum(run.rows)
-            self._counters["records_written"] += sum(run.rows)
-            self._counters["commits"] += 1
-            self._counters["batches"] += 1
-            self._counters["last_commit_s"] = time.time()
-            if any(run.rows):
-                self._counters["last_record_s"] = time.time()
-        self._say(self._state)
+            self._counters.moved(sum(run.rows))
+        self._report(self._counters.state)
 
-    def _say_stopped(self) -> None:
+    def _report_end(self) -> None:
         """Where a transaction may have been left open, the supervisor ends it: it knows whether another start follows,
         which does that, and must not be fenced by this one."""
         if self._may_be_open and self.spec.is_exactly_once and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped after a run that may have left a transaction")
-        self._say(RunState.STOPPED)
+        self._report(RunState.STOPPED)
 
-    def _say(self, state: RunState, trace: str | None = None) -> None:
-        self._state = state
+    def _report(self, state: RunState, trace: str | None = None) -> None:
+        self._counters.state = state
         if self._is_abandoned:
             return
         if state is RunState.RUNNING:
             trace = self._trouble.trace
-        topics = (self.topic,) if self._counters["records_written"] else ()
-        report = report_of(self.spec, state, trace, {**self._counters, "at": time.time()}, topics)
+        topics = (self.topic,) if self._counters.records_written else ()
+        report = report_of(self.spec, state, trace, self._counters.to_json(), topics)
         self._host.events.reported([report])
 
 

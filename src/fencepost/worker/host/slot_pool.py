@@ -163,22 +163,22 @@ class SlotPool:
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
         """A slot's process has begun."""
-        told = Registration.from_json(body)
+        message = Registration.from_json(body)
         lost: Sequence[str] = ()
         with self._changed:
-            slot = self._slots.get(told.slot)
+            slot = self._slots.get(message.slot)
             if slot is None or slot.is_leaving:
-                raise RefusedError(f"slot {told.slot} is not wanted any more")
-            if slot.attempt is not None and slot.attempt != told.attempt:
-                if _attempt_number(told.attempt) < _attempt_number(slot.attempt):
-                    raise RefusedError(f"attempt {told.attempt} of slot {slot.id} has a successor")
+                raise RefusedError(f"slot {message.slot} is not wanted any more")
+            if slot.attempt is not None and slot.attempt != message.attempt:
+                if _attempt_number(message.attempt) < _attempt_number(slot.attempt):
+                    raise RefusedError(f"attempt {message.attempt} of slot {slot.id} has a successor")
                 lost = tuple(slot.tasks)
                 slot.tasks.clear()
                 slot.directives.clear()
-            slot.attempt, slot.pid = told.attempt, told.pid
+            slot.attempt, slot.pid = message.attempt, message.pid
             slot.last_contact = time.monotonic()
             self._changed.notify_all()
-        log.info("slot %s is ready (pid %s)", told.slot, told.pid)
+        log.info("slot %s is ready (pid %s)", message.slot, message.pid)
         if lost:
             self._events.crashed(lost, "its slot's process was run again by Spark")
         return {}
@@ -195,10 +195,10 @@ class SlotPool:
 
     def report(self, body: dict[str, Any]) -> dict[str, Any]:
         """A slot says what its tasks do."""
-        told = Reports.from_json(body)
+        message = Reports.from_json(body)
         with self._changed:
-            slot = self._current(told.slot, told.attempt)
-            known = [one for one in told.reports if one.incarnation in slot.tasks]
+            slot = self._current(message.slot, message.attempt)
+            known = [one for one in message.reports if one.incarnation in slot.tasks]
             for each in known:
                 self._note(slot, each)
         self._events.reported(known)

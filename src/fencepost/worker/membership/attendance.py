@@ -77,7 +77,7 @@ class Attendance:
         if is_due:
             self._soon(lambda: self._announcement(True))
 
-    def say_stopped(self, starts: Sequence[Start]) -> None:
+    def announce_ended(self, starts: Sequence[Start]) -> None:
         """Say, soon, that these starts of tasks have ended here."""
         self._soon(lambda: records.tasks_stopped(self._url, self._incarnation, starts))
 

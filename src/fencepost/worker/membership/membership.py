@@ -128,7 +128,7 @@ class Membership:
         """Say, soon, that these starts of tasks have ended here. Nobody waits for it where this is the only worker."""
         assignment = self._topics.snapshot.assignment
         if assignment is not None and len(assignment.workers) > 1:
-            self.attendance.say_stopped(starts)
+            self.attendance.announce_ended(starts)
 
     def leave(self) -> None:
         """Give away at once what would otherwise wait for the session time-out."""
@@ -140,7 +140,7 @@ class Membership:
         self._has_left = can_quit and self._quit_group()
         self._looking.close()
 
-    def say_farewell(self) -> None:
+    def log_farewell(self) -> None:
         """Say last of all what whoever takes over may have to wait for."""
         group, name = self._settings.group_id, self._settings.worker_id
         if self._has_left:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from fencepost.cluster.answer import LEADER, Place
+from fencepost.cluster.info import LEADER, Place
 from fencepost.kafka.group import Group
 from fencepost.storage.change import SessionKey, WorkerAssignment
 from fencepost.storage.ids import TaskId

@@ -142,9 +142,17 @@ class PeerWatch:
             if incarnation is not None and self._refusals.judge(incarnation, look) and not self._stopping.is_set():
                 log.warning("nobody listens at %s any more: that worker is taken out of the group", member.client_id)
                 self._asked_s = float("-inf")
-                self._evict(member)
-                self._refusals.evicted(incarnation)
+                self._try_to_evict(member, incarnation)
         return Look.REFUSED in looks
+
+    def _try_to_evict(self, member: GroupMember, incarnation: str) -> None:
+        """Put one out of the group; where that does not come about, others are no worse off, and the next look does."""
+        try:
+            self._evict(member)
+        except Exception as error:
+            log.warning("%s is not taken out of the group yet: %s", member.client_id, error)
+            return
+        self._refusals.evicted(incarnation)
 
     def _to_look_at(self) -> list[GroupMember]:
         now_s = time.monotonic()

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
-from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
 from fencepost.cluster.errors import BadRequestError, ConflictError, NothingToAlterError, OperationError
+from fencepost.cluster.info import ConnectorOffset
 from fencepost.cluster.targets import configs_to_fence
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
@@ -97,7 +97,7 @@ class OffsetChanges:
         self._wait_for_stops(connector, None)  # 2
         if self._settings.is_exactly_once:
             self._fence(connector, config, snapshot)
-        with _told(connector):
+        with _as_operation_error(connector):
             ensure_own_topic(self._settings, config)
             view = self._view(connector, config)  # 3
             wanted = _replacing(view, offsets)
@@ -146,7 +146,7 @@ class OffsetChanges:
             self._fence(connector, snapshot.connectors[connector], snapshot)
         snapshot = lead(ensure)
         config = snapshot.connectors[connector]
-        with _told(connector):
+        with _as_operation_error(connector):
             ensure_own_topic(self._settings, config)
             offsets = wanted(self._view(connector, config))  # 3
             is_external = self._ask_connector(connector, config, offsets)  # 4
@@ -244,7 +244,7 @@ def _ignore(_: object) -> None:
 
 
 @contextmanager
-def _told(connector: str) -> Iterator[None]:
+def _as_operation_error(connector: str) -> Iterator[None]:
     """Turn what goes wrong on the way into words for the user; the connector's own texts pass."""
     failed = f"Failed to modify offsets for source connector {connector}"
     try:

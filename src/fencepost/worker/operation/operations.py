@@ -10,24 +10,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fencepost import __version__
-from fencepost.cluster.answer import (
-    LEADER,
-    ConnectorInfo,
-    ConnectorOffset,
-    ConnectorState,
-    ConnectorStatus,
-    Health,
-    HealthStatus,
-    InitialState,
-    KeyDefinition,
-    Place,
-    PluginInfo,
-    ServerInfo,
-    StoredConnector,
-    TaskInfo,
-    TaskState,
-    ValidationReport,
-)
 from fencepost.cluster.command import (
     ConnectorCommand,
     PutConnector,
@@ -50,6 +32,24 @@ from fencepost.cluster.errors import (
     OperationError,
     RequestTimeoutError,
 )
+from fencepost.cluster.info import (
+    LEADER,
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorState,
+    ConnectorStatus,
+    Health,
+    HealthStatus,
+    InitialState,
+    KeyDefinition,
+    Place,
+    PluginInfo,
+    ServerInfo,
+    StoredConnector,
+    TaskInfo,
+    TaskState,
+    ValidationReport,
+)
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
@@ -67,7 +67,7 @@ from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
 from fencepost.worker.operation.metrics import WorkerMetrics
 from fencepost.worker.operation.offset_change import OffsetChanges
 from fencepost.worker.operation.restart import plan_restart
-from fencepost.worker.progress import Stages
+from fencepost.worker.progress import Progress
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
@@ -98,7 +98,7 @@ class WorkerOperations:
         topics: WorkerTopics,
         membership: Membership,
         supervision: Supervision,
-        stages: Stages,
+        progress: Progress,
         metrics: WorkerMetrics,
         offsets: OffsetChanges,
     ) -> None:
@@ -106,7 +106,7 @@ class WorkerOperations:
         self._topics = topics
         self._membership = membership
         self._supervision = supervision
-        self._stages = stages
+        self._progress = progress
         self._offsets = offsets
         self.metrics = metrics.text
         self._topic, self._statuses, self._writer = topics.config, topics.status, topics.writer
@@ -125,12 +125,12 @@ class WorkerOperations:
         return ServerInfo(__version__, "unknown", self._topics.cluster_id)
 
     def health(self) -> Health:
-        if not self._stages.is_started:
-            return Health(HealthStatus.STARTING, f"{_STARTING} {self._stages.described()}")
+        if not self._progress.is_started:
+            return Health(HealthStatus.STARTING, f"{_STARTING} {self._progress.described()}")
         try:
             self._topic.read_to_end(10.0)
         except Exception:
-            return Health(HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._stages.described()}")
+            return Health(HealthStatus.UNHEALTHY, f"{_UNHEALTHY} {self._progress.described()}")
         return Health(HealthStatus.HEALTHY, _HEALTHY)
 
     # the cluster
@@ -147,7 +147,7 @@ class WorkerOperations:
     def _ensure_here(self, place: Place, stage: str) -> None:
         """Return if this worker is responsible for `place`; wait while nobody is. Raises ElsewhereError."""
         deadline = time.monotonic() + REQUEST_S
-        with self._stages.doing(stage):
+        with self._progress.doing(stage):
             while True:
                 url = self._leader_url() if place == LEADER else self._peers.locate(place)
                 if url == self._settings.url:
@@ -155,7 +155,7 @@ class WorkerOperations:
                 if url is not None:
                     raise ElsewhereError(place, url)
                 if time.monotonic() > deadline:
-                    if not self._stages.is_started:
+                    if not self._progress.is_started:
                         raise self._timed_out()
                     raise NotLeadingError if place == LEADER else ConflictError(_STALE)
                 time.sleep(_LOOK_AGAIN_S)
@@ -294,7 +294,7 @@ class WorkerOperations:
             self._known(name, "Unknown connector: {}")
             stage = f"restarting connector {name}"
             self._ensure_here(Place(name), stage)
-            with self._stages.doing(stage):
+            with self._progress.doing(stage):
                 if not self._supervision.connectors.restart(name).wait(REQUEST_S):
                     raise self._timed_out()
             return None
@@ -402,12 +402,12 @@ class WorkerOperations:
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         command = PutTaskConfigs(name, configs, self._settings.is_exactly_once)
         self._leading()
-        with self._stages.doing(f"writing task configs for connector {name} to the config topic"):
+        with self._progress.doing(f"writing task configs for connector {name} to the config topic"):
             self._waited_for(self._leader.submit(command))
 
     def fence(self, name: str) -> None:
         self._leading()
-        with self._stages.doing(f"fencing older tasks of connector {name}"):
+        with self._progress.doing(f"fencing older tasks of connector {name}"):
             try:
                 self._waited_for(self._membership.rounds.fence(name))
             except RequestTimeoutError as error:
@@ -427,7 +427,7 @@ class WorkerOperations:
     @contextmanager
     def _asking(self, stage: str) -> Iterator[None]:
         """Be in a stage of a request in which Kafka is asked: who gets no answer is told so, and what is refused."""
-        with self._stages.doing(stage):
+        with self._progress.doing(stage):
             try:
                 yield
             except KafkaUnavailableError as error:
@@ -437,7 +437,7 @@ class WorkerOperations:
                 raise OperationError(str(error)) from error
 
     def _timed_out(self) -> RequestTimeoutError:
-        return RequestTimeoutError(f"Request timed out. {self._stages.described()}")
+        return RequestTimeoutError(f"Request timed out. {self._progress.described()}")
 
     def set_cluster_log_level(self, namespace: str, level: str) -> None:
         with self._asking(f"writing the level of logger {namespace}"):

@@ -28,8 +28,8 @@ class OffsetCopying:
 
     def handle(self, body: dict[str, Any]) -> dict[str, Any]:
         """The channel's `/task/copy`."""
-        told = TaskCopies.from_json(body)
-        self.copy(TaskId(told.connector, told.task), told.incarnation, told.copies)
+        message = TaskCopies.from_json(body)
+        self.copy(TaskId(message.connector, message.task), message.incarnation, message.copies)
         return {}
 
     def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:

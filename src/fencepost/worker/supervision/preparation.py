@@ -22,6 +22,7 @@ from fencepost.cluster.targets import is_covered
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.task.back_off import pause_after
 from fencepost.task.spec import TaskSpec
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic
@@ -30,7 +31,7 @@ from fencepost.worker.supervision.task_handle import TaskHandle
 log = logging.getLogger(__name__)
 
 _READ_S = 60.0
-_RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+_PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class AbandonedError(Exception):
@@ -83,8 +84,7 @@ class Preparation:
                 raise
             except (OperationError, RetriableError, TimeoutError, CancelledError) as error:
                 log.warning("fencing for %s is tried again: %s", handle.id, error)
-                pause_s = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
-                if self.is_stopping.wait(pause_s) or not handle.is_live:
+                if self.is_stopping.wait(pause_after(attempt, _PAUSES_S)) or not handle.is_live:
                     raise AbandonedError("the start is not wanted any more") from error
 
     def _spec(self, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:

@@ -194,9 +194,9 @@ class TaskSupervisor:
                 self._begin(task, generation)
             elif current.state is HandleState.HOSTED:
                 self._follow_target(current)
-        self._say_what_stopped()
+        self._announce_ended()
 
-    def _say_what_stopped(self) -> None:
+    def _announce_ended(self) -> None:
         """Tell the others which of the starts that were called off have ended here, or never began."""
         called_off = self._departures.of(self._settings.incarnation, self._snapshot.offset)
         if called_off:
@@ -283,17 +283,17 @@ class TaskSupervisor:
             handle.host.stop(handle.incarnation)
         elif handle.state is not HandleState.ENDED:
             handle.move(HandleState.ENDED)
-            self._say_unassigned(handle)
+            self._write_unassigned(handle)
 
     def _ended(self, handle: TaskHandle) -> None:
         """A start that was let go has ended, one way or the other."""
         handle.move(HandleState.ENDED)
         if handle in self._stopping:
             self._stopping.remove(handle)
-        self._say_unassigned(handle)
+        self._write_unassigned(handle)
         self._reconcile()
 
-    def _say_unassigned(self, handle: TaskHandle) -> None:
+    def _write_unassigned(self, handle: TaskHandle) -> None:
         """Unless the task is gone for good, which the leader says.
 
         In the generation of its start: a later one may be that of another owner, whose RUNNING this must not hide.

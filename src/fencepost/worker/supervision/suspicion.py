@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.storage.ids import TaskId
+from fencepost.task.back_off import pause_after
 
 TRIAL_S = 60.0
 """How long a start has to live so that it is not suspected."""
 
 _MOST_TOGETHER = 2
-_DELAYS_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_PAUSES_S = (0.0, 0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 Start = tuple[TaskId, int]
 """A task and its task generation: with another config it begins anew."""
@@ -46,7 +47,7 @@ class Outcome:
     @property
     def delay_s(self) -> float:
         """Return the pause before the next start."""
-        return _DELAYS_S[max(0, min(self.crashes, len(_DELAYS_S)) - 1)]
+        return pause_after(self.crashes, _PAUSES_S)
 
 
 def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Start, Outcome]:

@@ -4,22 +4,22 @@ from fencepost.api import ExactlyOnceSupport, SourceConnector
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.worker.validation.answer import Answers
+from fencepost.worker.validation.findings import Findings
 
 
-def check_exactly_once(answers: Answers, instance: SourceConnector, worker: WorkerConfig) -> None:
+def check_exactly_once(findings: Findings, instance: SourceConnector, worker: WorkerConfig) -> None:
     key = SourceConnectorConfig.key_of("exactly_once_support")
-    if not answers.is_valid(key) or _chosen(answers, key) != ExactlyOnceDemand.REQUIRED.value:
+    if not findings.is_valid(key) or _chosen(findings, key) != ExactlyOnceDemand.REQUIRED.value:
         return
     if worker.exactly_once is not ExactlyOnceSource.ENABLED:
-        answers.fault(key, "This worker does not have exactly-once source support enabled.")
+        findings.fault(key, "This worker does not have exactly-once source support enabled.")
     try:
         support = instance.exactly_once_support()
     except Exception as error:
-        answers.fault(key, _unexpected(error))
+        findings.fault(key, _unexpected(error))
         return
     if support is None:
-        answers.fault(
+        findings.fault(
             key,
             "The connector does not implement the API required for preflight validation of exactly-once source "
             "support. Please consult the documentation for the connector to determine whether it supports "
@@ -28,37 +28,37 @@ def check_exactly_once(answers: Answers, instance: SourceConnector, worker: Work
             "allow the connector to be created).",
         )
     elif support is not ExactlyOnceSupport.SUPPORTED:
-        answers.fault(key, "The connector does not support exactly-once semantics with the provided configuration.")
+        findings.fault(key, "The connector does not support exactly-once semantics with the provided configuration.")
 
 
-def check_boundary(answers: Answers, instance: SourceConnector) -> None:
+def check_boundary(findings: Findings, instance: SourceConnector) -> None:
     key = SourceConnectorConfig.key_of("transaction_boundary")
-    if not answers.is_valid(key) or _chosen(answers, key) != TransactionBoundary.CONNECTOR.value:
+    if not findings.is_valid(key) or _chosen(findings, key) != TransactionBoundary.CONNECTOR.value:
         return
     try:
         can_define = instance.can_define_transaction_boundaries()
     except Exception as error:
-        answers.fault(key, _unexpected(error))
+        findings.fault(key, _unexpected(error))
         return
     if not can_define:
-        answers.fault(
+        findings.fault(
             key,
             "The connector does not support connector-defined transaction boundaries with the given configuration. "
             "Please reconfigure it to use a different transaction boundary definition.",
         )
 
 
-def check_interval(answers: Answers, timeout_ms: int | None, worker: WorkerConfig) -> None:
+def check_interval(findings: Findings, timeout_ms: int | None, worker: WorkerConfig) -> None:
     """`timeout_ms`: how long a transaction may take, None where that is not known."""
     boundary, key = (SourceConnectorConfig.key_of(f"transaction_boundary{tail}") for tail in ("", "_interval_ms"))
     if timeout_ms is None or worker.exactly_once is not ExactlyOnceSource.ENABLED:
         return
-    is_valid = answers.is_valid(boundary) and answers.is_valid(key)
-    if not is_valid or _chosen(answers, boundary) != TransactionBoundary.INTERVAL.value:
+    is_valid = findings.is_valid(boundary) and findings.is_valid(key)
+    if not is_valid or _chosen(findings, boundary) != TransactionBoundary.INTERVAL.value:
         return
-    given = answers.by_key[key].value
+    given = findings.by_key[key].value
     if given is not None and int(given) >= timeout_ms:
-        answers.fault(
+        findings.fault(
             key,
             f"Invalid value {given} for configuration {key}: a transaction may take transaction.timeout.ms={timeout_ms}"
             " and would be ended by the broker before the interval is over. Set a shorter interval, or a longer "
@@ -66,8 +66,8 @@ def check_interval(answers: Answers, timeout_ms: int | None, worker: WorkerConfi
         )
 
 
-def _chosen(answers: Answers, key: str) -> str:
-    return (answers.by_key[key].value or "").strip().lower()
+def _chosen(findings: Findings, key: str) -> str:
+    return (findings.by_key[key].value or "").strip().lower()
 
 
 def _unexpected(error: Exception) -> str:

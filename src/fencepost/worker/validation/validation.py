@@ -11,8 +11,8 @@ Nothing is stored or started. Texts and counts are Kafka Connect's where it has 
 from collections.abc import Mapping
 
 from fencepost.api import DataFrameConnector, SourceConnector
-from fencepost.cluster.answer import ValidationReport
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import ValidationReport
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig, RuntimeChoice, SourceConnectorConfig
 from fencepost.config.raw import RawConfig
@@ -20,10 +20,10 @@ from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.spark.splits import SplitReader
-from fencepost.worker.validation.answer import Answers, aliases, definition_of, plugin_definitions
-from fencepost.worker.validation.override import override_reports, transaction_limit_ms
+from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
+from fencepost.worker.validation.client_settings import override_reports, transaction_limit_ms
+from fencepost.worker.validation.findings import Findings, aliases, definition_of, plugin_definitions
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
-from fencepost.worker.validation.stage import FindPlugin, check_converters, converter_reports, transform_answers
 
 __all__ = ["FindPlugin", "definition_of", "plugin_definitions", "require_valid", "validate_connector"]
 
@@ -46,19 +46,19 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
         raise BadRequestError(f"Connector config with the keys {sorted(config)} contains no connector type")
     connector = _connector_class(class_name, find_plugin)
     given = {key: value for key, value in config.items() if value is not None}
-    answers = Answers()
-    answers.add(SourceConnectorConfig.validate_values(given))  # 1
-    answers.add(transform_answers(given, find_plugin))
-    _add_own(answers, connector, given)  # 2
-    check_converters(answers, given, find_plugin)
-    _check_topic_creation(answers, given)
-    _check_nulls(answers, config)
-    _check_providers(answers, given)
-    _check_runtime_choice(answers, given)
-    _check_construction(answers, connector, given, worker)
+    findings = Findings()
+    findings.add(SourceConnectorConfig.validate_values(given))  # 1
+    findings.add(transform_findings(given, find_plugin))
+    _add_own(findings, connector, given)  # 2
+    check_converters(findings, given, find_plugin)
+    _check_topic_creation(findings, given)
+    _check_nulls(findings, config)
+    _check_providers(findings, given)
+    _check_runtime_choice(findings, given)
+    _check_construction(findings, connector, given, worker)
     overrides = override_reports(given, worker)  # 3
-    converters = converter_reports(answers, given, find_plugin)  # 4
-    reports = (*answers.reports(), *overrides, *converters)
+    converters = converter_reports(findings, given, find_plugin)  # 4
+    reports = (*findings.reports(), *overrides, *converters)
     return ValidationReport(
         name=class_name,
         error_count=sum(len(report.value.errors) for report in reports),
@@ -92,66 +92,66 @@ def _connector_class(name: str, find_plugin: FindPlugin) -> type[SourceConnector
     return found
 
 
-def _add_own(answers: Answers, connector: type[SourceConnector], given: Mapping[str, str]) -> None:
+def _add_own(findings: Findings, connector: type[SourceConnector], given: Mapping[str, str]) -> None:
     try:
-        answers.add(connector.validate(given))
+        findings.add(connector.validate(given))
     except ConfigError as error:
-        answers.add(connector.validate_values(given))
+        findings.add(connector.validate_values(given))
         for text in error.messages:
-            answers.fault(_key_in(text, connector), text)
+            findings.fault(_key_in(text, connector), text)
 
 
-def _check_topic_creation(answers: Answers, given: Mapping[str, str]) -> None:
+def _check_topic_creation(findings: Findings, given: Mapping[str, str]) -> None:
     names = aliases(given.get(SourceConnectorConfig.key_of("topic_creation_group_names")))
     for key, text in topic_creation_faults(given, [name for name in names if name != DEFAULT_GROUP]).items():
-        answers.fault(key, text)
+        findings.fault(key, text)
 
 
-def _check_nulls(answers: Answers, config: RawConfig) -> None:
+def _check_nulls(findings: Findings, config: RawConfig) -> None:
     for key, value in config.items():
         if value is None:
-            answers.errors[key] = [_NULL]
+            findings.errors[key] = [_NULL]
 
 
-def _check_providers(answers: Answers, given: Mapping[str, str]) -> None:
+def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
     """A provider that a connector could declare would read any file for it (CVE-2024-31141)."""
     for key in given:
         if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}."):
-            answers.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
+            findings.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
 
 
-def _check_runtime_choice(answers: Answers, given: Mapping[str, str]) -> None:
+def _check_runtime_choice(findings: Findings, given: Mapping[str, str]) -> None:
     for one in RuntimeChoice.validate_values(given):
         for text in one.errors:
-            answers.fault(one.setting.key, text)
+            findings.fault(one.setting.key, text)
 
 
 def _check_construction(
-    answers: Answers, connector: type[SourceConnector], given: Mapping[str, str], worker: WorkerConfig
+    findings: Findings, connector: type[SourceConnector], given: Mapping[str, str], worker: WorkerConfig
 ) -> None:
     """What can only be asked of an instance, which there is once its own settings are right."""
-    if not all(answers.is_valid(key) for key in connector.settings()):
+    if not all(findings.is_valid(key) for key in connector.settings()):
         return
     try:
         instance = connector(given)
     except ConfigError as error:
         for text in error.messages:
-            answers.fault(_key_in(text, connector), text)
+            findings.fault(_key_in(text, connector), text)
         return
-    check_exactly_once(answers, instance, worker)
-    check_boundary(answers, instance)
-    check_interval(answers, transaction_limit_ms(given, worker), worker)
+    check_exactly_once(findings, instance, worker)
+    check_boundary(findings, instance)
+    check_interval(findings, transaction_limit_ms(given, worker), worker)
     if isinstance(instance, DataFrameConnector):
-        _check_frame(answers, instance, given)
+        _check_frame(findings, instance, given)
 
 
-def _check_frame(answers: Answers, instance: DataFrameConnector, given: Mapping[str, str]) -> None:
+def _check_frame(findings: Findings, instance: DataFrameConnector, given: Mapping[str, str]) -> None:
     """What a DataFrame connector cannot follow: transforms record by record, converters that Spark does not have."""
     try:
         SplitReader(instance, given)
     except ConfigError as error:
         for text in error.messages:
-            answers.fault(text.partition("=")[0].partition(":")[0], text)
+            findings.fault(text.partition("=")[0].partition(":")[0], text)
 
 
 def _key_in(text: str, connector: type[SourceConnector]) -> str:

@@ -1,6 +1,7 @@
 """What a task of a DataFrame connector does about failures: its thread is the test's, Spark is made up."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -91,6 +92,7 @@ class Stage:
         )
         self.host.attach(self.runtime)
         monkeypatch.setattr(module, "_BACK_OFF_S", 0.0)
+        monkeypatch.setattr(module, "_PAUSES_S", (0.0,))
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
@@ -354,7 +356,7 @@ def test_a_run_that_took_long_is_tried_again_when_its_transaction_has_not_expire
     """It waited for a core, or for Kafka, or its process was killed."""
     it = stage("a")
     clock = iter(range(0, 100_000, 100))
-    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     it.trouble, it.is_exact = fails(3, job_failed()), False
     it.run()
     assert (it.written, it.rows_of_parts) == (["a"], [0] * 4)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectError, SourceConnector
-from fencepost.cluster.answer import ConnectorOffset
 from fencepost.cluster.command import ConnectorCommand, PutConnector
 from fencepost.cluster.errors import AlreadyExistsError, ConflictError, OperationError
+from fencepost.cluster.info import ConnectorOffset
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.settings import SettingsError
 from fencepost.storage.ids import TargetState

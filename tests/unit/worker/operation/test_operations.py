@@ -9,7 +9,7 @@ from fencepost.cluster.errors import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.operations import WorkerOperations
-from fencepost.worker.progress import Stages
+from fencepost.worker.progress import Progress
 
 SNAPSHOT = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FileStreamSource"}})
 
@@ -39,7 +39,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
             leader=SimpleNamespace(is_leading=True), peers=SimpleNamespace(leader_url=lambda: "http://w:1")
         ),
         "supervision": None,
-        "stages": Stages(),
+        "progress": Progress(),
         "metrics": SimpleNamespace(text=None),
         "offsets": None,
     }

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConfigError, ExactlyOnceSupport, Predicate, SourceConnector, Transform, at_least, setting
-from fencepost.cluster.answer import KeyReport, ValidationReport
 from fencepost.cluster.errors import BadRequestError
+from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.connector.file_stream import FileStreamSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry

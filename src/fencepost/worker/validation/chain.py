@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.cluster.answer import KeyReport
+from fencepost.cluster.info import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import PREDICATES_GROUP, TRANSFORMS_GROUP, ConnectorConfig, implicit_transform_settings
 from fencepost.config.setting import HIGH, Width, embedded, validate_settings
 from fencepost.plugin import PluginKind
-from fencepost.worker.validation.answer import Answers, aliases, below, definition_of, invalid, report
+from fencepost.worker.validation.findings import Findings, aliases, below, definition_of, invalid, report
 
 FindPlugin = Callable[[PluginKind, str], type[Any]]
 
@@ -20,34 +20,34 @@ _CONVERTERS = {
 }
 
 
-def transform_answers(given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
-    """Return an answer for each key of the transforms and then of the predicates that `given` names."""
-    return [*_stage_answers(_TRANSFORM, given, find_plugin), *_stage_answers(_PREDICATE, given, find_plugin)]
+def transform_findings(given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
+    """Return a value for each key of the transforms and then of the predicates that `given` names."""
+    return [*_findings_of(_TRANSFORM, given, find_plugin), *_findings_of(_PREDICATE, given, find_plugin)]
 
 
-def check_converters(answers: Answers, given: Mapping[str, str], find_plugin: FindPlugin) -> None:
+def check_converters(findings: Findings, given: Mapping[str, str], find_plugin: FindPlugin) -> None:
     for key, (kind, _) in _CONVERTERS.items():
-        if key in given and answers.is_valid(key):
-            for text in _found(kind, answers.by_key[key], find_plugin)[1]:
-                answers.fault(key, text)
+        if key in given and findings.is_valid(key):
+            for text in _found(kind, findings.by_key[key], find_plugin)[1]:
+                findings.fault(key, text)
 
 
-def converter_reports(answers: Answers, given: Mapping[str, str], find_plugin: FindPlugin) -> list[KeyReport]:
+def converter_reports(findings: Findings, given: Mapping[str, str], find_plugin: FindPlugin) -> list[KeyReport]:
     reports: list[KeyReport] = []
     for key, (kind, noun) in _CONVERTERS.items():
-        if key not in given or not answers.is_valid(key):
+        if key not in given or not findings.is_valid(key):
             continue
         plugin = find_plugin(kind, given[key].strip())
         prefix = f"{key}."
         properties = {"converter.type": noun, **below(prefix, given)}
-        for answer in plugin.validate_values(properties):
-            definition = definition_of(answer.setting)
-            reports.append(report(answer, answer.errors, replace(definition, name=prefix + definition.name)))
+        for value in plugin.validate_values(properties):
+            definition = definition_of(value.setting)
+            reports.append(report(value, value.errors, replace(definition, name=prefix + definition.name)))
     return reports
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _Aliased:
     """What transforms and predicates have in common: aliases, and settings below the alias."""
 
     list_key: str
@@ -57,56 +57,56 @@ class _Stage:
     implicit: Callable[[], list[Setting]]
 
 
-_TRANSFORM = _Stage(
+_TRANSFORM = _Aliased(
     ConnectorConfig.key_of("transforms"),
     TRANSFORMS_GROUP,
     PluginKind.TRANSFORM,
     "Transformation",
     implicit_transform_settings,
 )
-_PREDICATE = _Stage(ConnectorConfig.key_of("predicates"), PREDICATES_GROUP, PluginKind.PREDICATE, "Predicate", list)
+_PREDICATE = _Aliased(ConnectorConfig.key_of("predicates"), PREDICATES_GROUP, PluginKind.PREDICATE, "Predicate", list)
 
 
-def _stage_answers(stage: _Stage, given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
-    answers: list[SettingValue] = []
-    for alias in dict.fromkeys(aliases(given.get(stage.list_key))):
-        prefix, group = f"{stage.list_key}.{alias}.", f"{stage.group}: {alias}"
+def _findings_of(aliased: _Aliased, given: Mapping[str, str], find_plugin: FindPlugin) -> list[SettingValue]:
+    findings: list[SettingValue] = []
+    for alias in dict.fromkeys(aliases(given.get(aliased.list_key))):
+        prefix, group = f"{aliased.list_key}.{alias}.", f"{aliased.group}: {alias}"
         declared = Setting(
             f"{prefix}type",
-            doc=f"Class for the '{alias}' {stage.noun.lower()}.",
+            doc=f"Class for the '{alias}' {aliased.noun.lower()}.",
             importance=HIGH,
             declared_type=Type.CLASS,
             group=group,
             width=Width.LONG,
-            display_name=f"{stage.noun} type for {alias}",
+            display_name=f"{aliased.noun} type for {alias}",
             order=0,
         )
-        [answer] = validate_settings([declared], given)
-        plugin, errors = _found(stage.kind, answer, find_plugin)
+        [value] = validate_settings([declared], given)
+        plugin, errors = _found(aliased.kind, value, find_plugin)
         inner: list[SettingValue] = []
         if plugin is not None:
-            implicit = stage.implicit()
+            implicit = aliased.implicit()
             masked = {one.key for one in implicit}
             own = [one for key, one in plugin.settings().items() if key not in masked]
             inner = validate_settings(embedded([*implicit, *own], prefix, group, first_order=1), given)
             inner = _with_known_predicate(inner, prefix, given)
             if not any(one.errors for one in inner):
                 errors += _construction_errors(plugin, below(prefix, given, without=masked | {"type"}))
-        errors += _negated_without_predicate(stage, prefix, given)
-        answers += [SettingValue(declared, answer.value, errors), *inner]
-    return answers
+        errors += _negated_without_predicate(aliased, prefix, given)
+        findings += [SettingValue(declared, value.value, errors), *inner]
+    return findings
 
 
 def _found(
-    kind: PluginKind, answer: SettingValue, find_plugin: FindPlugin
+    kind: PluginKind, value: SettingValue, find_plugin: FindPlugin
 ) -> tuple[type[Config] | None, tuple[str, ...]]:
-    """Return the class that a value names, and the answer's errors with the one that there is none."""
-    if answer.errors or answer.value is None:
-        return None, answer.errors
+    """Return the class that a value names, and the value's errors with the one that there is none."""
+    if value.errors or value.value is None:
+        return None, value.errors
     try:
-        return find_plugin(kind, answer.value.strip()), ()
+        return find_plugin(kind, value.value.strip()), ()
     except ConfigError as error:
-        return None, (invalid(answer.setting.key, answer.value, str(error)),)
+        return None, (invalid(value.setting.key, value.value, str(error)),)
 
 
 def _construction_errors(plugin: type[Config], properties: Mapping[str, object]) -> tuple[str, ...]:
@@ -118,19 +118,19 @@ def _construction_errors(plugin: type[Config], properties: Mapping[str, object])
     return ()
 
 
-def _negated_without_predicate(stage: _Stage, prefix: str, given: Mapping[str, str]) -> tuple[str, ...]:
+def _negated_without_predicate(aliased: _Aliased, prefix: str, given: Mapping[str, str]) -> tuple[str, ...]:
     negate, predicate = f"{prefix}negate", f"{prefix}predicate"
-    if stage is not _TRANSFORM or negate not in given or predicate in given:
+    if aliased is not _TRANSFORM or negate not in given or predicate in given:
         return ()
     text = f"Config '{negate}' was provided but there is no config '{predicate}' defining a predicate to be negated."
     return (text,)
 
 
-def _with_known_predicate(answers: list[SettingValue], prefix: str, given: Mapping[str, str]) -> list[SettingValue]:
+def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapping[str, str]) -> list[SettingValue]:
     """A predicate that is not declared would only be missed when the task starts."""
     key = f"{prefix}predicate"
     known = aliases(given.get(_PREDICATE.list_key))
     if given.get(key) is None or given[key].strip() in known:
-        return answers
+        return findings
     text = invalid(key, given[key], f"there is no such alias in '{_PREDICATE.list_key}'")
-    return [SettingValue(a.setting, a.value, (*a.errors, text)) if a.setting.key == key else a for a in answers]
+    return [SettingValue(a.setting, a.value, (*a.errors, text)) if a.setting.key == key else a for a in findings]

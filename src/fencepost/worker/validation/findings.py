@@ -1,10 +1,10 @@
-"""The answers to a validation: what each key was given, what is wrong with it, how REST shows both."""
+"""What a validation found: what each key was given, what is wrong with it, how REST shows both."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fencepost.api import SourceConnector
-from fencepost.cluster.answer import KeyDefinition, KeyReport, KeyValue
+from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
 from fencepost.config import Config, Setting, SettingValue
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.config.setting import rendered
@@ -18,7 +18,7 @@ def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
 
 
 def definition_of(setting: Setting) -> KeyDefinition:
-    """Return a setting as REST answers show it."""
+    """Return a setting as the REST API shows it."""
     return KeyDefinition(
         name=setting.key,
         type=setting.kind.value,
@@ -35,8 +35,8 @@ def definition_of(setting: Setting) -> KeyDefinition:
 
 
 @dataclass
-class Answers:
-    """The answers so far by key, in the order of their first mention; errors of undeclared keys beside them."""
+class Findings:
+    """What was found so far, by key, in the order of their first mention; errors of undeclared keys beside them."""
 
     by_key: dict[str, SettingValue] = field(default_factory=dict)
     errors: dict[str, list[str]] = field(default_factory=dict)

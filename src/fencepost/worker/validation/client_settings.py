@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from fencepost.cluster.answer import KeyReport, KeyValue
+from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.settings import Kind, SettingsError, transaction_timeout_ms, translate
-from fencepost.worker.validation.answer import below
+from fencepost.worker.validation.findings import below
 
 
 def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:

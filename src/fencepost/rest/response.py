@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from fencepost.cluster.answer import (
+from fencepost.cluster.info import (
     ConnectorInfo,
     ConnectorState,
     ConnectorStatus,
@@ -22,11 +22,11 @@ from fencepost.storage.ids import TaskId
 Json = dict[str, Any]
 
 
-def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(to_json(content), status, headers, media_type="application/json")
 
 
-def empty_answer(status: int) -> Response:
+def empty_response(status: int) -> Response:
     return Response(status_code=status)
 
 
