@@ -88,7 +88,7 @@ class DataFrameConnector(SourceConnector):
         """Called for a split that cannot be read; it is not planned again until its identity changes."""
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """One config a task: the connector's own properties."""
+        """Return one config a task: the connector's own properties."""
         own = {k: str(v) for k, v in self.originals.items() if v is not None}
         return [dict(own) for _ in range(max_tasks)]
 

@@ -46,11 +46,11 @@ class SourceTaskContext(Protocol):
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """The task's properties."""
+        """Return the task's properties."""
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """None unless `transaction.boundary` is `connector`."""
+        """Return what lets the task define its transactions; None unless `transaction.boundary` is `connector`."""
 
     def offset(self, partition: SourcePartition) -> dict[str, Any]:
         """Return the committed offset of a source partition, empty when there is none."""
@@ -60,7 +60,7 @@ class SourceTaskContext(Protocol):
 
     @property
     def is_stopping(self) -> bool:
-        """True once the task should return from `poll`."""
+        """Say whether the task should return from `poll` by now."""
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep for `timeout_s`, or until the task should stop, be paused or commit. Returns `is_stopping`."""

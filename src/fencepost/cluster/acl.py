@@ -63,7 +63,7 @@ class Acl:
 
     @property
     def target(self) -> tuple[Access, Resource, str, bool]:
-        """What the operation is granted on, and to whom."""
+        """Return what the operation is granted on, and to whom."""
         return self.access, self.resource, self.name, self.is_prefix
 
 
@@ -159,7 +159,7 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
 
 
 def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
-    """What tasks write under, and what a round of fencing takes: with the producer's principal, too."""
+    """Return the rights to the ids that tasks write under, and that fencing takes: as the producer's principal, too."""
     reason = f"{connector.name} writes in transactions, and its older tasks are fenced"
     if connector.is_prefixed:
         prefix = task_transactional_ids(group_id, connector.name, 0)[0].removesuffix("0")
@@ -177,7 +177,7 @@ def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:
 
 
 def _of(access: Access, resource: Resource, name: str, reason: str, *operations: Operation) -> list[Acl]:
-    """Nothing is used that is not looked for first: Describe goes with every operation."""
+    """Return rights to the operations and to Describe with them: nothing is used that is not looked for first."""
     return [Acl(access, resource, name, op, reason) for op in (*operations, Operation.DESCRIBE)]
 
 
@@ -199,7 +199,7 @@ def _idempotent(access: Access) -> Acl:
 
 
 def _distinct(listed: Sequence[Acl]) -> list[Acl]:
-    """Each right once, with the reason that was given first; required if anybody requires it."""
+    """Return each right once: as the first that requires it has it, or as the first of all where none does."""
     found: dict[tuple[object, ...], Acl] = {}
     for acl in listed:
         key = (*acl.target, acl.operation)

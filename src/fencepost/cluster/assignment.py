@@ -97,7 +97,7 @@ def same_work(a: Assignment | None, b: Assignment) -> bool:
 
 
 def _left_over(worker: WorkerAssignment, snapshot: ClusterSnapshot, *, has_connectors: bool) -> WorkerAssignment:
-    """Without what was deleted meanwhile."""
+    """Return a worker's share without what was deleted meanwhile, and without connectors unless it `has_connectors`."""
     connectors = worker.connectors if has_connectors else ()
     return replace(
         worker,

@@ -60,7 +60,7 @@ class Departures:
             self._changed.notify_all()
 
     def ended(self, incarnation: str, starts: Iterable[Start]) -> None:
-        """That worker runs these no more."""
+        """Take note that the worker `incarnation` runs these starts no more."""
         with self._changed:
             for start in starts:
                 self._pending.pop((start, incarnation), None)
@@ -85,8 +85,8 @@ class Departures:
             return [d.start for d in self._pending.values() if d.incarnation == incarnation and d.offset <= offset]
 
     def blocks(self, task: TaskId, generation: int, but: str) -> bool:
-        """Whether the start of a task has to wait for a worker other than `but`: the same task elsewhere, or any task
-        of the connector of an older generation, which the fencing round would cut off."""
+        """Say whether the start of a task has to wait for a worker other than `but` that has still to end the same
+        task, or any task of the connector of another generation, which the fencing round would cut off."""
         with self._changed:
             return any(
                 d.start[0] == task or (d.start[0].connector == task.connector and d.start[1] != generation)

@@ -155,7 +155,7 @@ class Leader:
             self._thread.join(10.0)
 
     def on_term(self, term: Term) -> None:
-        """Told of every assignment of the group; the writer is renewed before the next decision."""
+        """Take note of a term, as each assignment of the group begins one; the writer is renewed before it decides."""
         self._term = term
         self._roster = frozenset()  # the group has changed
         self._has_joined = True
@@ -249,7 +249,7 @@ class Leader:
             self._kept.notify_all()
 
     def _keep_house(self, is_asked_for: bool) -> None:
-        """Every second, and after every change; where somebody asks for it, by nothing but the newest."""
+        """Fence, renew the key and reassign, every second and after every change; by the newest if `is_asked_for`."""
         try:
             self._ensure_writer()  # first: it ends what an earlier writer left open, which the read would wait for
             snapshot = self._newest_snapshot() if is_asked_for else self._own_snapshot()
@@ -270,7 +270,7 @@ class Leader:
             log.warning("leader: %s", error)
 
     def _is_settled(self, lost: Collection[TaskId], snapshot: ClusterSnapshot) -> bool:
-        """Whether lost tasks may be given to others: what they had open has been ended, where that can be done."""
+        """Say whether lost tasks may be given to others: what they had open has been ended, where that can be done."""
         if not lost:
             self._ending = None
             return True
@@ -281,7 +281,7 @@ class Leader:
         return self._ending.is_settled
 
     def _look(self, *, afresh: bool) -> frozenset[str]:
-        """The group as it describes itself: now, or a moment ago where no term has begun since."""
+        """Return the group as it describes itself: now, or a moment ago where no term has begun since."""
         term, now_s = self._term, time.monotonic()
         looked_in, looked_at_s = self._looked
         if afresh or not self._roster or looked_in is not term or now_s > looked_at_s + _TICK_S:
@@ -328,7 +328,7 @@ class Leader:
         return snapshot
 
     def _own_snapshot(self) -> ClusterSnapshot:
-        """With all that the leaders have written, which nobody else does; what workers said last may still come.
+        """Return a snapshot with all that leaders wrote, and only they write; what workers said last may still come.
 
         Nobody is asked: housekeeping follows every change.
         """
@@ -387,7 +387,7 @@ class Leader:
 
 
 def _members(snapshot: ClusterSnapshot, roster: frozenset[str]) -> tuple[Member, ...]:
-    """Who of a roster has announced itself: the group knows a restarted worker by its old name, this by its new one."""
+    """Return who of a roster has announced itself, each as its newest process: the group may know an older one."""
     urls = sorted(roster & set(snapshot.incarnations))
     return tuple(Member(url, snapshot.incarnations[url], url in snapshot.ready_workers) for url in urls)
 

@@ -51,7 +51,7 @@ class Surroundings(Protocol):
 
     @property
     def has_ids(self) -> bool:
-        """Whether any task of this cluster may have ids."""
+        """Say whether any task of this cluster may have ids."""
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
@@ -68,7 +68,7 @@ class Ending(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is to be waited for: an id that is not fenced by now is one whose cluster is away."""
+        """Say whether nothing is to be waited for: an id that is not fenced by now is one whose cluster is away."""
 
     def wait(self) -> None:
         """Return once it is settled, which takes 10 s at most."""
@@ -127,7 +127,7 @@ class LeftOpen:
         return [_Target(servers, left) for servers, left in by_servers.items()]
 
     def _is_idle(self, task: TaskId) -> bool:
-        """Whether nobody starts it, which would fence its ids."""
+        """Say whether nobody starts the task, which would fence its ids."""
         snapshot = self._surroundings.snapshot()
         return snapshot.target_state(task.connector) is not TargetState.STARTED or not snapshot.has_task(task)
 
@@ -147,7 +147,7 @@ class _Target:
     is_tried: bool = False
 
     def holds_up(self, now_s: float) -> bool:
-        """Whether it is worth to wait for it."""
+        """Say whether its cluster is worth waiting for: it is not tried through yet, nor silent for long."""
         return not self.is_tried and now_s < self.heard_s + _ANSWER_S
 
 

@@ -49,7 +49,7 @@ class LocalOperations(Protocol):
         """NotFoundError "No status found for task C-T"."""
 
     def active_topics(self, name: str) -> Sequence[str]:
-        """Empty for an unknown connector. ForbiddenError when topic tracking is off."""
+        """Return the topics of a connector, none for an unknown one. ForbiddenError when topic tracking is off."""
 
 
 class ConnectOperations(LocalOperations, Protocol):
@@ -63,10 +63,10 @@ class ConnectOperations(LocalOperations, Protocol):
     """
 
     def locate(self, place: Place) -> str | None:
-        """The URL of the worker that is responsible for `place` now; None while nobody is. Never raises."""
+        """Return the URL of the worker that is responsible for `place` now; None while nobody is. Never raises."""
 
     def catch_up(self) -> None:
-        """Waits until this worker has read what others have written before the call. Never raises."""
+        """Wait until this worker has read what others have written before the call. Never raises."""
 
     def health(self) -> Health:
         """Never raises: a worker that does not answer in 10 s is UNHEALTHY."""
@@ -97,7 +97,7 @@ class ConnectOperations(LocalOperations, Protocol):
         """BadRequestError if invalid."""
 
     def patch_connector_config(self, name: str, patch: RawConfig) -> ConnectorInfo:
-        """A None in `patch` removes the key. NotFoundError; BadRequestError if the result is invalid."""
+        """Set the keys of `patch`; a None removes one. NotFoundError; BadRequestError if the result is invalid."""
 
     def delete_connector(self, name: str) -> None:
         """NotFoundError "Connector C not found"."""
@@ -126,7 +126,7 @@ class ConnectOperations(LocalOperations, Protocol):
         """ForbiddenError "Topic tracking is disabled." or "Topic tracking reset is disabled."."""
 
     def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
-        """Where a connector stands, in any state. NotFoundError "Connector C not found"."""
+        """Return where a connector stands, in any state. NotFoundError "Connector C not found"."""
 
     def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
         """Move the given partitions of a stopped connector; returns what to tell the user.
@@ -151,10 +151,10 @@ class ConnectOperations(LocalOperations, Protocol):
         """Metrics in Prometheus' text format 0.0.4."""
 
     def set_cluster_log_level(self, namespace: str, level: str) -> None:
-        """Tells all workers that run now (KIP-976)."""
+        """Tell all workers that run now (KIP-976)."""
 
     def verify_internal_request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Checks the signature of a request from another worker (KIP-507), before anything else is looked at.
+        """Check the signature of a request from another worker (KIP-507), before anything else is looked at.
 
         `path` is the raw, percent-encoded path; header names are lower case. BadRequestError without a
         signature, ForbiddenError with a wrong one, NotReadyError before the session key is known.

@@ -105,7 +105,7 @@ class Verifier:
 
 
 def _signed(method: str, path: str, body: bytes, audience: str, time_text: str, nonce: str) -> bytes:
-    """No field can run over into the next: none but the last may hold a line's end, and that is a digest."""
+    """Return what is signed, a line for each field: line ends are taken out, so that none can run into the next."""
     fields = (method, path, audience, time_text, nonce, hashlib.sha256(body).hexdigest())
     return "\n".join(field.replace("\n", "") for field in fields).encode("utf-8", "surrogateescape")
 

@@ -20,12 +20,12 @@ class Check:
 
 
 def at_least(low: float) -> Check:
-    """A number of `low` or more."""
+    """Return a check for a number of `low` or more."""
     return Check(lambda v: None if v >= low else f"Value must be at least {low}", f"[{low},...]")
 
 
 def between(low: float, high: float) -> Check:
-    """A number from `low` to `high`, both included."""
+    """Return a check for a number from `low` to `high`, both included."""
 
     def test(value: Any) -> str | None:
         if value < low:
@@ -36,7 +36,7 @@ def between(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str, ignore_case: bool = True) -> Check:
-    """One of the words; case does not matter unless told."""
+    """Return a check for one of the words; case does not matter unless told."""
     known = {c.lower() for c in choices} if ignore_case else set(choices)
     shown = [c.upper() for c in choices] if ignore_case else choices  # as Kafka shows them
     expected = f"one of{' (case insensitive)' if ignore_case else ''}: {', '.join(shown)}"
@@ -49,12 +49,12 @@ def one_of(*choices: str, ignore_case: bool = True) -> Check:
 
 
 def non_empty() -> Check:
-    """A text, or list, with something in it."""
+    """Return a check for a text, or list, with something in it."""
     return Check(lambda v: None if v else "must not be empty", "non-empty")
 
 
 def matches_regex() -> Check:
-    """A text that is a valid regular expression."""
+    """Return a check for a text that is a valid regular expression."""
 
     def test(value: Any) -> str | None:
         try:
@@ -67,17 +67,17 @@ def matches_regex() -> Check:
 
 
 def at_least_or_minus_one(low: float, reason: str) -> Check:
-    """A number of `low` or more, or -1 for "the broker's default"."""
+    """Return a check for a number of `low` or more, or -1 for "the broker's default"."""
     return Check(lambda v: None if v == -1 or v >= low else reason, f"[{low},...] or -1")
 
 
 def unique(text: str) -> Check:
-    """A list in which nothing stands twice."""
+    """Return a check for a list in which nothing stands twice."""
     return Check(lambda v: None if len(set(v)) == len(v) else "Duplicate alias provided.", text)
 
 
 def each(check: Check) -> Check:
-    """A list whose every item passes `check`."""
+    """Return a check for a list whose every item passes `check`."""
 
     def test(values: Any) -> str | None:
         return next((reason for v in values if (reason := check(v)) is not None), None)
@@ -86,7 +86,7 @@ def each(check: Check) -> Check:
 
 
 def no_control_characters() -> Check:
-    """A text with something in it and no ISO control characters: the name of a connector."""
+    """Return a check for a text with something in it and no ISO control characters: the name of a connector."""
 
     def test(value: str) -> str | None:
         if not value:
@@ -104,7 +104,7 @@ _LONGEST_TOPIC = 249
 
 
 def topic_name() -> Check:
-    """A name that Kafka takes for a topic."""
+    """Return a check for a name that Kafka takes for a topic."""
 
     def test(value: str) -> str | None:
         if not value:

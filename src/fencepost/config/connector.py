@@ -181,12 +181,12 @@ class SourceConnectorConfig(ConnectorConfig):
 
     @property
     def boundary(self) -> TransactionBoundary:
-        """Where transactions begin and end."""
+        """Return where transactions begin and end."""
         return TransactionBoundary(self.transaction_boundary.lower())
 
     @property
     def exactly_once_demand(self) -> ExactlyOnceDemand:
-        """Whether the connector insists on exactly-once."""
+        """Return whether the connector insists on exactly-once."""
         return ExactlyOnceDemand(self.exactly_once_support.lower())
 
     def topic_creation(self) -> tuple[TopicCreationGroup, ...]:
@@ -196,7 +196,7 @@ class SourceConnectorConfig(ConnectorConfig):
 
 
 def implicit_transform_settings() -> list[Setting]:
-    """The two settings that every transform has beside its own."""
+    """Return the two settings that every transform has beside its own."""
     return [
         Setting(
             "predicate",

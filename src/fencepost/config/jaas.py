@@ -31,7 +31,7 @@ class Credentials:
 
 
 def parse_jaas(text: str) -> Credentials:
-    """Raises ConfigError with the reason alone; the caller names the key."""
+    """Raise ConfigError with the reason alone; the caller names the key."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
         raise ConfigError('write it like `<login module> required username="..." password="...";`')

@@ -22,7 +22,7 @@ class Listener:
 
     @classmethod
     def parse(cls, text: str) -> "Listener":
-        """Raises ConfigError with the reason."""
+        """Raise ConfigError with the reason."""
         match = _LISTENER.fullmatch(text.strip())
         if match is None:
             raise ConfigError(f"'{text}' is not a listener; {_EXAMPLE}")
@@ -51,7 +51,7 @@ def _reason(text: str) -> str | None:
 
 
 def listener_urls(*, may_be_empty: bool) -> Check:
-    """A list of listeners."""
+    """Return a check for a list of listeners."""
 
     def test(values: list[str]) -> str | None:
         if not values and not may_be_empty:

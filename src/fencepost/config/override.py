@@ -50,7 +50,7 @@ def policy_name(name: str) -> str | None:
 
 
 def known_policy() -> Check:
-    """The name of a policy."""
+    """Return a check for the name of a policy."""
     return Check(
         lambda v: None if policy_name(v) else f"there is no such policy; the policies are {', '.join(POLICIES)}",
         f"[{', '.join(POLICIES)}]",

@@ -107,12 +107,12 @@ class RestConfig(Config):
 
     @property
     def rest_listeners(self) -> tuple[Listener, ...]:
-        """The addresses to listen at, in the order given."""
+        """Return the addresses to listen at, in the order given."""
         return tuple(Listener.parse(text) for text in self.listeners)
 
     @property
     def admin_rest_listeners(self) -> tuple[Listener, ...] | None:
-        """The addresses of the admin resources: None, those of `rest_listeners`; empty, switched off."""
+        """Return the addresses of the admin resources; None: those of `rest_listeners`, empty: switched off."""
         if self.admin_listeners is None:
             return None
         return tuple(Listener.parse(text) for text in self.admin_listeners)

@@ -90,7 +90,7 @@ class Setting:
 
     @property
     def recommended(self) -> tuple[str, ...]:
-        """The values to choose from, where there are not more of them."""
+        """Return the values to choose from, where there are not more of them."""
         return (self.check.recommended if self.check else ()) or self.shape.choices
 
     def annotated(self, owner: type, hint: Any) -> None:
@@ -112,7 +112,7 @@ class Setting:
 
     @property
     def default_value(self) -> Any:
-        """The typed default, unchecked."""
+        """Return the typed default, unchecked."""
         return self._made(self._plain(self.default))
 
     def _plain(self, raw: object) -> Any:

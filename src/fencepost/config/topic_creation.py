@@ -103,7 +103,7 @@ def _settings_of(group: str) -> dict[str, Setting]:
 
 
 def _with_defaults(properties: Mapping[str, object], names: list[str]) -> dict[str, object]:
-    """Every group inherits numbers from the default group, which itself takes every topic."""
+    """Let every group inherit numbers from the default group, which itself takes every topic."""
     filled = dict(properties)
     for number in (_REPLICATION_FACTOR, _PARTITIONS):
         inherited = properties.get(f"{PREFIX}{DEFAULT_GROUP}.{number}")

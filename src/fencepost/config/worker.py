@@ -239,27 +239,27 @@ class WorkerConfig(
 
     @classmethod
     def load(cls, path: Path | str) -> "WorkerConfig":
-        """Raises ConfigError: the file cannot be read or parsed, or values are wrong (one message each)."""
+        """Raise ConfigError: the file cannot be read or parsed, or values are wrong (one message each)."""
         return cls(read_properties(path))
 
     @property
     def exactly_once(self) -> ExactlyOnceSource:
-        """Whether sources are exactly-once, under whichever of its two names it was given."""
+        """Return whether sources are exactly-once, under whichever of the setting's two names it was given."""
         if self.exactly_once_source_enabled is not None:
             return ExactlyOnceSource.ENABLED if self.exactly_once_source_enabled else ExactlyOnceSource.DISABLED
         return ExactlyOnceSource(self.exactly_once_source_support.lower())
 
     @property
     def accepts_body_signatures(self) -> bool:
-        """Whether requests between workers may be signed as Kafka Connect does. Not by default: they can be replayed.
+        """Say whether requests between workers may be signed as Kafka Connect does.
 
-        That is asked for by writing the default into the file.
+        By default they may not: they can be replayed. Writing the default of `connect.protocol` to the file allows it.
         """
         return str(self.originals.get(WorkerConfig.key_of("connect_protocol"), "")).strip().lower() == "sessioned"
 
     @property
     def spark(self) -> dict[str, str]:
-        """The settings of Spark, under their full names."""
+        """Return the settings of Spark, under their full names."""
         return {key: str(value) for key, value in self.originals.items() if key.startswith("spark.")}
 
     def client_properties(self, prefix: str) -> dict[str, object]:
@@ -270,7 +270,7 @@ class WorkerConfig(
 
     @property
     def internal_client_properties(self) -> dict[str, object]:
-        """What the worker's own clients get: the connection settings that the file holds, without a prefix."""
+        """Return what the worker's own clients get: the connection settings that the file holds, without a prefix."""
         shared = {*ConnectionConfig.settings(), *SecurityConfig.settings()}
         given = {k: v for k, v in self.originals.items() if k in shared or k.startswith(("ssl.", "sasl."))}
         given.pop(WorkerConfig.key_of("ssl_client_auth"), None)

@@ -23,7 +23,7 @@ class Sightings:
 
     @property
     def directory(self) -> str | None:
-        """What tells the directory of the last listing from any other; None: it cannot be told."""
+        """Return what tells the directory of the last listing from any other; None: it cannot be told."""
         return self._directory
 
     def note(self, directory: str | None, files: Collection[FoundFile]) -> None:

@@ -128,7 +128,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return []
 
     def splits(self, session: Session) -> Iterable[Split]:
-        """Raises ConfigError where the directory is not there."""
+        """Raise ConfigError where the directory is not there."""
         system = SparkFileSystem(session)
         self._finish_moves(system)
         directory = system.identity(self.path)
@@ -156,7 +156,7 @@ class SpoolDirectorySource(DataFrameConnector):
         return reader.load(file.path)
 
     def row_settings(self) -> dict[str, str]:
-        """What `_reader` is made of; `input.schema` shows in the columns."""
+        """Return what `_reader` is made of; `input.schema` shows in the columns."""
         reader = {f"{_READER}{k}": str(v) for k, v in self.with_prefix(_READER).items()}
         return {self.key_of("format"): self._format, _TOLERANCE: self._tolerance, **reader}
 

@@ -107,5 +107,5 @@ class Removal:
         return f"{directory}/{hidden(file).rpartition('/')[2]}{self._tag(file.parent)}"
 
     def _tag(self, source: str) -> str:
-        """The end of halfway names: other connectors may move files from elsewhere to the same directory."""
+        """Return the end of halfway names: other connectors may move files from elsewhere to the same directory."""
         return f".{zlib.crc32(self._system.qualified(source).encode()):08x}.moving"

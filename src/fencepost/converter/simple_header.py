@@ -60,7 +60,7 @@ def _moment(value: dt.date | dt.time) -> str:
 
 
 def _parsed(text: str) -> tuple[Schema | None, Any]:
-    """Raises ValueError for what is no literal."""
+    """Raise ValueError for what is no literal."""
     if text in ("null", "true", "false"):
         return (None, None) if text == "null" else (BOOLEAN, text == "true")
     if text[:1] in ("[", "{"):

@@ -33,7 +33,7 @@ def archive_options(java: Java, home: KafkaHome) -> list[str]:
 
 
 def _path(java: Java, home: KafkaHome) -> Path:
-    """An archive fits one build of Java and one classpath."""
+    """Return where the archive for this build of Java and this classpath is: it fits no other."""
     identity = f"{java.path.resolve()} {java.version} {home.classpath}"
     return home.directory / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
 

@@ -43,7 +43,7 @@ class EmbeddedKafka:
         start_timeout_s: float = 60.0,
         jvm_options: Sequence[str] = (),
     ) -> None:
-        """Nothing is started yet.
+        """Take note of how it is to run; nothing is started yet.
 
         Args:
             port: where clients connect; 0 chooses a free one.
@@ -72,12 +72,12 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given, `127.0.0.1:<port>`."""
+        """Return what clients are given, `127.0.0.1:<port>`."""
         return f"{LOOPBACK}:{self._started_ports().client}"
 
     @property
     def internal_servers(self) -> str:
-        """A listener that stays plain text whatever `properties` made of the clients' one."""
+        """Return the address of a listener that stays plain text whatever `properties` made of the clients' one."""
         return f"{LOOPBACK}:{self._started_ports().internal}"
 
     @property
@@ -86,7 +86,7 @@ class EmbeddedKafka:
 
     @property
     def pid(self) -> int:
-        """The JVM's process id."""
+        """Return the JVM's process id."""
         return self._running_node().process.pid
 
     @property
@@ -139,7 +139,7 @@ class EmbeddedKafka:
         self.start()
 
     def last_lines(self) -> str:
-        """The end of what the broker printed, for an error message."""
+        """Return the end of what the broker printed, for an error message."""
         return self._node.last_lines() if self._node is not None else ""
 
     def _start_node(self) -> Node:

@@ -48,7 +48,7 @@ class Manifest:
         self._path.write_text(json.dumps({jar.name: _stamp(jar) for jar in jars}, indent=1))
 
     def matches(self, jars: Iterable[Path]) -> bool:
-        """Whether exactly these files are as they were when the manifest was written."""
+        """Say whether exactly these files are as they were when the manifest was written."""
         try:
             recorded = json.loads(self._path.read_text())
             return bool({jar.name: _stamp(jar) for jar in jars} == recorded)

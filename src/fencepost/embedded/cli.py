@@ -18,7 +18,7 @@ _CHECK_S = 0.5
 
 @app.callback()
 def _kafka() -> None:
-    """An Apache Kafka of one node, for development."""
+    """Keep `start` a subcommand: the only command of an app would otherwise be the app itself."""
 
 
 @app.command()

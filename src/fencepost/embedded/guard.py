@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wake_on_signals() -> int:
-    """A pipe that gets the number of each SIGCHLD and SIGTERM; nothing else may end the guard early."""
+    """Return a pipe that gets the number of each SIGCHLD and SIGTERM; nothing else may end the guard early."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)

@@ -38,12 +38,12 @@ class KafkaHome:
 
     @property
     def classpath(self) -> str:
-        """In one fixed order, as a class archive requires; our SLF4J goes before the jars' older one."""
+        """Return the jars in a fixed order, as a class archive requires; our SLF4J goes before the jars' older one."""
         return os.pathsep.join(str(jar) for jar in (*self.logging_jars, *self.jars))
 
     @property
     def bootstrap_snapshot(self) -> Path:
-        """The feature levels a new cluster begins with, as Kafka's own storage tool wrote them."""
+        """Return the file of feature levels that a new cluster begins with, as Kafka's own storage tool wrote them."""
         return self.directory / layout.BOOTSTRAP_SNAPSHOT
 
     @property
@@ -112,7 +112,7 @@ def _verify_download(lib: Path, expected: Mapping[str, str]) -> None:
 
 
 def _reverify(home: KafkaHome) -> None:
-    """The files changed since they were verified (a copy, a restore, damage): look at every byte again."""
+    """Look at every byte again: the files changed since they were verified (a copy, a restore, damage)."""
     try:
         checksum.verify(home.directory / "lib", checksum.committed())
         if not home.logging_jars or not home.bootstrap_snapshot.exists():

@@ -25,7 +25,7 @@ class Advance(Protocol):
 
 
 def pyspark_jars() -> Path:
-    """The directory of PySpark's jars, found without importing PySpark.
+    """Return the directory of PySpark's jars, found without importing PySpark.
 
     Raises:
         JarError: PySpark is not installed.

@@ -28,7 +28,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The Java of JAVA_HOME, else the one on the PATH.
+    """Return the Java of JAVA_HOME, else the one on the PATH.
 
     Raises:
         JavaMissingError: there is none, or it is older than 17.
@@ -70,7 +70,7 @@ def _launcher() -> Path | None:
 
 
 def _released_version(launcher: Path) -> str | None:
-    """The version in the `release` file beside the launcher: saves the start of a JVM."""
+    """Return the version in the `release` file beside the launcher, if it is there: that saves the start of a JVM."""
     try:
         text = (launcher.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:

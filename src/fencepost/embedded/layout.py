@@ -65,7 +65,7 @@ class NodeDirectory:
 
     @property
     def was_killed(self) -> bool:
-        """Whether a broker ran here last that did not end by itself."""
+        """Say whether a broker ran here last that did not shut down in good order."""
         return (self.data / "__cluster_metadata-0").exists() and not (self.data / ".kafka_cleanshutdown").exists()
 
     def prepare(self, snapshot: Path, settings: Mapping[str, str]) -> None:
@@ -191,7 +191,7 @@ def _identity() -> dict[str, str]:
 
 
 def _kafka_uuid() -> str:
-    """A random UUID in Kafka's spelling; a leading dash would look like an option to its tools."""
+    """Return a random UUID in Kafka's spelling; a leading dash would look like an option to its tools."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):

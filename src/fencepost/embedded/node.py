@@ -58,7 +58,7 @@ class Node:
             raise
 
     def last_lines(self) -> str:
-        """The end of what the broker printed: errors, and why a JVM did not start."""
+        """Return the end of what the broker printed: errors, and why a JVM did not start."""
         return "\n".join(_read(self._directory.console).splitlines()[-_SHOWN_LINES:])
 
     def await_logged(self, pattern: re.Pattern[str], timeout_s: float) -> bool:

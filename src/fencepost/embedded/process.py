@@ -43,7 +43,7 @@ class GuardedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; 128 + n if signal n ended it."""
+        """Return None while it runs, then its exit code: 128 + n if signal n ended it."""
         return self._guard.poll()
 
     def terminate(self, timeout_s: float) -> None:

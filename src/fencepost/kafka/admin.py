@@ -73,12 +73,12 @@ class Admin:
             raise translate(error, "asking for the cluster id", self._bootstrap) from error
 
     def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
-        """How many partitions `topic` has; None if there is no such topic."""
+        """Return how many partitions `topic` has; None if there is no such topic."""
         found = self.topic(topic, timeout_s=timeout_s)
         return None if found is None else found.partitions
 
     def topic(self, topic: str, *, timeout_s: float | None = None) -> Topic | None:
-        """None if there is no such topic."""
+        """Return what is known of `topic`; None if there is no such topic."""
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         client = self._ready()
         # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
@@ -92,7 +92,7 @@ class Admin:
         return Topic(len(described.partitions), str(described.topic_id))
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
-        """The effective configs of `topic`, the broker's defaults included."""
+        """Return the effective configs of `topic`, the broker's defaults included."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         client = self._ready()
         future = client.describe_configs([resource], request_timeout=self._timeout_s)[resource]
@@ -102,7 +102,7 @@ class Admin:
     def ensure_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
     ) -> bool:
-        """Creates `topic` unless it exists; -1 leaves a number to the broker. Whether it was created."""
+        """Create `topic` unless it exists; -1 leaves a number to the broker. Whether it was created."""
         if self.partitions(topic) is not None:
             return False
         try:
@@ -140,18 +140,18 @@ class Admin:
     def end_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
-        """Where each log ends now: after its last record, or, read_committed, before the first open transaction."""
+        """Return where each log ends now: after its last record; read_committed, before the first open transaction."""
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         return self._list_offsets(topic_partitions, OffsetSpec.latest(), level, timeout_s)
 
     def start_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
-        """Where each log begins now."""
+        """Return where each log begins now."""
         return self._list_offsets(topic_partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
 
     def group(self, group_id: str) -> Group:
-        """The members of a consumer group as its coordinator knows them; 1-6 ms."""
+        """Return the members of a consumer group as its coordinator knows them; 1-6 ms."""
         self._guard.check("The admin client")
         groups = self._groups
         if groups is None:
@@ -159,15 +159,15 @@ class Admin:
         return self._patiently(lambda: groups.describe(group_id))
 
     def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
-        """Every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
+        """Return every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
         return self._ask_transactions(lambda admin: admin.list(states))
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
-        """The given transactional ids in detail; unknown ones are left out."""
+        """Return the given transactional ids in detail; unknown ones are left out."""
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
 
     def _await_topic(self, topic: str) -> None:
-        """The controller has the topic some milliseconds before a broker knows it."""
+        """Wait until a broker knows the topic: the controller has it some milliseconds before."""
         deadline = time.monotonic() + self._timeout_s
         while self.partitions(topic) is None:
             if time.monotonic() > deadline:
@@ -175,7 +175,7 @@ class Admin:
             time.sleep(_PROPAGATION_S)
 
     def _describe_group(self, group_id: str) -> Group:
-        """For who connects in a way that kafka-python does not know (see `kafka.group` for the risk)."""
+        """Describe a group for who connects in a way unknown to kafka-python (see `kafka.group` for the risk)."""
         client = self._ready()
         future = client.describe_consumer_groups([group_id], request_timeout=self._timeout_s)[group_id]
         try:
@@ -197,7 +197,7 @@ class Admin:
             admin.close()
 
     def _patiently(self, ask: Callable[[], T], timeout_s: float | None = None) -> T:
-        """A broker that is not yet leader or coordinator says so at once: it is asked again until the time is up."""
+        """Ask again until the time is up: a broker that is not yet leader or coordinator says so at once."""
         deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         while True:
             try:
@@ -228,14 +228,14 @@ class Admin:
         return self._patiently(ask, wait_s)
 
     def _forget_leaders(self) -> None:
-        """The client keeps asking by a leader epoch that a restarted broker refuses, until it is made to look anew."""
+        """Make the client look anew: until then it keeps asking by a leader epoch that a restarted broker refuses."""
         try:
             self._ready().list_topics(timeout=1.0)
         except KafkaException as error:
             LOG.debug("No metadata: %s", error)
 
     def _ready(self) -> Any:
-        """The client, which the caller keeps in a variable until its future has resolved."""
+        """Return the client, which the caller keeps in a variable until its future has resolved."""
         self._guard.check("The admin client")
         self._client.poll(0)
         return self._client

@@ -75,14 +75,14 @@ class TooFewBrokersError(KafkaRequestError):
 
 
 def kafka_error(cause: Any) -> Any:
-    """The client library's `KafkaError` inside an exception, or None."""
+    """Return the client library's `KafkaError` inside an exception, or None."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
         return cause.args[0]
     return cause if isinstance(cause, KafkaError) else None
 
 
 def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
-    """The error to raise when `doing` failed with `cause`, an exception or error of the client library."""
+    """Return the error to raise when `doing` failed with `cause`, an exception or error of the client library."""
     error = kafka_error(cause)
     at = f" (bootstrap.servers={bootstrap})" if bootstrap else ""
     if isinstance(cause, TimeoutError) or (error is not None and (error.code() in _UNAVAILABLE or _comes_up(error))):
@@ -100,7 +100,7 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
 
 
 def _comes_up(error: Any) -> bool:
-    """A cluster that is just starting has brokers, and lets none of them have replicas yet, or lead.
+    """Say whether a cluster is just starting: it has brokers, and lets none of them have replicas yet, or lead.
 
     So it is with one whose brokers were too slow to be heard of.
     """
@@ -110,7 +110,7 @@ def _comes_up(error: Any) -> bool:
 
 
 def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any) -> T:
-    """Makes a client of the library. KafkaRequestError for settings that it does not take."""
+    """Make a client of the library. KafkaRequestError for settings that it does not take."""
     try:
         return kind(dict(conf), **arguments)
     except KafkaException as error:
@@ -118,5 +118,5 @@ def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any
 
 
 def is_unavailable(error: Any) -> bool:
-    """Whether a `KafkaError` says that a broker cannot be reached for now."""
+    """Say whether a `KafkaError` means that a broker cannot be reached for now."""
     return error.code() in _UNAVAILABLE

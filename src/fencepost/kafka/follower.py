@@ -53,7 +53,7 @@ class LogFollower:
         self._threads: list[threading.Thread] = []
 
     def start(self, timeout_s: float) -> None:
-        """Reads everything up to the end, then goes on by itself. After an error it may be called again."""
+        """Read everything up to the end, then goes on by itself. After an error it may be called again."""
         first = self._end_reader or self._reader
         first.read_to_end(timeout_s, self._take)
         self._is_batch_open = True  # there is a first one in any case
@@ -73,7 +73,7 @@ class LogFollower:
             thread.start()
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Returns when everything that was written before this call has been handed over.
+        """Return when everything that was written before this call has been handed over.
 
         ReadTimeoutError if that takes longer; whatever keeps the follower from reading, e.g. a lost permission.
         """
@@ -96,7 +96,7 @@ class LogFollower:
                 self._waiting -= 1
 
     def read_past(self, partition: int, offset: int, timeout_s: float) -> None:
-        """Returns when the record there has been handed over: for one that is known to be committed. Asks nobody.
+        """Return when the record there has been handed over: for one that is known to be committed. Asks nobody.
 
         ReadTimeoutError if that takes longer; whatever keeps the follower from reading.
         """
@@ -170,7 +170,7 @@ class LogFollower:
         self._publish(reader.positions)
 
     def _take(self, record: LogRecord) -> None:
-        """Two readers see the same log: who comes second is not heard."""
+        """Hand over a record, once: two readers see the same log, and who comes second is not heard."""
         with self._handing_over:
             if record.offset < self._next.get(record.partition, 0):
                 return
@@ -188,7 +188,7 @@ class LogFollower:
                 self._on_batch()
 
     def _publish(self, positions: Mapping[int, int]) -> None:
-        """What stands before them was handed over, and its batch finished: by this reader, or the other before."""
+        """Take note that what stands before them was handed over, its batch finished: by this reader, or the other."""
         with self._reached:
             for partition, position in positions.items():
                 self._positions[partition] = max(position, self._positions.get(partition, 0))

@@ -23,7 +23,7 @@ class ForkGuard:
         self.pid = os.getpid()
 
     def check(self, what: str) -> None:
-        """Raises ForkedClientError, naming `what`, in any other process than the creator's."""
+        """Raise ForkedClientError, naming `what`, in any other process than the creator's."""
         pid = os.getpid()
         if pid != self.pid:  # E8
             raise ForkedClientError(

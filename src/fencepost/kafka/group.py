@@ -114,7 +114,7 @@ class GroupAdmin:
             self._drop()
 
     def _drop(self) -> None:
-        """It may know an old coordinator, or an address where nobody is."""
+        """Let go of the client: it may know an old coordinator, or an address where nobody is."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -125,7 +125,7 @@ def _group(group_id: str, described: Mapping[str, Any]) -> Group:
 
 
 def _member(member: Mapping[str, Any]) -> GroupMember:
-    """One that is between two assignments has none."""
+    """Return a member; one that is between two assignments has no partitions."""
     assignment = member["member_assignment"] or {}
     assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
     return GroupMember(

@@ -82,7 +82,7 @@ class LogReader:
         )
 
     def start(self, timeout_s: float = 30.0) -> None:
-        """Finds the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
+        """Find the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
         self._guard.check(f"The reader of topic {self.topic}")
         if not self._count and self.look(timeout_s) is None:
             raise self._missing()
@@ -90,7 +90,7 @@ class LogReader:
             self._take_up(timeout_s)
 
     def go_on_at(self, positions: Mapping[int, int]) -> None:
-        """Begins to fetch where another reader of the topic stands, in all of its partitions."""
+        """Begin to fetch where another reader of the topic stands, in all of its partitions."""
         self._guard.check(f"The reader of topic {self.topic}")
         self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
         self._count = max(self._count, len(positions))
@@ -117,11 +117,11 @@ class LogReader:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """For each partition that was heard of: everything before this offset has been handled."""
+        """Return the offset, in each partition that was heard of, before which everything has been handled."""
         return dict(self._positions)
 
     def ends(self, timeout_s: float, *, read_committed: bool = False) -> dict[int, int]:
-        """The end of every partition that there is now: steps 1 and 2.
+        """Return the end of every partition that there is now: steps 1 and 2.
 
         Read committed, it is before the first open transaction.
         """
@@ -130,7 +130,7 @@ class LogReader:
         return self._ends(timeout_s, read_committed=read_committed)
 
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
-        """Hands `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
+        """Hand `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
 
         Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
         before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
@@ -147,11 +147,11 @@ class LogReader:
             self.poll(handler, min(left_s, 0.2))
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Those of `ends` that have not been reached."""
+        """Return those of `ends` that have not been reached."""
         return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
 
     def poll(self, handler: Handler, timeout_s: float) -> int:
-        """Hands over what has arrived, waiting at most `timeout_s` for the first; the number of records.
+        """Hand over what has arrived, waiting at most `timeout_s` for the first; the number of records.
 
         `handler` may not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the log lost its position;
         an unreachable broker is waited for in silence.
@@ -171,7 +171,7 @@ class LogReader:
         return sum(self._take(message, handler) for message in messages)
 
     def timed_out(self, behind: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
-        """The error for a read that could not reach `behind` within `timeout_s`."""
+        """Return the error for a read that could not reach `behind` within `timeout_s`."""
         partition, end = next(iter(behind.items()))
         at = self._positions.get(partition, 0)
         if self._trouble is not None:

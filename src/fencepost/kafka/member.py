@@ -130,7 +130,7 @@ class GroupMembership:
             log.info("group membership: %s", problem.str())
 
     def _end(self, problem: Any) -> None:
-        """The client is of no more use: another one joins, unless it would only take the place of who took ours."""
+        """Replace the client, which is of no more use, unless the next would only take the place of who took ours."""
         if _REPLACED in problem.str() and self._is_taken_soon():
             self._stop.set()
             name = self._conf.get("group.instance.id")

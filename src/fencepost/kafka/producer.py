@@ -165,7 +165,7 @@ class ProducerClient:
 
     @property
     def strikes(self) -> int:
-        """How many strikes the log has told of so far; serves the log first."""
+        """Serve the log, then return how many strikes it has told of so far."""
         self.serve(0)
         return self._strikes.strikes
 

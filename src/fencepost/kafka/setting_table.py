@@ -38,7 +38,7 @@ def _boolean(value: str) -> str:
 
 
 def _whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], str]:
-    """A whole number; what is beyond the library's limits is moved to the nearest one, as the intent is plain."""
+    """Return a converter of whole numbers: past a limit of the library it takes the limit, as the intent is plain."""
 
     def convert(value: str) -> str:
         try:

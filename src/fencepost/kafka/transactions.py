@@ -44,7 +44,7 @@ class TransactionAdmin:
         self._client = self._run("connecting", lambda: KafkaAdminClient(**arguments))
 
     def list(self, states: Sequence[str] = ()) -> list[Transaction]:
-        """Every transactional id that the brokers know, or those in one of `states`."""
+        """Return every transactional id that the brokers know, or those in one of `states`."""
         found = self._run(
             "listing transactions", lambda: self._client.list_transactions(state_filters=list(states) or None)
         )
@@ -55,7 +55,7 @@ class TransactionAdmin:
         ]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
-        """The given ids in detail; unknown ones are left out."""
+        """Return the given ids in detail; unknown ones are left out."""
         found = (self._describe_one(transactional_id) for transactional_id in transactional_ids)
         return {t.transactional_id: t for t in found if t is not None}
 

@@ -37,7 +37,7 @@ class RecordWriter:
         self._producer: Any = None
 
     def write(self, records: Iterable[KeyValue] | Sequence[KeyValueTime], timeout_s: float) -> None:
-        """Returns when all are acknowledged by all replicas in sync; records of one key stay in order.
+        """Return when all are acknowledged by all replicas in sync; records of one key stay in order.
 
         A record may have a timestamp in milliseconds of its own; it is that of now else.
         KafkaUnavailableError when that takes longer than `timeout_s`: they may still have been written. Other
@@ -122,12 +122,12 @@ class LatestWriter:
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until nothing is left to write; False if `timeout_s` was not enough."""
+        """Wait until nothing is left to write; False if `timeout_s` was not enough."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._sending, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Writes what is left, for at most `timeout_s`. Idempotent."""
+        """Write what is left, for at most `timeout_s`. Idempotent."""
         if self._thread.is_alive():
             if not self.flush(timeout_s):
                 LOG.warning("Topic %s: %d values were not written", self._topic, len(self._waiting) + self._sending)
@@ -152,7 +152,7 @@ class LatestWriter:
         self._producer.flush(0)
 
     def _take(self) -> dict[bytes, bytes | None]:
-        """The next batch; empty when stopped."""
+        """Wait for the next batch and return it; it is empty when stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopping.is_set())
             if self._stopping.is_set():
@@ -162,7 +162,7 @@ class LatestWriter:
             return batch
 
     def _send(self, producer: Any, batch: Mapping[bytes, bytes | None]) -> tuple[dict[bytes, bytes | None], bool]:
-        """What was refused, and whether the producer can go on no more."""
+        """Send a batch; return what was refused, and whether the producer can go on no more."""
         failures: list[Any] = []
         refused: dict[bytes, bytes | None] = {}
         try:
@@ -188,7 +188,7 @@ _GUARANTEES = {
 
 
 def _connected(conf: Mapping[str, Any], topic: str) -> Any:
-    """A producer that has a connection, if there is one to be had soon.
+    """Return a producer that has a connection, if there is one to be had soon.
 
     An idempotent producer first asks for its id; where it is not connected yet it asks again half a second later.
     """

@@ -17,12 +17,12 @@ class PluginKind(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """What the aliases of its classes leave out at the end."""
+        """Return what the aliases of its classes leave out at the end."""
         return _SUFFIXES[self]
 
     @property
     def type_name(self) -> str:
-        """The type that `GET /connector-plugins` gives it; a connector here is always a source."""
+        """Return the type that `GET /connector-plugins` gives it; a connector here is always a source."""
         return _TYPES[self]
 
     @property

@@ -38,7 +38,7 @@ def create_app(
     version: str = "",
     now_s: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """An application that answers for `operations`; `now_s` is the clock of date headers."""
+    """Return an application that answers for `operations`; `now_s` is the clock of date headers."""
     app = FastAPI(
         title="Fencepost",
         version=version or operations.server_info().version,

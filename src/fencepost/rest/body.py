@@ -37,7 +37,7 @@ class CreateRequest:
 
 
 async def read_body(request: Request) -> bytes:
-    """The body; HTTPException 413 if it is too large, 415 if there is one that does not say it is JSON."""
+    """Return the body; HTTPException 413 if it is too large, 415 if there is one that does not say it is JSON."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -51,7 +51,7 @@ async def read_body(request: Request) -> bytes:
 
 
 async def read_string_map(request: Request, meaning: str) -> dict[str, str | None]:
-    """A JSON object of strings; `meaning` says in the error what the body should have held."""
+    """Return a body's JSON object of strings; `meaning` says in the error what the body should have held."""
     return string_map(_present(parse_json(await read_body(request)), meaning))
 
 
@@ -69,7 +69,7 @@ async def read_create_request(request: Request) -> CreateRequest:
 
 
 def offsets_of(value: object) -> list[ConnectorOffset]:
-    """A list of partitions and offsets as values; what they may hold is checked where they are stored."""
+    """Return a list of partitions and offsets as values; what they may hold is checked where they are stored."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -88,7 +88,7 @@ def _values(value: object) -> dict[str, Any] | None:
 
 
 def parse_json(body: bytes, *, numbers_as_text: bool = True) -> Any:
-    """The value in a body, None if it is empty; numbers stay the text that they were sent as, where that is asked."""
+    """Return the value in a body, None if it is empty; with `numbers_as_text` numbers stay the text that was sent."""
     if not body.strip():
         return None
     integer, real = (str, str) if numbers_as_text else (int, float)
@@ -102,7 +102,7 @@ def parse_json(body: bytes, *, numbers_as_text: bool = True) -> Any:
 
 
 def string_map(value: object, path: str = STRING_MAP) -> dict[str, str | None]:
-    """A config; numbers and booleans become strings, null stays (validation refuses it with the key's name)."""
+    """Return a config: booleans become text, as numbers did; null stays (validation refuses it with the key's name)."""
     return {key: _string(item, f'{path}["{key}"]') for key, item in json_object(value, path).items()}
 
 

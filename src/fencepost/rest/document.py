@@ -32,7 +32,7 @@ async def get_docs(request: Request) -> Response:
 
 
 def render_page(document: dict[str, Any]) -> str:
-    """An HTML page of an OpenAPI document: per tag, a row per operation with its parameters and answers."""
+    """Return an HTML page of an OpenAPI document: per tag, a row per operation with its parameters and answers."""
     title = escape(document["info"]["title"])
     sections = "".join(_section(tag, list(rows)) for tag, rows in _by_tag(document).items())
     return (

@@ -52,7 +52,7 @@ class Forwarding:
         self._client: httpx.AsyncClient | None = None
 
     async def answer(self, request: Request, error: Exception) -> Response:
-        """The answer of the worker that `error`, an ElsewhereError, names."""
+        """Pass the request on to the worker that `error`, an ElsewhereError, names, and return what is answered."""
         assert isinstance(error, ElsewhereError)
         try:
             return await self._passed_on(request, error)
@@ -71,7 +71,7 @@ class Forwarding:
         return answer
 
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
-        """Unless nobody waits for it: who asked has long asked another worker, and this would undo what followed.
+        """Pass it on unless nobody waits: who asked has long asked another worker, and this would undo what followed.
 
         So does a leader that stood still find requests when it goes on, whose answers others have given.
         """
@@ -98,7 +98,7 @@ class Forwarding:
             url = await self._locate(error) or url
 
     async def _attempt(self, request: Request, error: ElsewhereError, url: str) -> Response | None:
-        """None where nothing came of it, or where it may be done again."""
+        """Return the answer, None where nothing came of it, or where it may be done again."""
         import httpx
 
         sending = asyncio.ensure_future(self._send(request, url, "true"))
@@ -149,12 +149,12 @@ class Forwarding:
 
 
 async def _is_left(request: Request) -> bool:
-    """Whether the connection it came on is closed. A body that nobody has read is told of before that."""
+    """Say whether the connection it came on is closed. A body that nobody has read is told of before that."""
     return await request.is_disconnected() or await request.is_disconnected()
 
 
 def _target(request: Request, url: str, forward: str) -> str:
-    """The path as it was sent, at another worker, with its query and the hop."""
+    """Return the URL at another worker: the path as it was sent, with its query and the hop."""
     base = urlsplit(url)
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     query = [part for part in request.url.query.split("&") if part and part.partition("=")[0] != FORWARD]
@@ -162,7 +162,7 @@ def _target(request: Request, url: str, forward: str) -> str:
 
 
 def _is_passing(answer: Response) -> bool:
-    """Whether no worker felt responsible, which changes once the rebalance is over."""
+    """Say whether no worker felt responsible, which changes once the rebalance is over."""
     if answer.status_code != 409:
         return False
     body = bytes(answer.body)

@@ -28,19 +28,19 @@ class Gateway:
         self._rounds: anyio.CapacityLimiter | None = None
 
     async def run(self, operation: Callable[[], T]) -> T:
-        """Runs an operation that may wait for the cluster."""
+        """Run an operation that may wait for the cluster."""
         if self._waiting is None:
             self._waiting = anyio.CapacityLimiter(WAITING_THREADS)
         return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._waiting)
 
     async def probe(self, operation: Callable[[], T]) -> T:
-        """Runs an operation that must answer even if every other request is stuck."""
+        """Run an operation that must answer even if every other request is stuck."""
         if self._probes is None:
             self._probes = anyio.CapacityLimiter(PROBE_THREADS)
         return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._probes)
 
     async def run_round(self, operation: Callable[[], T]) -> T:
-        """Runs a round of fencing, which may wait for a cluster that is away, and that alone.
+        """Run a round of fencing, which may wait for a cluster that is away, and that alone.
 
         There is no limit: each worker, whose signature was found right, asks once for a connector at a time.
         """

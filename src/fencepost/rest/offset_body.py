@@ -15,7 +15,7 @@ def offsets_body(offsets: Sequence[ConnectorOffset]) -> Json:
 
 
 async def read_offsets(request: Request) -> list[ConnectorOffset]:
-    """The offsets to be altered. NothingToAlterError if there are none."""
+    """Return the offsets to be altered. NothingToAlterError if there are none."""
     value = parse_json(await read_body(request), numbers_as_text=False)
     if value is None:
         raise NothingToAlterError

@@ -36,7 +36,7 @@ class RestServer:
         return port
 
     def start(self) -> None:
-        """Returns when requests are answered; OSError if the address cannot be bound."""
+        """Return when requests are answered; OSError if the address cannot be bound."""
         if self._thread is not None:
             raise RuntimeError("the server was started already")
         self._socket = _bound(self._host, self._wanted_port)
@@ -47,7 +47,7 @@ class RestServer:
             raise RuntimeError(f"the REST server did not start within {START_WITHIN_S} s")
 
     def stop(self, timeout_s: float = GRACEFUL_SHUTDOWN_S) -> None:
-        """Takes no more requests, lets running ones end within `timeout_s`, then drops them. Idempotent."""
+        """Take no more requests, lets running ones end within `timeout_s`, then drops them. Idempotent."""
         if self._server is None or self._thread is None or self._socket is None:
             return
         self._server.config.timeout_graceful_shutdown = max(0, round(timeout_s))

@@ -86,7 +86,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         watch_streams()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing to take back: a transaction that was not committed is aborted by its writer or by the next one."""
+        """Take nothing back: a transaction that was not committed is aborted by its writer or by the next one."""
 
 
 compare_reruns()  # in the process of whoever writes: that is where this module is imported to be registered

@@ -111,5 +111,5 @@ def _is_gone(cause: Cause) -> bool:
 
 
 def _has(cause: Cause, conditions: Iterable[str]) -> bool:
-    """A condition stands for all below it: `A` for `A` and `A.B`."""
+    """Say whether a cause has one of the conditions; each stands for all below it: `A` for `A` and `A.B`."""
     return any(f"{cause.condition}.".startswith(f"{condition}.") for condition in conditions)

@@ -36,7 +36,7 @@ class HandRun:
     """The `PartitionRun` of a write by hand."""
 
     def __init__(self, options: HandOptions, plan: WritePlan, partition: int, columns: RecordColumns) -> None:
-        """Raises WritePartitionsError where the frame has more partitions than it was said to have."""
+        """Raise WritePartitionsError where the frame has more partitions than it was said to have."""
         if options.partitions is not None and partition >= options.partitions:
             raise WritePartitionsError(
                 f"option write.partitions is {options.partitions}, but the frame has more partitions"

@@ -61,7 +61,7 @@ class HandOptions:
 
     @property
     def is_anonymous(self) -> bool:
-        """True where nobody can run the same write again."""
+        """Say whether nobody can run the same write again."""
         return self.partitions is None
 
     def conf(self, kind: Kind) -> dict[str, Any]:

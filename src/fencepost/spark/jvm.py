@@ -100,7 +100,7 @@ class DriverJvm:
 
 
 def _ignore_ctrl_c() -> None:
-    """In the child: Ctrl-C at the terminal is the worker's to handle, which ends the JVM in good order."""
+    """Ignore Ctrl-C at the terminal, in the child: it is the worker's to handle, which ends the JVM in good order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -43,7 +43,7 @@ class PartitionRun(Protocol):
     def rows_per_commit(self) -> int: ...
     @property
     def copier(self) -> OffsetCopier | None:
-        """What copies the position to the worker's topic, where the connector has another one."""
+        """Return what copies the position to the worker's topic, where the connector has another one."""
 
     def admit(self) -> Position | None:
         """Return the committed position. Called after every `init_transactions`. Raises FencedError."""
@@ -145,7 +145,7 @@ class _Writing:
         self.rows = 0
 
     def start(self) -> Position | None:
-        """Steps 1 to 3, for the first time."""
+        """Take steps 1 to 3 for the first time, and return the position."""
         self._committed = self._open()
         return self._committed
 
@@ -156,14 +156,14 @@ class _Writing:
         return run.admit()  # 2, 3 (E3)
 
     def send(self, records: Outgoing) -> None:
-        """Step 4."""
+        """Take step 4."""
         if self._opened.must_be_replaced:
             self._replace()
         self._opened.send(records)
         self.rows += len(records)
 
     def commit(self, position: dict[str, Any]) -> None:
-        """Steps 5 to 7."""
+        """Take steps 5 to 7."""
         if self._opened.must_be_replaced:
             self._replace()
         if not self._run.is_unchanged():  # 5

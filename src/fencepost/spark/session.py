@@ -76,7 +76,7 @@ class SparkRuntime:
 
     @property
     def session(self) -> Any:
-        """The SparkSession, made when it is first asked for, which takes seconds: DataFrames need it, slots do not.
+        """Return the SparkSession, made when first asked for, which takes seconds: DataFrames need it, slots do not.
 
         Raises SparkError before `start` and after `stop`.
         """
@@ -95,7 +95,7 @@ class SparkRuntime:
 
     @property
     def context(self) -> Any:
-        """The SparkContext. Raises SparkError before `start` and after `stop`."""
+        """Return the SparkContext. Raises SparkError before `start` and after `stop`."""
         context = self._context
         if context is None:
             raise SparkError("Spark is not running")
@@ -103,9 +103,9 @@ class SparkRuntime:
 
     @property
     def cores(self) -> int:
-        """How many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster.
+        """Return how many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster.
 
-        As it was seen last, so it never waits for the JVM, which may stand still. Raises SparkError before `start`.
+        This is what was seen last: it never waits for the JVM, which may stand still. Raises SparkError before `start`.
         """
         if self._cores is None:
             raise SparkError("Spark is not running")
@@ -117,7 +117,7 @@ class SparkRuntime:
 
     @property
     def jvm_pid(self) -> int | None:
-        """The process of the newest JVM, which may have ended; None before the first."""
+        """Return the process id of the newest JVM, which may have ended; None before the first."""
         return None if self._jvm is None else int(self._jvm.process.pid)
 
     @property
@@ -140,7 +140,7 @@ class SparkRuntime:
         _forget()
 
     def _connect(self, jvm: DriverJvm) -> None:
-        """Steps: 1 the JVM's gateway; 2 properties that Spark also looks for in the JVM's own; 3 the context."""
+        """Connect: 1 the JVM's gateway; 2 properties that Spark also looks for in the JVM's own; 3 the context."""
         os.environ.update(python_environment(jvm.master, jvm.properties))  # read when the context is made
         # PySpark remarks on the version of pandas, where it is installed; nothing here uses it.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

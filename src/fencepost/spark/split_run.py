@@ -38,7 +38,7 @@ class ChannelRun:
 
     @property
     def topic(self) -> str | None:
-        """None where each row names its own."""
+        """Return the topic of all rows, None where each row names its own."""
         return self._spec.topic or None
 
     @property
@@ -97,7 +97,7 @@ class ChannelRun:
         return behind(batches, int((committed or {}).get("rows", 0)))
 
     def offset_records(self, position: Position) -> OffsetRecords:
-        """The position of each split; with the last one, tombstones for the offsets that are to be forgotten.
+        """Return the position of each split; with the last one, tombstones for the offsets that are to be forgotten.
 
         The position of a part says how its rows were made.
         """

@@ -46,7 +46,7 @@ class SplitReader:
     """Says what is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver side."""
 
     def __init__(self, connector: DataFrameConnector, properties: Mapping[str, str]) -> None:
-        """Raises ConfigError for settings of `properties` that a DataFrame connector cannot follow."""
+        """Raise ConfigError for settings of `properties` that a DataFrame connector cannot follow."""
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame connector transforms with {_SQL}; remove transforms")
         self._connector = connector
@@ -90,7 +90,7 @@ class SplitReader:
 
     @property
     def rows_max(self) -> int:
-        """What `split.rows.max` says; 0: all in one transaction."""
+        """Return what `split.rows.max` says; 0: all in one transaction."""
         return self._rows_max
 
     def is_exact(self, session: Session, split: Split) -> bool:

@@ -46,26 +46,26 @@ class ConfigTopic:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The newest; empty before `start`."""
+        """Return the newest snapshot; it is empty before `start`."""
         return self._snapshot
 
     def start(self, timeout_s: float) -> ClusterSnapshot:
-        """Reads the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        """Read the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
         self._follower.start(timeout_s)
         return self._snapshot
 
     def read_to_end(self, timeout_s: float) -> ClusterSnapshot:
-        """A snapshot with everything that was written before this call; `on_change` knows all of it.
+        """Return a snapshot with everything that was written before this call; `on_change` knows all of it.
 
-        Waits for transactions that are open at the call. ReadTimeoutError after `timeout_s`.
+        It waits for transactions that are open at the call, and raises ReadTimeoutError after `timeout_s`.
         """
         self._follower.read_to_end(timeout_s)
         return self._snapshot
 
     def read_past(self, offset: int, timeout_s: float) -> ClusterSnapshot:
-        """A snapshot with everything up to a committed record, which is read as soon as it comes.
+        """Return a snapshot with everything up to a committed record, which is read as soon as it comes.
 
-        ReadTimeoutError after `timeout_s`.
+        It raises ReadTimeoutError after `timeout_s`.
         """
         self._follower.read_past(0, offset, timeout_s)
         return self._snapshot
@@ -98,7 +98,7 @@ class TopicWriter:
         self._writer = RecordWriter(conf, topic, partition=CONFIG_PARTITION)
 
     def write(self, records: Iterable[Encoded], timeout_s: float) -> None:
-        """Returns when all are acknowledged. KafkaUnavailableError: they may have been written or not."""
+        """Return when all are acknowledged. KafkaUnavailableError: they may have been written or not."""
         self._writer.write(records, timeout_s)
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ class MalformedRecordError(ValueError):
 
 
 def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes | None) -> list[Change]:
-    """Folds the record at `offset` into `builder`; what that changed.
+    """Fold the record at `offset` into `builder`; what that changed.
 
     A record that makes no sense is logged and skipped, as Kafka Connect does. It still moves `builder.offset`.
     """
@@ -52,7 +52,7 @@ def apply(builder: SnapshotBuilder, offset: int, key: bytes | None, value: bytes
 
 
 def after(snapshot: ClusterSnapshot, encoded: Iterable[records.Encoded]) -> ClusterSnapshot:
-    """The snapshot once these records are written too, but for their offsets, which are known only then."""
+    """Return the snapshot with these records written too, but for their offsets, which are known only then."""
     builder = SnapshotBuilder.of(snapshot)
     for key, value in encoded:
         apply(builder, builder.offset, key, value)

@@ -32,7 +32,7 @@ class InternalTopic:
 
 
 def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, InternalTopic, InternalTopic]:
-    """The config, offsets and status topics as `config` describes them."""
+    """Return the config, offsets and status topics as `config` describes them."""
     key = type(config).key_of
     return (
         InternalTopic(
@@ -67,7 +67,7 @@ def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, Interna
 
 
 def ensure_internal_topics(admin: Admin, config: InternalTopicConfig) -> None:
-    """Creates what is missing and checks what is there.
+    """Create what is missing and checks what is there.
 
     ConfigError, naming the worker setting, for a topic that would lose data; KafkaUnavailableError to be tried again,
     ReplicationError for a while.
@@ -148,7 +148,7 @@ def _check_policy(admin: Admin, topic: InternalTopic) -> None:
 
 
 def _extra(config: InternalTopicConfig, which: str) -> dict[str, str]:
-    """What else stands under the topic's prefix is a topic config."""
+    """Return the topic's configs: what else stands under its prefix than the worker's own settings."""
     own = {"topic", "partitions", "replication.factor", _CLEANUP_POLICY}
     found = config.with_prefix(f"{which}.storage.")
     return {name: str(value) for name, value in found.items() if name not in own}

@@ -48,7 +48,7 @@ class OffsetCopies:
         self._next = _Batch()
 
     def write(self, copies: Sequence[OffsetCopy], timeout_s: float) -> None:
-        """Returns when all are acknowledged by all replicas in sync. Errors as of `RecordWriter.write`."""
+        """Return when all are acknowledged by all replicas in sync. Errors as of `RecordWriter.write`."""
         if not copies:
             return
         with self._lock:

@@ -45,10 +45,10 @@ class KnownOffset(NamedTuple):
 def encode(
     connector: str, partition: SourcePartition | None, offset: SourceOffset | None
 ) -> tuple[bytes, bytes | None]:
-    """The record that says: `partition` of `connector` stands at `offset`; None forgets it.
+    """Return the record that says: `partition` of `connector` stands at `offset`; None forgets it.
 
-    OffsetFormatError unless names are strings and values are strings, whole numbers of 64 bits, finite floats,
-    booleans or None.
+    It raises OffsetFormatError unless names are strings and values are strings, whole numbers of 64 bits, finite
+    floats, booleans or None.
     """
     return encode_key(connector, partition), encode_offset(offset)
 
@@ -74,7 +74,7 @@ def encode_offset(offset: SourceOffset | None) -> bytes | None:
 
 
 def merge(own: Iterable[KnownOffset], fallback: Iterable[KnownOffset]) -> list[KnownOffset]:
-    """What a connector with a topic of its own sees: its own offsets, and the worker's where it has none. Pure.
+    """Return what a connector with a topic of its own sees: its own offsets, and the worker's where it has none. Pure.
 
     A partition that is forgotten in its own topic falls back too, but only to what is newer: whoever forgets it has
     had the tombstone acknowledged in the worker's topic before (E7), so an older value there is the late copy of a
@@ -114,11 +114,11 @@ class OffsetTable:
         entries[canonical] = KnownOffset(partition, offset, record.key or b"", record.timestamp_ms, record.partition)
 
     def known(self, connector: str) -> list[KnownOffset]:
-        """Every partition that the topic still holds a record of, tombstones included."""
+        """Return every partition that the topic still holds a record of, tombstones included."""
         return list(self._entries.get(connector, {}).values())
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """The key bytes to write: those by which the topic knows the partition, or ours."""
+        """Return the key bytes to write: those by which the topic knows the partition, or ours."""
         canonical = encode_key(connector, partition)
         entry = self._entries.get(connector, {}).get(canonical)
         return entry.key if entry is not None else canonical
@@ -140,9 +140,10 @@ class OffsetReader:
         self._catch_up = SharedRead(self._read_to_end)
 
     def read_known(self, connector: str, timeout_s: float) -> list[KnownOffset]:
-        """Where `connector` stands, by everything written before this call; open transactions are waited for.
+        """Return where `connector` stands, by everything written before this call; open transactions are waited for.
 
-        Called only after the predecessor was fenced (E3). ReadTimeoutError if the end is not reached in time.
+        It is called only after the predecessor was fenced (E3), and raises ReadTimeoutError if the end is not reached
+        in time.
         """
         self._catch_up(timeout_s)
         with self._table_lock:
@@ -153,7 +154,7 @@ class OffsetReader:
         self._read_to_end(timeout_s, waits=False)
 
     def key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """The key bytes by which the topic, as it was last read, knows the partition, or ours."""
+        """Return the key bytes by which the topic, as it was last read, knows the partition, or ours."""
         # Not after a read: it may be waiting for the very transaction that this record goes into.
         with self._table_lock:
             return self._table.key(connector, partition)
@@ -171,7 +172,7 @@ class OffsetReader:
                 self._reader.rest()
 
     def _maybe_begin_anew(self, timeout_s: float) -> None:
-        """A topic that was deleted and created again says nothing of what it said before (KIP-618, re-upgrade)."""
+        """Begin anew if the topic was deleted and created again: what it said before is gone (KIP-618, re-upgrade)."""
         topic_id = self._reader.look(timeout_s)
         if self._topic_id not in (None, topic_id):
             LOG.info("Topic %s is another one than before: it is read anew", self._reader.topic)

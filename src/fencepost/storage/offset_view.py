@@ -45,7 +45,7 @@ class OffsetView:
 
     @property
     def offsets(self) -> list[StoredOffset]:
-        """Every partition that is not forgotten, its own topic first."""
+        """Return each partition that is not forgotten, with its offset; the connector's own topic counts first."""
         return stored(self.shared if self.own is None else merge(self.own, self.shared))
 
     @property

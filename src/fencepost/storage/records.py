@@ -56,7 +56,7 @@ def target_state_removed(connector: str) -> Encoded:
 
 
 def task_config(task: TaskId, properties: RawConfig) -> Encoded:
-    """Without effect until a `tasks_commit` follows."""
+    """Return the record of a task's config, which is without effect until a `tasks_commit` follows."""
     return _record(f"{TASK}{task}", {"properties": dict(properties)})
 
 
@@ -65,7 +65,7 @@ def tasks_commit(connector: str, tasks: int) -> Encoded:
 
 
 def task_count(connector: str, count: int) -> Encoded:
-    """No more than `count` producers of earlier task generations need fencing."""
+    """Return the record that says: no more than `count` producers of earlier task generations need fencing."""
     return _record(TASK_COUNT + connector, {"task-count": count})
 
 
@@ -95,7 +95,7 @@ def _worker(w: WorkerAssignment) -> dict[str, Any]:
 
 
 def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> Encoded:
-    """The process at `url` is `incarnation` from now on; its predecessor there is not assigned anything any more.
+    """Return the record that makes `incarnation` the process at `url`; its predecessor is assigned nothing any more.
 
     `is_ready` says that it has somewhere to run tasks.
     """
@@ -103,16 +103,16 @@ def worker_incarnation(url: str, incarnation: str, *, is_ready: bool = True) -> 
 
 
 def worker_left(url: str, incarnation: str) -> Encoded:
-    """That process has ended its tasks and goes: what it had can be given to others at once.
+    """Return the record that says: that process has ended its tasks and goes; what it had can go to others at once.
 
-    Under a key of its own, and it names who goes: delivered late it takes nothing from a successor at `url`, and
+    It has a key of its own, and names who goes: delivered late it takes nothing from a successor at `url`, and
     compaction keeps the successor's announcement beside it. An older form is a tombstone of the announcement.
     """
     return _record(LEFT + url, {"incarnation": incarnation})
 
 
 def tasks_stopped(url: str, incarnation: str, tasks: Iterable[tuple[TaskId, int]]) -> Encoded:
-    """These tasks of older assignments or task generations run no more on that worker. An order, not a state."""
+    """Return an order, no state: these tasks of older assignments or task generations run no more on that worker."""
     return _record(STOPPED + url, {"incarnation": incarnation, "tasks": [[*task, number] for task, number in tasks]})
 
 

@@ -70,24 +70,24 @@ class ClusterSnapshot:
         return self.target_states.get(connector, TargetState.STARTED)
 
     def tasks(self, connector: str) -> tuple[TaskId, ...]:
-        """The tasks that the connector has; none while it is inconsistent."""
+        """Return the tasks that the connector has; none while it is inconsistent."""
         if connector in self.inconsistent:
             return ()
         return tuple(TaskId(connector, n) for n in range(self.task_counts.get(connector, 0)))
 
     def has_task(self, task: TaskId) -> bool:
-        """Whether it is among `tasks` of its connector, without making them all."""
+        """Say whether a task is among `tasks` of its connector, without making them all."""
         return task.connector not in self.inconsistent and 0 <= task.task < self.task_counts.get(task.connector, 0)
 
     def task_config(self, task: TaskId) -> RawConfig | None:
         return self.task_configs.get(task)
 
     def generation(self, connector: str) -> int | None:
-        """The task generation as this reader counts it, from 0; None before the first."""
+        """Return the task generation as this reader counts it, from 0; None before the first."""
         return self.generations.get(connector)
 
     def is_ready(self, connector: str) -> bool:
-        """Whether a task-count record stands after the newest task configs: its tasks may start."""
+        """Say whether a task-count record stands after the newest task configs: the tasks may start then."""
         return connector in self.task_count_records and connector not in self.pending_fencing
 
 
@@ -122,7 +122,7 @@ class SnapshotBuilder:
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> "SnapshotBuilder":
-        """A builder that goes on from a snapshot that no half-written set of task configs follows."""
+        """Return a builder that goes on from a snapshot that no half-written set of task configs follows."""
         builder = cls()
         builder.offset = snapshot.offset
         builder.session_key, builder.assignment = snapshot.session_key, snapshot.assignment
@@ -152,7 +152,7 @@ class SnapshotBuilder:
         return ConnectorConfigUpdated(connector)
 
     def remove_connector(self, connector: str) -> Change:
-        """The task-count record and the generation stay, on purpose: a successor's tasks are fenced by them."""
+        """Remove a connector. Its task-count record and generation stay: a successor's tasks are fenced by them."""
         self._connectors.pop(connector, None)
         self._task_counts.pop(connector, None)
         self._deferred.pop(connector, None)
@@ -163,7 +163,7 @@ class SnapshotBuilder:
         return ConnectorConfigRemoved(connector)
 
     def put_target_state(self, connector: str, state: TargetState) -> bool:
-        """Whether that is another state than before."""
+        """Put a connector's target state; return whether that is another than before."""
         self._touch("target_states")
         before = self._target_states.get(connector)
         self._target_states[connector] = state
@@ -180,7 +180,7 @@ class SnapshotBuilder:
         self._deferred.setdefault(task.connector, {})[task.task] = MappingProxyType(dict(properties))
 
     def commit_tasks(self, connector: str, tasks: int, offset: int) -> Change | None:
-        """Applies the deferred task configs if they are all there; None for a connector that is not known.
+        """Apply the deferred task configs if they are all there; None for a connector that is not known.
 
         1. An unknown connector: older task configs that survived the compaction of its deletion.
         2. Incomplete: compaction took some. What was applied before stays, and is not used.

@@ -76,7 +76,7 @@ class StatusTable:
             return self._status(subject)
 
     def tasks(self, connector: str) -> dict[int, Status]:
-        """By task number, in order."""
+        """Return the statuses of a connector's tasks by task number, in order."""
         with self._lock:
             return dict(sorted(self._tasks.get(connector, {}).items()))
 
@@ -87,7 +87,7 @@ class StatusTable:
             return [*self._connectors, *tasks]
 
     def topics(self, connector: str) -> tuple[str, ...]:
-        """The topics that the connector has used since they were last reset."""
+        """Return the topics that the connector has used since they were last reset."""
         with self._lock:
             return tuple(sorted(self._topics.get(connector, ())))
 
@@ -96,7 +96,7 @@ class StatusTable:
             return [connector for connector, topics in self._topics.items() if topics]
 
     def set(self, subject: Subject, status: Status | None) -> None:
-        """An UNASSIGNED or FAILED that a former owner says late does not hide what a later one says."""
+        """Set or remove a status. A task's UNASSIGNED or FAILED, said late by a former owner, hides no later status."""
         with self._lock:
             last = self._status(subject)
             if isinstance(subject, TaskId):
@@ -136,20 +136,20 @@ class StatusTopic:
         self._writer = LatestWriter(producer_conf, topic)
 
     def start(self, timeout_s: float) -> None:
-        """Reads the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
+        """Read the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
         self._follower.start(timeout_s)
         self._writer.start()
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Waits until `table` holds everything that was written before this call."""
+        """Wait until `table` holds everything that was written before this call."""
         self._follower.read_to_end(timeout_s)
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until everything put so far is written; False if `timeout_s` was not enough."""
+        """Wait until everything put so far is written; False if `timeout_s` was not enough."""
         return self._writer.flush(timeout_s)
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Writes what is left, for at most `timeout_s`. Idempotent."""
+        """Write what is left, for at most `timeout_s`. Idempotent."""
         self._writer.stop(timeout_s)
         self._follower.stop()
 
@@ -157,9 +157,9 @@ class StatusTopic:
         self._writer.put(_key(subject), status.encode())
 
     def put_safe(self, subject: Subject, status: Status) -> bool:
-        """Like `put`, unless another worker has said something in a later generation. Whether it was put.
+        """Put a status, unless another worker has said something in a later generation. Return whether it was put.
 
-        For what a former owner may say late: UNASSIGNED and FAILED.
+        That is for what a former owner may say late: UNASSIGNED and FAILED.
         """
         last = self.table.status(subject)
         if last is not None and last.worker_id != status.worker_id and last.generation > status.generation:
@@ -168,7 +168,7 @@ class StatusTopic:
         return True
 
     def remove(self, subject: Subject) -> None:
-        """Writes a tombstone: the connector or task is no more."""
+        """Write a tombstone: the connector or task is no more."""
         self._writer.put(_key(subject), None)
 
     def put_topic(self, connector: str, topic: str, task: int, discovered_ms: int) -> None:
@@ -191,7 +191,7 @@ class StatusTopic:
 
 
 def apply(table: StatusTable, key: bytes, value: bytes | None) -> None:
-    """Folds one record into `table`. Raises ValueError, KeyError or TypeError for one that makes no sense."""
+    """Fold one record into `table`. Raises ValueError, KeyError or TypeError for one that makes no sense."""
     text = key.decode()
     fields = None if value is None else orjson.loads(value)
     if text.startswith(records.STATUS_CONNECTOR):

@@ -41,7 +41,7 @@ class Boundary(ABC):
         """Say whether a clean stop, or a pause, commits what is open (else it is aborted)."""
 
     def committed(self) -> None:
-        """Told of every commit."""
+        """Take note that a commit was accepted; a boundary is told of every one."""
 
 
 class PollBoundary(Boundary):
@@ -116,7 +116,7 @@ class ConnectorBoundary(Boundary):
         yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
 
     def _see_to_what_waits(self, *, has_columns: bool, count: int) -> None:
-        """A row of a batch of columns is no record that a request could have named."""
+        """Say once that requests wait. Raises FatalError for columns: a row of theirs is no record that one names."""
         if not self._after:
             return
         if has_columns:
@@ -132,7 +132,7 @@ class ConnectorBoundary(Boundary):
             )
 
     def should_commit_at_end(self) -> bool:
-        """Only what the task asked for is committed, and every request was carried out with its batch."""
+        """Say no: only what the task asked for is committed, and every request was carried out with its batch."""
         return False
 
 

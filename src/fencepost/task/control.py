@@ -22,7 +22,7 @@ class Control:
 
     @property
     def should_yield(self) -> bool:
-        """True when the task should come back from `poll`."""
+        """Say whether the task should come back from `poll`."""
         return self._is_stopping or self._is_paused
 
     def stop(self) -> None:
@@ -54,7 +54,7 @@ class Control:
             return self._is_stopping
 
     def back_off(self, timeout_s: float) -> None:
-        """As `wait`, but nothing wakes it: what there is to see to is what failed."""
+        """Sleep as `wait` does, but `wake` does not end this: what there is to see to is what failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
             self._is_woken = False

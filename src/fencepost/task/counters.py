@@ -58,13 +58,13 @@ class Counters:
             self._topics_in_transaction.update({topics.value} if isinstance(topics, Repeated) else topics)
 
     def commit_begun(self, now_s: float) -> None:
-        """What was sent since the last call is one transaction."""
+        """Take note that a commit has begun: what was sent since the last call is one transaction."""
         self._begun.append((now_s, self.in_transaction, set(self._topics_in_transaction)))
         self._topics_in_transaction.clear()
         self.in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
-        """The oldest transaction of those begun was committed at `ended_s`, which may be a while ago."""
+        """Take note that the oldest transaction of those begun was committed at `ended_s`, which may be a while ago."""
         begun_s, size, topics = self._begun.popleft()
         took_s = ended_s - begun_s
         self.topics |= topics
@@ -88,7 +88,7 @@ class Counters:
             self.last_record_s = self.last_commit_s
 
     def used_topics(self) -> None:
-        """What was sent is there: its topics count as the connector's."""
+        """Count the topics of what was sent as the connector's: what was sent is there."""
         self.topics |= self._topics_in_transaction
         self._topics_in_transaction.clear()
 
@@ -96,7 +96,7 @@ class Counters:
         self.commit_failures += 1
 
     def dropped(self) -> None:
-        """What was sent and is not committed never will be: whoever sent it is gone."""
+        """Take note that what was sent and is not committed never will be: whoever sent it is gone."""
         self._begun.clear()
         self._topics_in_transaction.clear()
         self.in_transaction = self.active_records = 0

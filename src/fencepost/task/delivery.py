@@ -29,16 +29,16 @@ class Delivery(ABC):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """True when records were sent since the last commit."""
+        """Say whether records were sent since the last commit."""
 
     @property
     def must_be_replaced(self) -> bool:
-        """True when this delivery must be closed and opened anew before anything more is sent (E5)."""
+        """Say whether this delivery must be closed and opened anew before anything more is sent (E5)."""
         return False
 
     @property
     def is_narrow(self) -> bool:
-        """True when a delivery with one producer more would be faster; as good a reason to replace it."""
+        """Say whether a delivery with one producer more would be faster; it is as good a reason to replace this."""
         return False
 
     def is_ready(self) -> bool:
@@ -69,7 +69,7 @@ class Delivery(ABC):
         return ended_s or ()
 
     def _note_commit(self) -> None:
-        """For deliveries that commit at once."""
+        """Note that a commit is made now; this is for deliveries that commit at once."""
         self._ended_s = self._ended_s or []
         self._ended_s.append(time.monotonic())
 
@@ -124,7 +124,7 @@ class PlainDelivery(Delivery):
         return True
 
     def abort(self) -> None:
-        """Nothing can be taken back; offsets of what was sent are not written, so it is sent again."""
+        """Do nothing. Nothing can be taken back; offsets of what was sent are not written, so it is sent again."""
 
     def close(self) -> None:
         self._client.drop()

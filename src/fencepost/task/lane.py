@@ -77,7 +77,7 @@ class Held:
     """Records that wait in a producer's queue for the transaction before theirs to be flushed."""
 
     def __init__(self, time_s: float) -> None:
-        """From now on, for `time_s`."""
+        """Begin to count: the records are held from now on, for `time_s`."""
         self._until_s = time.monotonic() + time_s
 
     def ensure_held(self) -> None:
@@ -101,7 +101,7 @@ class Turn:
 
     @property
     def is_done(self) -> bool:
-        """True once the steps are over, well or not."""
+        """Say whether the steps are over, well or not."""
         return self._done.is_set()
 
     @property

@@ -149,7 +149,7 @@ class LanedDelivery(Delivery):
             self._held = None
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
-        """The one door of offsets into a transaction: the producer that has the records they cover."""
+        """Send offsets by their one door into a transaction: the producer that has the records they cover."""
         if not offsets:
             return
         values = [value for _, value in offsets]

@@ -55,29 +55,29 @@ class OffsetBook:
 
     @property
     def has_news(self) -> bool:
-        """True when what is pending would change what is committed."""
+        """Say whether what is pending would change what is committed."""
         return any(self._is_news(key, offset) for key, offset in self._pending.items())
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:
-        """What the next commit will write as it is now, read-only to the last value."""
+        """Return what the next commit will write as it is now, read-only to the last value."""
         return MappingProxyType({k: None if o is None else MappingProxyType(o) for k, o in self._pending.items()})
 
     def to_write(self) -> list[tuple[Mapping[str, Any], Offset]]:
         return [(self._partitions[key], offset) for key, offset in self._pending.items()]
 
     def seal(self) -> None:
-        """What is pending belongs to one commit, which has begun."""
+        """Take note that what is pending belongs to one commit, which has begun."""
         self._sealed.append(self._pending)
         self._pending = {}
 
     @property
     def is_committing(self) -> bool:
-        """True while a commit has begun that is not known to be made."""
+        """Say whether a commit has begun that is not known to be made."""
         return bool(self._sealed)
 
     def committed(self) -> None:
-        """The oldest of the commits that have begun is made."""
+        """Take note that the oldest of the commits that have begun is made."""
         made = self._sealed.popleft()
         self._own.update(made)
         for key, offset in made.items():

@@ -23,7 +23,7 @@ class Outgoing:
 
     @property
     def is_plain(self) -> bool:
-        """True where a record is a topic, a value and perhaps a key."""
+        """Say whether every record is a topic, a value and perhaps a key, and nothing else."""
         if self.partitions is not None or self.timestamps is not None:
             return False
         return self.headers is None or not any(self.headers)

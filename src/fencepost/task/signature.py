@@ -72,7 +72,7 @@ class Verifier:
         self._nonces: dict[str, float] = {}
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Raises SignatureError, and of these StaleError where only the time is wrong."""
+        """Raise SignatureError, and of these StaleError where only the time is wrong."""
         stamp, nonce = headers.get(_TIME) or "", headers.get(_NONCE) or ""
         expected = _request_digest(self._secret, method, path, body, stamp, nonce)
         if not hmac.compare_digest(expected.encode(), (headers.get(_SIGNATURE) or "").encode()):

@@ -41,7 +41,7 @@ class RunState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """True of a start that will report nothing more."""
+        """Say whether a start in this state will report nothing more."""
         return self in _OVER
 
 

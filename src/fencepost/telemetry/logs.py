@@ -42,7 +42,7 @@ class Repeats(logging.Filter):
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:
-    """It tells some things by the root logger: each connection that Spark's JVM closes as it ends, with a traceback."""
+    """Say whether to print a line: not py4j's at the root logger, tracebacks of what Spark's JVM closes as it ends."""
     return record.name != "root" or record.levelno >= logging.WARNING or "py4j" not in Path(record.pathname).parts
 
 

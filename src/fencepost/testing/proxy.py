@@ -266,7 +266,7 @@ class KafkaProxy:
         return None
 
     def _renamed(self, frame: bytes) -> bytes:
-        """A broker's address is its host and then four bytes of port, in every version of every answer."""
+        """Put the proxy's address for the broker's: host, then four bytes of port, in every version of every answer."""
         host, port = self._broker
         old, new = host.encode() + struct.pack(">i", port), host.encode() + struct.pack(">i", self.port)
         return frame.replace(old, new)
@@ -349,7 +349,7 @@ class _Link:
             _shut(self._broker)
 
     def _suffers(self, rule: Rule, frame: bytes, correlation_id: int) -> bool:
-        """Whether the connection lives on."""
+        """Do to a request what the rule says, and say whether the connection lives on."""
         if rule.action is Action.PASS:
             self._send(frame)
         if rule.action in (Action.HOLD, Action.HOLD_AND_RESET):
@@ -408,13 +408,13 @@ class _Link:
 
 
 def _header(frame: bytes) -> tuple[int, int]:
-    """The api key and correlation id of a request."""
+    """Return the api key and correlation id of a request."""
     _, api_key, _, correlation_id = struct.unpack_from(">ihhi", frame)
     return api_key, correlation_id
 
 
 def _read_frame(connection: socket.socket) -> bytes | None:
-    """The next frame with its size in front, None at the end of the stream."""
+    """Return the next frame with its size in front, None at the end of the stream."""
     size = _read(connection, 4)
     if size is None:
         return None

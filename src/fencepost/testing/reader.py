@@ -40,7 +40,7 @@ class CommittedReader:
         return [observation for watch in self._watches for observation in watch.so_far()]
 
     def seen_of(self, topic: str, start: int = 0) -> list[Observation]:
-        """What has become visible of one topic, without the first `start` records: for who looks again and again."""
+        """Return what has become visible of a topic, less the first `start` records: for who looks again and again."""
         return next(watch for watch in self._watches if watch.topic == topic).so_far(start)
 
     def catch_up(self, within_s: float = 30.0) -> list[Observation]:

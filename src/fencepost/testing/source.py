@@ -105,7 +105,7 @@ class TestingSource:
 
     @property
     def expected(self) -> dict[int, list[int]]:
-        """For `judge`: the places of the records in each script."""
+        """Return, for `judge`, the places of the records in each script."""
         return {
             number: [place for place, item in enumerate(script) if isinstance(item, ScriptedRecord)]
             for number, script in enumerate(self._scripts)
@@ -113,13 +113,13 @@ class TestingSource:
 
     @staticmethod
     def sighting(observation: Observation) -> Sighting:
-        """For `judge`: which record of which script this is."""
+        """Say, for `judge`, which record of which script this is."""
         payload = json.loads(observation.value or b"")
         return Sighting(payload["script"], payload["place"])
 
     @staticmethod
     def is_at_home(observation: Observation) -> bool:
-        """For `judge`: whether topic and key are those that the payload names."""
+        """Say, for `judge`, whether topic and key are those that the payload names."""
         payload = json.loads(observation.value or b"")
         key = None if observation.key is None else observation.key.decode()
         return (payload["topic"], payload["key"]) == (observation.topic, key)

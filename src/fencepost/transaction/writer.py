@@ -67,7 +67,7 @@ class TransactionalWriter:
 
     @property
     def is_struck(self) -> bool:
-        """True when the writer must be replaced before the next transaction (E5); ask at every boundary."""
+        """Say whether the writer must be replaced before the next transaction (E5); ask at every boundary."""
         if self.state is WriterState.OPEN and self._client.strikes > 0:
             self._move(WriterState.STRUCK)
         return self.state is WriterState.STRUCK
@@ -78,7 +78,7 @@ class TransactionalWriter:
 
     @property
     def last_strike(self) -> str | None:
-        """The log line that told of the last strike."""
+        """Return the log line that told of the last strike."""
         return None if self._made is None else self._made.last_strike
 
     def open(self, timeout_s: float | None = None) -> None:

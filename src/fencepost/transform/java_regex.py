@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"\\(?P<literal>.)|\$(?P<number>\d+)|\$\{(?P<name>\w+)\}
 
 
 def java_regex() -> Check:
-    """A text that is a regular expression of Java's kind, as far as Python has what it asks for."""
+    """Return the check that a text is a regular expression of Java's kind, as far as Python has what it asks for."""
 
     def test(value: str) -> str | None:
         try:

@@ -100,7 +100,7 @@ class ConfigChanges:
                 self._departures.ended(change.incarnation, change.tasks)
 
     def _show_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
-        """The leader says of what a lost worker had that it waits for it."""
+        """Say, where this worker leads, of what a lost worker had that it waits for that worker to be back."""
         if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
             before = old.assignment.waiting if old.assignment is not None else ()
             self._supervision.board.waiting([each for each in new.assignment.waiting if each not in before])

@@ -18,13 +18,13 @@ class TaskOutlook:
 
     @property
     def takes_over(self) -> bool:
-        """Whether tasks may come that run elsewhere now."""
+        """Say whether tasks may come that run elsewhere now."""
         assignment = self.topics.snapshot.assignment
         return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
 
     @property
     def began_last_s(self) -> float:
-        """When a task began last, by the monotonic clock."""
+        """Return when a task began last, by the monotonic clock."""
         return self.supervision.supervisor.began_last_s
 
     def wait_for_offsets(self, timeout_s: float) -> bool:

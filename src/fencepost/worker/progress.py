@@ -21,7 +21,7 @@ class Progress:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """The stage `what` lasts as long as the block."""
+        """Have the stage `what` last as long as the block."""
         key, began = threading.get_ident(), _now()
         with self._lock:
             self._current[key] = (what, began)

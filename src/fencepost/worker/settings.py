@@ -46,7 +46,7 @@ class WorkerSettings:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether sources on this worker run exactly-once."""
+        """Say whether sources on this worker run exactly-once."""
         return self.config.exactly_once is ExactlyOnceSource.ENABLED
 
     @property

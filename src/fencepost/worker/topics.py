@@ -45,12 +45,12 @@ class WorkerTopics:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """What the config topic said last."""
+        """Return what the config topic said last."""
         return self.config.snapshot
 
     @property
     def newest_here(self) -> str | None:
-        """The newest incarnation that has announced itself at this worker's address."""
+        """Return the newest incarnation that has announced itself at this worker's address."""
         return self.snapshot.incarnations.get(self._settings.url)
 
     def connect(self) -> None:

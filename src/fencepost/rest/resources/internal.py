@@ -16,7 +16,7 @@ router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
 
 @router.post("/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
 async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
-    """A worker's new task configs, for the leader; refused unless signed by a worker (KIP-507)."""
+    """Give the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
     body = await _verified_body(request, worker)
     configs = string_maps(parse_json(body))
     await worker.run(partial(worker.operations.put_task_configs, name, configs))
@@ -32,7 +32,7 @@ async def fence(name: ConnectorName, request: Request, worker: Worker) -> Respon
 
 
 async def _verified_body(request: Request, worker: Gateway) -> bytes:
-    """The body, once its signature was found right: an unsigned request learns nothing, not even a 404."""
+    """Return the body, once its signature was found right: an unsigned request learns nothing, not even a 404."""
     body = await read_body(request)
     path = request.scope.get("raw_path", b"").decode("latin-1")
     if request.url.query:

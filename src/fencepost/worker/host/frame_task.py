@@ -373,7 +373,7 @@ class FrameTask:
         return False
 
     def _too_large(self, split: Split, took_s: float) -> None:
-        """The transaction has expired under the split: commit it in parts, where a row number is a position."""
+        """Have a split that outlasts a transaction go in parts. Raises FatalError where a row number is no position."""
         if self._reader.is_exact(self._runtime.session, split):
             log.warning("task %s commits %s in parts: it outlasts a transaction", self.spec.id, dict(split.partition))
             self._parts[partition_key(split.partition)] = _ROWS_OF_A_PART
@@ -392,8 +392,8 @@ class FrameTask:
         self._report(self._counters.state)
 
     def _report_end(self) -> None:
-        """Where a transaction may have been left open, the supervisor ends it: it knows whether another start follows,
-        which does that, and must not be fenced by this one."""
+        """Report the end. Where a transaction may have been left open, the supervisor ends it: it knows whether another
+        start follows, which does that, and must not be fenced by this one."""
         if self._may_be_open and self.spec.is_exactly_once and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped after a run that may have left a transaction")
         self._report(RunState.STOPPED)

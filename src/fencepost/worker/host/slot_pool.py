@@ -162,7 +162,7 @@ class SlotPool:
     # the channel
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A slot's process has begun."""
+        """Take note that a slot's process has begun."""
         message = Registration.from_json(body)
         lost: Sequence[str] = ()
         with self._changed:
@@ -184,7 +184,7 @@ class SlotPool:
         return {}
 
     def directives(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A slot asks what to do; the answer waits for something to say."""
+        """Answer a slot that asks what to do; the answer waits for something to say."""
         asked = DirectivesRequest.from_json(body)
         with self._changed:
             slot = self._current(asked.slot, asked.attempt)
@@ -194,7 +194,7 @@ class SlotPool:
             return Directives(tuple(slot.directives)).to_json()
 
     def report(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A slot says what its tasks do."""
+        """Take note of what a slot says that its tasks do."""
         message = Reports.from_json(body)
         with self._changed:
             slot = self._current(message.slot, message.attempt)
@@ -207,7 +207,7 @@ class SlotPool:
     # events of Spark, and of time
 
     def job_ended(self, slot_id: str, error: Exception | None) -> None:
-        """The Spark job of a slot is over: it died, left, or was cancelled."""
+        """Take note that the Spark job of a slot is over: it died, left, or was cancelled."""
         with self._changed:
             slot = self._slots.pop(slot_id, None)
             if slot is None:

@@ -78,11 +78,11 @@ class Outlook(Protocol):
 
     @property
     def takes_over(self) -> bool:
-        """Whether tasks may come that run elsewhere now; such a task pauses while it waits for a slot here."""
+        """Say whether tasks may come that run elsewhere now; such a task pauses while it waits for a slot here."""
 
     @property
     def began_last_s(self) -> float:
-        """When a task began last, by the monotonic clock."""
+        """Return when a task began last, by the monotonic clock."""
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
         """Wait until offsets were read ahead. Returns whether they were."""
@@ -184,7 +184,7 @@ class SparkKeeper:
                 gone.wait(_TICK_S)
 
     def _make_session(self, runtime: Runtime) -> None:
-        """For the first DataFrame; where one runs already, it has made it."""
+        """Make the session for the first DataFrame; where one runs already, that one has made it."""
         try:
             _ = runtime.session
         except Exception as error:  # Spark has gone, or goes: the caller sees to that

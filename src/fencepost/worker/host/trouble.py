@@ -15,7 +15,7 @@ class Trouble:
 
     @property
     def trace(self) -> str | None:
-        """What the status says of it, newest when `met` said so; None: there is no trouble."""
+        """Return what the status says of it, as of when `met` last returned True; None: there is no trouble."""
         return self._trace
 
     def met(self, error: Exception) -> bool:

@@ -35,7 +35,7 @@ class Attendance:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="attendance")
 
     def announce(self, newest: str | None) -> None:
-        """From here on this incarnation may be assigned work. `newest` was until now the newest at this address.
+        """Announce this incarnation: it may have work from here on. `newest` was until now the newest at this address.
 
         Raises KafkaUnavailableError; announcing again is safe.
         """
@@ -46,7 +46,7 @@ class Attendance:
         self._writer.write([self._announcement(is_ready)], _WRITE_S)
 
     def is_followed_by(self, newest: str | None) -> bool:
-        """Whether the process that is the newest at this address has announced itself since this one did.
+        """Say whether the process that is the newest at this address has announced itself since this one did.
 
         One that has not announced itself yet is not followed: it finds the process before it there.
         """

@@ -23,7 +23,7 @@ class HeldIds:
 
     @property
     def has_ids(self) -> bool:
-        """Also while exactly-once is prepared: other workers may have it on."""
+        """Say whether tasks may have ids: also while exactly-once is prepared, for other workers may have it on."""
         return self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:

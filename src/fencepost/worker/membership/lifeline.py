@@ -54,7 +54,7 @@ class Lifeline:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether this worker is lost, or will be told so at once: for what cannot wait for the next look."""
+        """Say whether this worker is lost, or will be told so at once: for what cannot wait for the next look."""
         return self.is_lost or self._is_unseen()
 
     def look(self) -> None:

@@ -166,9 +166,10 @@ class Membership:
             return False
 
     def _quit_group(self) -> bool:
-        """Once the member is closed: a static one stays in the group for its session time-out, and may lead it.
+        """Quit once the member is closed: a static one stays in the group for its session time-out, and may lead it.
 
-        Also where there are no others: the next may be a worker of Kafka Connect, which cannot join beside it.
+        This is done where there are no others, too: the next may be a worker of Kafka Connect, which cannot join
+        beside it. Returns whether Kafka answered.
         """
         settings = self._settings
         try:

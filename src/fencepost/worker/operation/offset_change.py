@@ -154,7 +154,7 @@ class OffsetChanges:
         return (_DONE if is_external else _FRAMEWORK_ONLY).format(done)
 
     def _run_round(self, connector: str) -> None:
-        """A round of the leader's (KIP-618), which also records that no tasks are to be fenced any more."""
+        """Have the leader do a round (KIP-618), which also records that no tasks are to be fenced any more."""
         try:
             self._fencing_round(connector).result(_ROUND_S)
         except ConflictError:

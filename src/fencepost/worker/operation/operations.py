@@ -164,7 +164,7 @@ class WorkerOperations:
         self._ensure_here(LEADER, "waiting for the election of a leader")
 
     def _leader_url(self) -> str | None:
-        """None also where the group says that this worker leads, and it has not taken office yet."""
+        """Return the leader's URL; None also where by the group this worker leads, and it has not taken office yet."""
         url = self._peers.leader_url()
         return None if url == self._settings.url and not self._leader.is_leading else url
 
@@ -216,7 +216,7 @@ class WorkerOperations:
         return _task_state(task, status)
 
     def _known(self, name: str, text: str = "Connector {} not found") -> ClusterSnapshot:
-        """What another worker has just stored may not have come here yet."""
+        """Return a snapshot with the connector, after a catch-up if need be: another worker may have just stored it."""
         if name not in self._snapshot.connectors:
             self.catch_up()
         snapshot = self._snapshot
@@ -318,7 +318,7 @@ class WorkerOperations:
         self._supervision.supervisor.restart(TaskId(name, task))
 
     def _check(self, config: RawConfig) -> None:
-        """Raises BadRequestError with everything that is wrong."""
+        """Raise BadRequestError with everything that is wrong."""
         hidden = sorted(key for key, value in config.items() if value == HIDDEN)
         if hidden:
             raise BadRequestError(

@@ -33,7 +33,7 @@ class Admissions:
         self.topics = OffsetTopics(OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf()))
 
     def admit(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The channel's `/task/admit`."""
+        """Answer the channel's `/task/admit`."""
         asked = AdmissionRequest.from_json(body)
         try:
             admission = self.decide(TaskId(asked.connector, asked.task), asked.generation, asked.incarnation)

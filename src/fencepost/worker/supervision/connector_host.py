@@ -54,7 +54,7 @@ class ConnectorHost:
         self._threads = ThreadsByKey(1, "connector")
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        """The config topic says something new."""
+        """Take note that the config topic says something new."""
         with self._lock:
             self._snapshot = snapshot
             mine = snapshot.assignment.of(self.settings.incarnation) if snapshot.assignment else None
@@ -122,7 +122,7 @@ class ConnectorHost:
 
 
 def _is_same(one: _Wanted | None, other: _Wanted) -> bool:
-    """A config that was stored again as it was is another one."""
+    """Say whether it is the very same config and target; a config that was stored again as it was is another one."""
     return one is not None and one[0] is other[0] and one[1] is other[1]
 
 

@@ -156,7 +156,7 @@ class ConnectorLife:
         self.reconfigure()
 
     def _published(self, instance: SourceConnector, written: "Future[Any]") -> None:
-        """The leader has written the task configs, or says why not."""
+        """Take note that the leader has written the task configs, or of why it has not."""
         self._is_on_the_way = False
         if self._is_due:
             self.reconfigure()

@@ -27,7 +27,7 @@ class OffsetCopying:
         self._starts_of = starts_of
 
     def handle(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The channel's `/task/copy`."""
+        """Answer the channel's `/task/copy`."""
         message = TaskCopies.from_json(body)
         self.copy(TaskId(message.connector, message.task), message.incarnation, message.copies)
         return {}

@@ -36,10 +36,10 @@ class HostEvents(Protocol):
     def reported(self, reports: Sequence[TaskReport]) -> None: ...
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
-        """The process that ran these starts is gone, or silent for longer than its lease."""
+        """Take note that the process that ran these starts is gone, or silent for longer than its lease."""
 
     def crashed(self, incarnations: Sequence[str], reason: str) -> None:
-        """The process that ran these starts died of itself; one of them may have been its death."""
+        """Take note that the process that ran these starts died of itself; one of them may have been its death."""
 
     def room_changed(self) -> None:
-        """There may be room now for what there was none."""
+        """Take note that there may be room now for what there was no room for."""

@@ -109,7 +109,7 @@ class TaskSupervisor:
         self._threads.stop()
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        """The config topic says something new."""
+        """Take note that the config topic says something new."""
         self._events.put(lambda: self._take_snapshot(snapshot))
 
     def cut_off(self, is_cut_off: bool) -> None:
@@ -207,7 +207,7 @@ class TaskSupervisor:
                 self._notices.ended_here(ended)
 
     def _has_predecessor(self, task: TaskId, generation: int) -> bool:
-        """Whether a start has to wait: a round of fencing would cut off tasks of older generations that still stop."""
+        """Say whether a start has to wait: a fencing round would cut off tasks of older generations that still stop."""
         return self._departures.blocks(task, generation, self._settings.incarnation) or any(
             h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
         )
@@ -222,7 +222,7 @@ class TaskSupervisor:
         self._threads.submit(task.connector, self._prepare, handle)
 
     def _prepare(self, handle: TaskHandle) -> None:
-        """In a thread of the connector's: steps 1 to 4."""
+        """Go steps 1 to 4, in a thread of the connector's, and pass on what has come of them."""
         try:
             spec = self._preparation.prepare(handle)
         except AbandonedError as error:
@@ -274,7 +274,7 @@ class TaskSupervisor:
             handle.host.resume(handle.incarnation)
 
     def _let_go(self, handle: TaskHandle) -> None:
-        """The start is not wanted any more: end it, gracefully where it runs."""
+        """End a start that is not wanted any more, gracefully where it runs."""
         self._handles.pop(handle.id, None)
         if handle.state is HandleState.HOSTED and handle.host is not None:
             handle.move(HandleState.STOPPING)
@@ -286,7 +286,7 @@ class TaskSupervisor:
             self._write_unassigned(handle)
 
     def _ended(self, handle: TaskHandle) -> None:
-        """A start that was let go has ended, one way or the other."""
+        """Take note that a start that was let go has ended, one way or the other."""
         handle.move(HandleState.ENDED)
         if handle in self._stopping:
             self._stopping.remove(handle)
@@ -294,9 +294,10 @@ class TaskSupervisor:
         self._reconcile()
 
     def _write_unassigned(self, handle: TaskHandle) -> None:
-        """Unless the task is gone for good, which the leader says.
+        """Write UNASSIGNED for a task that has no start here now, unless it is gone for good, which the leader says.
 
-        In the generation of its start: a later one may be that of another owner, whose RUNNING this must not hide.
+        It is written in the generation of its start: a later one may be that of another owner, whose RUNNING this must
+        not hide.
         """
         if self._is_cut_off:
             return  # it would be read only after what the task's next owner has said by then
@@ -317,8 +318,8 @@ class TaskSupervisor:
             self._move_away(incarnation)
 
     def _end_what_is_open(self, handle: TaskHandle) -> None:
-        """Of a start that went without a word. Where another follows, that one fences it; where none does, every reader
-        of the offsets topic would wait for its transaction's time-out."""
+        """End the transaction of a start that went without a word. Where another start follows, that one fences it;
+        where none does, every reader of the offsets topic would wait for the transaction's time-out."""
         id_, snapshot = handle.id, self._snapshot
         is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
         if not is_followed:
@@ -334,7 +335,7 @@ class TaskSupervisor:
                 self._let_go(handle)
 
     def _give_up(self, handle: TaskHandle, reason: str) -> None:
-        """An abandoned start is not a failure; if the task is still wanted it is tried again."""
+        """Take note that a start was abandoned. It is not a failure; if the task is still wanted it is tried again."""
         if self._handles.get(handle.id) is not handle:
             return
         log.info("start of task %s abandoned: %s", handle.id, reason)
@@ -367,7 +368,7 @@ class TaskSupervisor:
         self._reconcile()
 
     def _take_crash(self, incarnations: set[str], reason: str) -> None:
-        """A process took these with it: who is not to blame starts again at once, suspects later, the culprit never."""
+        """Restart what a process took with it: who is not to blame at once, suspects later, the culprit never."""
         there = {(h.id, h.generation): h for h in self._handles.values() if h.incarnation in incarnations and h.is_live}
         for start, outcome in self._suspicions.crashed([_life(h) for h in there.values()]).items():
             handle = there[start]

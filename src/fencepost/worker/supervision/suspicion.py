@@ -92,7 +92,7 @@ class Suspicions:
         return start in self._crashes
 
     def clear(self, start: Start) -> None:
-        """It gets on, or somebody restarts it who has seen to it."""
+        """Suspect a start no more, as where it gets on, or where somebody restarts it who has seen to it."""
         self._crashes.pop(start, None)
         self._died_with.pop(start, None)
 

@@ -127,7 +127,7 @@ def _negated_without_predicate(aliased: _Aliased, prefix: str, given: Mapping[st
 
 
 def _with_known_predicate(findings: list[SettingValue], prefix: str, given: Mapping[str, str]) -> list[SettingValue]:
-    """A predicate that is not declared would only be missed when the task starts."""
+    """Return the findings with an error for an undeclared predicate, which else is only missed when the task starts."""
     key = f"{prefix}predicate"
     known = aliases(given.get(_PREDICATE.list_key))
     if given.get(key) is None or given[key].strip() in known:

@@ -42,7 +42,7 @@ class Findings:
     errors: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, values: Iterable[SettingValue]) -> None:
-        """A key of the framework that the connector declares as well is shown as the connector declares it."""
+        """Add values. A key of the framework that the connector declares too is shown as the connector declares it."""
         for value in values:
             key = value.setting.key
             self.by_key[key] = value

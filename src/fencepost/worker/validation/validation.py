@@ -68,7 +68,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
 
 
 def require_valid(report: ValidationReport) -> None:
-    """Raises BadRequestError with every error of the report: nothing is stored or started (E12)."""
+    """Raise BadRequestError with every error of the report: nothing is stored or started (E12)."""
     if not report.error_count:
         return
     lines = [error for one in report.configs for error in one.value.errors]
@@ -114,7 +114,7 @@ def _check_nulls(findings: Findings, config: RawConfig) -> None:
 
 
 def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
-    """A provider that a connector could declare would read any file for it (CVE-2024-31141)."""
+    """Refuse config providers: one that a connector could declare would read any file for it (CVE-2024-31141)."""
     for key in given:
         if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}."):
             findings.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
@@ -129,7 +129,7 @@ def _check_runtime_choice(findings: Findings, given: Mapping[str, str]) -> None:
 def _check_construction(
     findings: Findings, connector: type[SourceConnector], given: Mapping[str, str], worker: WorkerConfig
 ) -> None:
-    """What can only be asked of an instance, which there is once its own settings are right."""
+    """Check what can only be asked of an instance, which there is once its own settings are right."""
     if not all(findings.is_valid(key) for key in connector.settings()):
         return
     try:
@@ -146,7 +146,7 @@ def _check_construction(
 
 
 def _check_frame(findings: Findings, instance: DataFrameConnector, given: Mapping[str, str]) -> None:
-    """What a DataFrame connector cannot follow: transforms record by record, converters that Spark does not have."""
+    """Refuse what a DataFrame connector cannot follow: transforms record by record, converters that Spark has not."""
     try:
         SplitReader(instance, given)
     except ConfigError as error:
