@@ -1,4 +1,4 @@
-"""Each planted bug turns a test red that is green without it."""
+"""Each planted bug turns a test red, which `make test` runs without the bug as well, where it stands."""
 
 import os
 import re
@@ -42,12 +42,6 @@ def run(kafka: EmbeddedKafka, tests: Sequence[str], *options: str) -> tuple[int,
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), LENT: kafka.bootstrap_servers}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     return done.returncode, done.stdout + done.stderr
-
-
-def test_the_named_tests_are_green_without_a_plant(kafka):
-    code, out = run(kafka, sorted(set(PLANTS.values())))
-    assert code == 0, out
-    assert re.search(rf"^{len(set(PLANTS.values()))} passed in", out, re.MULTILINE), out
 
 
 @pytest.mark.parametrize("plant", PLANTS)

@@ -25,13 +25,13 @@ PER_S = 150
 
 @pytest.fixture
 def cluster(kafka: EmbeddedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three workers of a group of their own, in the mode that the test names first.
+    """As many workers of a group of their own as the test names, all in one mode.
 
     Without exactly-once a task that is abandoned, since it did not stop in time, may deliver again.
     """
-    group = f"rolling-{uuid.uuid4().hex[:6]}"
-    settings = {"exactly_once_source_support": request.param, "task_shutdown_graceful_timeout_ms": "20000"}
-    with Cluster(kafka.bootstrap_servers, tmp_path, group, 3, **settings) as made:
+    group, (count, mode) = f"rolling-{uuid.uuid4().hex[:6]}", request.param
+    settings = {"exactly_once_source_support": mode, "task_shutdown_graceful_timeout_ms": "20000"}
+    with Cluster(kafka.bootstrap_servers, tmp_path, group, count, **settings) as made:
         made.start()
         yield made
 
@@ -55,7 +55,7 @@ def doubles(verdict: Verdict) -> list[int]:
     return sorted({number for _, number in verdict.duplicated})
 
 
-@pytest.mark.parametrize("cluster", ["disabled"], indirect=True)
+@pytest.mark.parametrize("cluster", [(3, "disabled")], indirect=True)
 def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
     count, via = 12_000, cluster.workers[0]
     ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
@@ -76,7 +76,7 @@ def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster
     assert [number for number in doubles(verdict) if number > once_from] == []
 
 
-@pytest.mark.parametrize("cluster", ["enabled"], indirect=True)
+@pytest.mark.parametrize("cluster", [(2, "enabled")], indirect=True)
 def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topic(
     cluster: Cluster, topic_name: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topi
     assert verdict.is_clean, verdict
 
 
-@pytest.mark.parametrize("cluster", ["enabled"], indirect=True)
+@pytest.mark.parametrize("cluster", [(1, "enabled")], indirect=True)
 @pytest.mark.parametrize("is_own_topic_deleted", [False, True])
 def test_way_back_from_a_hard_downgrade_starts_from_a_stale_topic_unless_it_is_deleted(
     cluster: Cluster, topic_name: str, is_own_topic_deleted: bool

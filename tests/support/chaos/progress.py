@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from fencepost.testing.reader import CommittedReader
 from support.chaos.load import Load
 
-_FEED_EVERY_S = 0.05
+_FEED_EVERY_S = 0.1
 
 
 class Mark:
