@@ -19,13 +19,13 @@ def test_both_doors_are_exact_on_a_cluster_whose_executors_die(kafka, tmp_path, 
     group = f"cluster-{seed}"
     loads = [
         LineLoad("lines", tmp_path, f"{group}-lines", transaction_boundary="poll"),
-        SpoolLoad("spool", tmp_path, f"{group}-spool", rows=300),
+        SpoolLoad("spool", tmp_path, f"{group}-spool", rows=200),
     ]
     with (
         capfd.disabled(),
         standalone(tmp_path) as cluster,
         Worker(kafka.bootstrap_servers, tmp_path, {"spark.master": cluster.url, **SETTINGS}, group=group) as worker,
-        Campaign(worker, loads, kafka.bootstrap_servers, 400, Evidence("standalone", seed)) as campaign,
+        Campaign(worker, loads, kafka.bootstrap_servers, 100, Evidence("standalone", seed)) as campaign,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         Kills(campaign).run(plan(seed, {Kind.KILL_EXECUTOR: 1}))

@@ -213,7 +213,7 @@ class ProducerClient:
             except BufferError:
                 self._make_room()
             except KafkaException as error:
-                raise self._refusal(error) from None
+                raise self._refusal(error, topic) from None
 
     def _is_first(self, topic: str, partition: int | None = None) -> bool:
         """Say whether a record is the transaction's first for a topic, or a partition that was chosen for it.
@@ -246,7 +246,7 @@ class ProducerClient:
                 produce = self._producer.produce
             except KafkaException as error:
                 del produce  # see `_call`
-                raise self._refusal(error) from None
+                raise self._refusal(error, topic) from None
 
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
@@ -278,7 +278,7 @@ class ProducerClient:
                 raise
             except KafkaException as error:
                 del produce
-                raise self._refusal(error) from None
+                raise self._refusal(error, topic) from None
 
     def _make_room(self) -> None:
         """Have batches made of what is there: with many partitions none may be full, and `linger.ms` may be long."""
@@ -290,7 +290,7 @@ class ProducerClient:
         if self.failed_delivery is not None:
             raise self.failed_delivery
 
-    def _refusal(self, error: KafkaException) -> ProducerError:
+    def _refusal(self, error: KafkaException, topic: str) -> ProducerError:
         """Return why a record was not taken: once a transaction has failed, every further record is told so only."""
         if self._is_in_transaction and error.args[0].code() in (KafkaError._STATE, KafkaError._FATAL):
             try:
@@ -298,9 +298,9 @@ class ProducerClient:
             except ProducerError as cause:
                 return cause
         refusal = producer_error(error)
-        if refusal.failure is Failure.REFUSED_BATCH:  # by the client itself, before there was a batch
-            return ProducerError(Failure.REFUSED_RECORD, str(refusal))
-        return refusal
+        # A batch that is too large was refused by the client itself, before there was one.
+        failure = Failure.REFUSED_RECORD if refusal.failure is Failure.REFUSED_BATCH else refusal.failure
+        return ProducerError(failure, f"{refusal} (record for topic {topic})")
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""

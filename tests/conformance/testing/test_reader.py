@@ -61,8 +61,12 @@ def test_what_ended_a_reader_is_raised_to_whoever_asks_it(kafka, topic_name):
     with CommittedReader(kafka.bootstrap_servers, [topic_name]) as reader:
         assert len(reader.catch_up()) == 10
         reader._watches[0]._take = None  # whatever goes wrong in the thread
-        _produced(kafka, topic_name, [b"10"])
-        eventually(lambda: not reader._watches[0].thread.is_alive())
+
+        def has_ended():
+            _produced(kafka, topic_name, [b"another"])  # the read under way still takes what comes as it did
+            return not reader._watches[0].thread.is_alive()
+
+        eventually(has_ended)
         with pytest.raises(TypeError):
             reader.seen()
 

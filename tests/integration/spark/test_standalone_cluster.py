@@ -23,7 +23,7 @@ from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from support.quick import spark_properties
 
-ROWS = 300_000
+ROWS = 60_000
 _EXECUTORS_S = 200.0  # until a JVM is started and asked; seconds where nothing else runs
 
 

@@ -1,0 +1,33 @@
+"""What the client says of a record that it refuses at once, before any broker has seen it."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+
+TOO_LARGE = b"." * 100_000
+
+
+@pytest.fixture
+def client() -> Iterator[ProducerClient]:
+    made = ProducerClient({"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": 50_000})
+    yield made
+    made.drop()
+
+
+@pytest.mark.parametrize(
+    "produce",
+    [
+        lambda client: client.produce("lines", TOO_LARGE),
+        lambda client: client.produce_column("lines", [b"first", TOO_LARGE]),
+        lambda client: client.produce_columns(["others", "lines"], [b"first", TOO_LARGE], [None, None]),
+    ],
+    ids=["one", "column", "columns"],
+)
+def test_a_record_that_is_refused_at_once_names_its_topic(
+    client: ProducerClient, produce: Callable[[ProducerClient], None]
+) -> None:
+    with pytest.raises(ProducerError, match=r"record for topic lines") as refused:
+        produce(client)
+    assert refused.value.failure is Failure.REFUSED_RECORD
