@@ -4,10 +4,11 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
-NO_VERBS = frozenset(
-    "a also an as every for from here how if in it its no nobody none nothing now of once one only something that the "
-    "their there these this those to told true two unless until what when where whether which who whose with".split()
-)
+_WORDS = """
+a also an as every for from here how if in it its no nobody none nothing now of once one only something that the their
+there these this those to told true two unless until what when where whether which who whose with
+"""
+NO_VERBS = frozenset(_WORDS.split())
 
 
 def _openings() -> list[tuple[str, str]]:
