@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from fencepost.testing import eventually
+from support.quick import spark_properties
 from support.worker import free_port
 
 _ABOVE_INFO = re.compile(r"\[(warning|error|critical)|Traceback")
@@ -18,6 +19,7 @@ _ABOVE_INFO = re.compile(r"\[(warning|error|critical)|Traceback")
 def test_ctrl_c_ends_dev_without_a_line_above_info(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "dev.log"
     command = [sys.executable, "-m", "fencepost.cli.main", "dev", "--port", str(port), "--kafka-port", "0"]
+    command += [word for key, value in spark_properties().items() for word in ("--set", f"{key}={value}")]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
