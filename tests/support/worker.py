@@ -170,12 +170,15 @@ class Worker:
         """Return what the worker has printed, over all its lives."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def newest_log_text(self) -> str:
+        """Return what it has printed in its newest life."""
+        return self.log.read_bytes()[self._log_begins :].decode(errors="replace")
+
     def slots(self) -> dict[str, int]:
         """Return the processes of the slots that live, by slot id."""
         if not self.log.exists():
             return {}
-        newest = self.log.read_bytes()[self._log_begins :].decode(errors="replace")  # pids of earlier lives come again
-        found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(newest)}
+        found = {slot: int(pid) for slot, pid in _SLOT_READY.findall(self.newest_log_text())}  # pids come again
         return {slot: pid for slot, pid in found.items() if psutil.pid_exists(pid) and not _is_zombie(pid)}
 
     # REST

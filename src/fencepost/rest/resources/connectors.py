@@ -74,7 +74,7 @@ async def delete_connector(name: ConnectorName, worker: Worker) -> Response:
 
 @router.get("/{name}/config", response_model=ConfigMap)
 async def get_config(name: ConnectorName, worker: Worker) -> Response:
-    """Return the config as it was given; variables of config providers are not resolved."""
+    """Returns the config as it was given; variables of config providers are not resolved."""
     return json_response(dict(await worker.run(partial(worker.operations.connector_config, name))))
 
 
@@ -109,7 +109,7 @@ async def get_status(name: ConnectorName, worker: Worker) -> Response:
 
 
 def _named(config: dict[str, str | None], name: str) -> dict[str, str | None]:
-    """Return the config with its name filled in; a different name in it is refused."""
+    """Returns the config with its name filled in; a different name in it is refused."""
     included = config.get(_NAME)
     if included is not None and included != name:
         raise BadRequestError(

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/connectors/{name}", tags=["between workers"])
 
 @router.post("/tasks", status_code=204, openapi_extra=takes(TASK_CONFIGS_SCHEMA))
 async def put_task_configs(name: ConnectorName, request: Request, worker: Worker) -> Response:
-    """Give the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
+    """Gives the leader a worker's new task configs; a request that no worker has signed is refused (KIP-507)."""
     body = await _verified_body(request, worker)
     configs = string_maps(parse_json(body))
     await worker.run(partial(worker.operations.put_task_configs, name, configs))

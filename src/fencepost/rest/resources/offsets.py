@@ -17,7 +17,7 @@ router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
 
 @router.get("/offsets", response_model=ConnectorOffsetsBody)
 async def get_offsets(name: ConnectorName, worker: Worker) -> Response:
-    """Return the offset of every source partition that has one, in any state of the connector."""
+    """Returns the offset of every source partition that has one, in any state of the connector."""
     return json_response(offsets_body(await worker.run(partial(worker.operations.connector_offsets, name))))
 
 

@@ -36,7 +36,7 @@ async def get_plugin_config(plugin: PathText, worker: Worker) -> Response:
 
 @router.put("/{plugin}/config/validate", response_model=ValidationBody, openapi_extra=takes(CONFIG_SCHEMA))
 async def validate_config(plugin: PathText, request: Request, worker: Worker) -> Response:
-    """Say what is wrong with a config, key by key; nothing is changed."""
+    """Says what is wrong with a config, key by key; changes nothing."""
     config = await read_string_map(request, "a connector config")
     _check_class(config.get(_CLASS), plugin)
     return json_response(validation_body(await worker.run(partial(worker.operations.validate, plugin, config))))

@@ -27,7 +27,7 @@ async def get_server_info(worker: Worker) -> Response:
     responses=also(503, HealthBody, "Still starting") | also(500, HealthBody, "Does not answer"),
 )
 async def get_health(worker: Worker) -> Response:
-    """Say whether the worker is ready to handle requests (KIP-1017)."""
+    """Says whether the worker is ready to handle requests (KIP-1017)."""
     health = await worker.probe(worker.operations.health)
     body = {"status": health.status.value, "message": health.message}
     return json_response(body, _HEALTH_CODES[health.status])

@@ -132,27 +132,28 @@ class PeerWatch:
         self._thread.start()
 
     def look(self) -> bool:
-        """Look once at everybody who is to be looked at. Returns whether somebody refused."""
+        """Look once at everybody who is to be looked at. Returns whether somebody refused.
+
+        Raises what kept somebody from being evicted, once all others are.
+        """
         members = self._to_look_at()
         named = {m.client_id: self._peers.incarnation(m.client_id) for m in self._members}
         self._refusals.keep_only(name for name in named.values() if name is not None)
         looks = list(self._pool.map(self._look_at, [m.client_id for m in members]))
+        failed: list[Exception] = []
         for member, look in zip(members, looks, strict=True):
             incarnation = named[member.client_id]
             if incarnation is not None and self._refusals.judge(incarnation, look) and not self._stopping.is_set():
                 log.warning("nobody listens at %s any more: that worker is taken out of the group", member.client_id)
                 self._asked_s = float("-inf")
-                self._try_to_evict(member, incarnation)
+                try:
+                    self._evict(member)
+                    self._refusals.evicted(incarnation)
+                except Exception as error:  # nothing to those after it
+                    failed.append(error)
+        if failed:
+            raise failed[0]
         return Look.REFUSED in looks
-
-    def _try_to_evict(self, member: GroupMember, incarnation: str) -> None:
-        """Put one out of the group; where that does not come about, others are no worse off, and the next look does."""
-        try:
-            self._evict(member)
-        except Exception as error:
-            log.warning("%s is not taken out of the group yet: %s", member.client_id, error)
-            return
-        self._refusals.evicted(incarnation)
 
     def _to_look_at(self) -> list[GroupMember]:
         now_s = time.monotonic()

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -44,9 +44,11 @@ class Events:
         self.traces: list[str] = []
         self.said: list[tuple[str, str]] = []  # states with traces, whenever one of them is another
         self.then: dict[str, Callable[[], None]] = {}
+        self.counters: Mapping[str, float] = {}  # as they were reported last
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
+            self.counters = report.counters
             if self.said[-1:] != [(report.state, report.trace or "")]:
                 self.said.append((report.state, report.trace or ""))
             if not self.told or self.told[-1] != report.state:
@@ -415,6 +417,11 @@ def test_a_broken_file_is_set_aside_and_its_neighbours_are_written(stage: Callab
     it.trouble = lambda names: fails("broken" in names, SplitError("malformed", is_broken=True))()
     it.run()
     assert (it.written, it.set_aside_files) == (["a", "c"], ["broken"])
+    counted = it.events.counters
+    assert (counted["records_polled"], counted["records_written"], counted["commits"]) == (2, 2, 2)
+    assert counted["error_errors"] == 1
+    assert counted["last_commit_s"] >= counted["last_record_s"] > 1000 * counted["commits"]
+    assert counted["error_last_error_ms"] > 0
     assert it.runs == [["a", "broken", "c"], ["a"], ["broken"], ["c"]]
 
 
