@@ -78,8 +78,9 @@ class ClusterCampaign(Campaign):
             waiting = {load.name: str(self.marks[load.name]) for load in loads if not self._is_past(load)}
             assert not waiting, f"no new records of {waiting}"
             tasks = {load.name: int(load.config()["tasks.max"]) for load in loads}
+            is_all = len(loads) == len(self.loads)  # all together are spread evenly, and not each by itself
             for worker in among:
-                ensure_whole(worker, tasks, list(among), is_even=is_even)
+                ensure_whole(worker, tasks, list(among), is_even=is_even and is_all)
             return loads
 
         try:
