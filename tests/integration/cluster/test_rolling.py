@@ -57,7 +57,7 @@ def doubles(verdict: Verdict) -> list[int]:
 
 @pytest.mark.parametrize("cluster", [(3, "disabled")], indirect=True)
 def test_two_rolling_upgrades_lose_nothing_and_end_exactly_once(cluster: Cluster, topic_name: str) -> None:
-    count, via = 12_000, cluster.workers[0]
+    count, via = 30_000, cluster.workers[0]
     ok(via.create(topic_name, rows(topic_name, count, TASKS, PER_S)), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
     roll(cluster, "preparing")
@@ -81,7 +81,7 @@ def test_soft_downgrade_and_the_way_back_keep_to_the_connectors_own_offsets_topi
     cluster: Cluster, topic_name: str
 ) -> None:
     """`offsets.storage.topic` holds "regardless of whether" exactly-once is on: nothing is stale after the way back."""
-    count, via = 6000, cluster.workers[0]
+    count, via = 30_000, cluster.workers[0]
     config = rows(topic_name, count, TASKS, PER_S) | {"offsets.storage.topic": f"{topic_name}-offsets"}
     ok(via.create(topic_name, config), 201)
     cluster.await_owners(topic_name, TASKS, cluster.workers, via)
