@@ -37,9 +37,10 @@ def judged(bootstrap: str, topic: str, count: int, tasks: int, within_s: float =
         return Sighting(number % tasks, number)
 
     def all_rows() -> bool:
-        seen = {sighting(o) for o in reader.seen()}
-        if len(seen) < count:
-            raise AssertionError(f"{len(seen)} rows of {count}")
+        observed = reader.seen()
+        distinct = len({sighting(o) for o in observed}) if len(observed) >= count else len(observed)
+        if distinct < count:
+            raise AssertionError(f"{distinct} rows of {count}")
         return True
 
     with CommittedReader(bootstrap, [topic]) as reader:
