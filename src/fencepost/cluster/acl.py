@@ -27,6 +27,7 @@ class Operation(Enum):
     READ = "Read"
     WRITE = "Write"
     CREATE = "Create"
+    DELETE = "Delete"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
     IDEMPOTENT_WRITE = "IdempotentWrite"
@@ -87,6 +88,7 @@ class ConnectorAccess:
         offsets_topic: where its offsets go; `has_own_offsets`: that is not the worker's topic.
         has_initial_offsets: it is created with offsets to start at (KIP-995), which the leader writes.
         topics: what it writes to; `creates_topics`: and has created where they are missing (KIP-158).
+        dead_letters: the topic for what it cannot process; empty: there is none.
         is_prefixed: one grant for the transactional ids of all its tasks, however many there will be.
     """
 
@@ -102,21 +104,46 @@ class ConnectorAccess:
     has_own_offsets: bool = False
     has_initial_offsets: bool = False
     creates_topics: bool = False
+    dead_letters: str = ""
     is_prefixed: bool = False
 
 
+@dataclass(frozen=True)
+class SinkAccess:
+    """What a sink connector's clients are, and work with.
+
+    Args:
+        group: its consumer group.
+        topics: what it reads; where a pattern says that, a stand-in.
+        has_initial_offsets: it is created with offsets to start at (KIP-995), which are its group's.
+        dead_letters: the topic for what it cannot process; empty: there is none.
+        resends: the topic where such records are sent again to it alone; empty: there is none.
+    """
+
+    name: str
+    consumer: Access
+    producer: Access
+    admin: Access
+    group: str
+    topics: tuple[str, ...]
+    dead_letters: str = ""
+    resends: str = ""
+    has_initial_offsets: bool = False
+
+
 KAFKA_CLUSTER = "kafka-cluster"
+_ONLY_FOR_OFFSETS = "without it nobody can see or change the offsets over REST"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it the task uses one producer, and the log warns"
 _UNCHECKED = "without it nobody checks that the topic is compacted, and the log warns"
 _DESCRIBING = frozenset({Operation.READ, Operation.WRITE})
 
 
-def required_acls(worker: WorkerAccess, connectors: Iterable[ConnectorAccess] = ()) -> tuple[Acl, ...]:
+def required_acls(worker: WorkerAccess, connectors: Iterable[ConnectorAccess | SinkAccess] = ()) -> tuple[Acl, ...]:
     """Return the rights that workers and connectors need: each once, those of a principal together."""
     listed = worker_acls(worker)
     for connector in connectors:
-        listed += connector_acls(worker, connector)
+        listed += sink_acls(connector) if isinstance(connector, SinkAccess) else connector_acls(worker, connector)
     return _with_implied(_distinct(listed))
 
 
@@ -155,7 +182,38 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
     if connector.creates_topics:
         for name in connector.topics:
             listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")
+    listed += _dead_letter_acls(connector)
     return [*listed, _idempotent(connector.producer)]
+
+
+def _dead_letter_acls(connector: ConnectorAccess | SinkAccess) -> list[Acl]:
+    if not connector.dead_letters:
+        return []
+    why = f"{connector.name} writes what it cannot process"
+    writing = _topic(connector.producer, connector.dead_letters, why, Operation.WRITE)
+    return [*writing, *_made_by(connector.admin, connector.dead_letters, why)]
+
+
+def sink_acls(sink: SinkAccess) -> list[Acl]:
+    """Return what a sink connector's clients ask for."""
+    group = f"{sink.name} reads as a member, and commits"
+    listed = _of(sink.consumer, Resource.GROUP, sink.group, group, Operation.READ)
+    for name in sink.topics:
+        listed += _topic(sink.consumer, name, f"{sink.name} reads its records", Operation.READ)
+    if sink.dead_letters:
+        listed += _dead_letter_acls(sink)
+        listed.append(_idempotent(sink.producer))
+    if sink.resends:
+        why = f"{sink.name} reads its dead letters again"
+        listed += _topic(sink.consumer, sink.resends, why, Operation.READ)
+        listed += _made_by(sink.admin, sink.resends, why)
+    offsets = f"the offsets of {sink.name} over REST"
+    seen = _of(sink.admin, Resource.GROUP, sink.group, offsets, Operation.READ, Operation.DELETE)
+    for name in sink.topics:
+        seen += _topic(sink.admin, name, offsets, Operation.READ)
+    if sink.has_initial_offsets:
+        return [*listed, *seen]
+    return [*listed, *(replace(acl, need=Need.OPTIONAL, note=_ONLY_FOR_OFFSETS) for acl in seen)]
 
 
 def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:

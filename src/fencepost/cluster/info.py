@@ -81,6 +81,14 @@ class TaskInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartInfo:
+    """Automatic restarts of what has failed: how many in a row so far; when the next is due (Unix time), if it is."""
+
+    attempts: int
+    next_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorState:
     """State of the connector itself: UNASSIGNED, RUNNING, PAUSED, STOPPED, FAILED or RESTARTING."""
 
@@ -88,6 +96,7 @@ class ConnectorState:
     worker_id: str
     trace: str | None = None
     version: str | None = None
+    restart: RestartInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,7 @@ class TaskState:
     worker_id: str
     trace: str | None = None
     version: str | None = None
+    restart: RestartInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,8 @@ class Surroundings(Protocol):
     @property
     def group_id(self) -> str: ...
 
-    @property
-    def has_ids(self) -> bool:
-        """Say whether any task of this cluster may have ids."""
+    def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
+        """Say whether tasks of a connector may have ids."""
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""
@@ -112,10 +111,10 @@ class LeftOpen:
         return work
 
     def _targets(self, snapshot: ClusterSnapshot, tasks: Collection[TaskId]) -> "list[_Target]":
-        if not self._surroundings.has_ids:
-            return []
         by_servers: dict[str, deque[Held]] = {}
-        for task in sorted(tasks):
+        connectors = {task.connector for task in tasks}
+        with_ids = {connector for connector in connectors if self._surroundings.has_ids(snapshot, connector)}
+        for task in sorted(task for task in tasks if task.connector in with_ids):
             for config in configs_to_fence(snapshot, task.connector):  # E2: also where older generations write
                 try:
                     conf = self._surroundings.conf(config)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +35,9 @@ _WORDS = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
     ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
 }
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_NOT_HEARD_OF = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # by this client, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +81,33 @@ class Admin:
 
     def topic(self, topic: str, *, timeout_s: float | None = None) -> Topic | None:
         """Return what is known of `topic`; None if there is no such topic."""
+        return self.topics([topic], timeout_s=timeout_s).get(topic)
+
+    def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+        """Return what is known of those topics that there are."""
+        if not names:
+            return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         client = self._ready()
         # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
-        future = client.describe_topics(TopicCollection([topic]), request_timeout=wait_s)[topic]
+        futures = client.describe_topics(TopicCollection(list(names)), request_timeout=wait_s)
+        found = {}
+        for name, future in futures.items():
+            try:
+                described = self._result(future, f"describing topic {name}", wait_s)
+            except KafkaRequestError as error:
+                if error.code in _UNKNOWN_TOPIC:
+                    continue
+                raise
+            found[name] = Topic(len(described.partitions), str(described.topic_id))
+        return found
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics that may be seen, in order, without Kafka's own."""
         try:
-            described = self._result(future, f"describing topic {topic}", wait_s)
-        except KafkaRequestError as error:
-            if error.code in _UNKNOWN_TOPIC:
-                return None
-            raise
-        return Topic(len(described.partitions), str(described.topic_id))
+            return sorted(self._ready().list_topics(timeout=self._timeout_s).topics.keys() - INTERNAL_TOPICS)
+        except KafkaException as error:
+            raise translate(error, "asking for the topics of the cluster", self._bootstrap) from error
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
         """Return the effective configs of `topic`, the broker's defaults included."""
@@ -141,14 +159,23 @@ class Admin:
         self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
         """Return where each log ends now: after its last record; read_committed, before the first open transaction."""
-        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        return self._list_offsets(topic_partitions, OffsetSpec.latest(), level, timeout_s)
+        wanted = dict.fromkeys(topic_partitions, OffsetSpec.latest())
+        return self._list_offsets(wanted, _level(read_committed), timeout_s)
 
     def start_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
         """Return where each log begins now."""
-        return self._list_offsets(topic_partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+        wanted = dict.fromkeys(topic_partitions, OffsetSpec.earliest())
+        return self._list_offsets(wanted, IsolationLevel.READ_UNCOMMITTED, timeout_s)
+
+    def offsets_at(
+        self, times_ms: Mapping[tuple[str, int], int], *, read_committed: bool, timeout_s: float | None = None
+    ) -> dict[tuple[str, int], int | None]:
+        """Return the offset of the first record of that time or later, for each partition; None if there is none."""
+        wanted = {place: OffsetSpec.for_timestamp(at_ms) for place, at_ms in times_ms.items()}
+        found = self._list_offsets(wanted, _level(read_committed), timeout_s)
+        return {place: offset if offset >= 0 else None for place, offset in found.items()}
 
     def group(self, group_id: str) -> Group:
         """Return the members of a consumer group as its coordinator knows them; 1-6 ms."""
@@ -208,15 +235,15 @@ class Admin:
                 time.sleep(_BACKOFF_S)
 
     def _list_offsets(
-        self, topic_partitions: Iterable[tuple[str, int]], spec: Any, level: Any, timeout_s: float | None
+        self, specs: Mapping[tuple[str, int], Any], level: Any, timeout_s: float | None
     ) -> dict[tuple[str, int], int]:
-        wanted = {TopicPartition(topic, partition): spec for topic, partition in topic_partitions}
+        wanted = {TopicPartition(topic, partition): spec for (topic, partition), spec in specs.items()}
         if not wanted:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         doing = f"asking where topic {next(iter(wanted)).topic} begins or ends"
 
-        def ask() -> dict[tuple[str, int], int]:
+        def ask(*, is_again: bool = False) -> dict[tuple[str, int], int]:
             client = self._ready()
             futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
             try:
@@ -224,11 +251,17 @@ class Admin:
             except KafkaUnavailableError:
                 self._forget_leaders()
                 raise
+            except KafkaRequestError as error:
+                if is_again or error.code not in _NOT_HEARD_OF:
+                    raise
+                self._forget_leaders()
+                return ask(is_again=True)
 
         return self._patiently(ask, wait_s)
 
     def _forget_leaders(self) -> None:
-        """Make the client look anew: until then it keeps asking by a leader epoch that a restarted broker refuses."""
+        """Make the client look anew: until then it keeps asking by a leader epoch that a restarted broker refuses, and
+        knows no partition that was added."""
         try:
             self._ready().list_topics(timeout=1.0)
         except KafkaException as error:
@@ -246,6 +279,10 @@ class Admin:
             return future.result(timeout=(self._timeout_s if timeout_s is None else timeout_s) + 1.0)
         except (KafkaException, TimeoutError) as error:
             raise translate(error, doing, self._bootstrap) from error
+
+
+def _level(read_committed: bool) -> Any:
+    return IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
 
 
 def _member(member: Any) -> GroupMember:

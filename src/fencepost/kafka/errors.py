@@ -70,6 +70,10 @@ class MissingTopicError(KafkaRequestError):
     """There is no such topic."""
 
 
+class DataLossError(FatalError):
+    """Records that were to be read are not there any more: deleted, or gone with their topic."""
+
+
 class TooFewBrokersError(KafkaRequestError):
     """A topic is to have more replicas than there are brokers. They may be coming up: ask again for a while."""
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.kafka_python import kafka_python_conf
+from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class GroupAdmin:
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
         self._guard = ForkGuard()
         self._conf = conf
-        self._timeout_ms = int(timeout_s * 1000)
+        self._timeout_s = timeout_s
         self._turn = threading.Lock()
         self._client: Any = None
         self._asked: tuple[str, float] = ("", 0.0)
@@ -82,30 +81,19 @@ class GroupAdmin:
     def _ask(self, group_id: str) -> Group | Exception:
         from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
 
-        doing = f"describing group {group_id}"
         try:
             return _group(group_id, self._connected().describe_groups([group_id])[group_id])
         except GroupIdNotFoundError:
             return Group(group_id, _DEAD, ())
-        except GroupAuthorizationFailedError as error:
-            return KafkaAuthorizationError(f"Not authorized while {doing}: {error}")
         except (KafkaError, OSError) as error:
-            self._drop()
-            if isinstance(error, KafkaError) and not getattr(error, "retriable", False):
-                return KafkaRequestError(f"Failed {doing}: {error!r}", getattr(error, "errno", -1))
-            servers = self._conf.get("bootstrap.servers")
-            return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={servers}): {error!r}")
+            if not isinstance(error, GroupAuthorizationFailedError):
+                self._drop()
+            return group_failure(error, f"describing group {group_id}", self._conf)
 
     def _connected(self) -> Any:
         """Making a client waits for a broker."""
-        from kafka.admin import KafkaAdminClient
-
         if self._client is None:
-            self._client = KafkaAdminClient(
-                **kafka_python_conf(self._conf),
-                request_timeout_ms=self._timeout_ms,
-                bootstrap_timeout_ms=self._timeout_ms,
-            )
+            self._client = kafka_python_admin(self._conf, self._timeout_s)
         return self._client
 
     def close(self) -> None:

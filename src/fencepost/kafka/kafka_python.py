@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
 _RENAMED = {
     "client.id": "client_id",
@@ -31,6 +32,26 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
     if str(result.get("security_protocol", "")).endswith("SSL"):
         result["ssl_context"] = ssl_context(conf)
     return result
+
+
+def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
+    """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`."""
+    from kafka.admin import KafkaAdminClient
+
+    timeout_ms = int(timeout_s * 1000)
+    return KafkaAdminClient(**kafka_python_conf(conf), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)
+
+
+def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exception:
+    """Return what to raise for an error of kafka-python's, or of a socket, met while `doing` something with a group."""
+    from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+
+    if isinstance(error, GroupAuthorizationFailedError | TopicAuthorizationFailedError):
+        return KafkaAuthorizationError(f"Not authorized while {doing}: {error}")
+    if isinstance(error, KafkaError) and not getattr(error, "retriable", False):
+        return KafkaRequestError(f"Failed {doing}: {error!r}", getattr(error, "errno", None) or -1)
+    servers = conf.get("bootstrap.servers")
+    return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={servers}): {error!r}")
 
 
 def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:

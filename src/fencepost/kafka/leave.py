@@ -1,10 +1,23 @@
-"""Taking a static member out of its group: the client library never does, whatever happens to the member."""
+"""Taking members out of their group whose process is gone: else the group waits for them until their session is over.
 
-from collections.abc import Mapping
+Of static members the client library never takes leave, whatever happens to them.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.kafka_python import kafka_python_conf
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group import Group, GroupAdmin, can_ask
+from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.25
 
 
 def remove_static_member(
@@ -15,14 +28,12 @@ def remove_static_member(
     `member_id` names one membership: whoever has joined under `instance_id` since then stays. Returns also where the
     member is no more. Raises KafkaUnavailableError where its leave did not come about, for whatever reason.
     """
-    from kafka.admin import KafkaAdminClient, MemberToRemove
+    from kafka.admin import MemberToRemove
     from kafka.errors import FencedInstanceIdError, KafkaError, NoError, UnknownMemberIdError
 
-    timeout_ms = int(timeout_s * 1000)
-    arguments = kafka_python_conf(conf) | {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
     failed = f"member {instance_id} could not leave group {group_id}"
     try:
-        client = KafkaAdminClient(**arguments)
+        client = kafka_python_admin(conf, timeout_s)
         try:
             leaving = MemberToRemove(member_id=member_id, group_instance_id=instance_id)
             answers = client.remove_group_members(group_id, [leaving])
@@ -33,3 +44,82 @@ def remove_static_member(
     for answer in answers.values():
         if answer not in (NoError, UnknownMemberIdError, FencedInstanceIdError):
             raise KafkaUnavailableError(f"{failed}: {answer.__name__}")
+
+
+@dataclass
+class _Shared:
+    admin: GroupAdmin
+    users: int = 0
+
+
+class MemberRemoval:
+    """Takes members that go by a client id out of their group, whoever they are. Any thread; waits for the broker.
+
+    Those who ask about one group at once share a connection and what they find: a thousand tasks may start together.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._shared: dict[tuple[object, ...], _Shared] = {}
+
+    def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
+        """Remove the members of the group of `conf` that have its client id, if it `is_due` once they are known.
+
+        What is removed is refused all it commits from then on. Members of a group by the newer protocol (KIP-848) are
+        not found. Where Kafka refuses, or does not answer, they stay until their session is over, which is logged.
+        """
+        group, client_id = str(conf["group.id"]), conf["client.id"]
+        if not can_ask(conf):
+            return
+        try:
+            found = [m.member_id for m in self._described(group, conf).members if m.client_id == client_id]
+            if found and is_due():
+                self._remove(conf, group, found)
+                log.warning("group %s: removed %s, which an earlier start has left there", group, ", ".join(found))
+        except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+            log.warning(
+                "what %s may have left in group %s stays there until session.timeout.ms: %s", client_id, group, error
+            )
+
+    def _described(self, group: str, conf: Mapping[str, Any]) -> Group:
+        """Ask again while the group's coordinator is just moving, or the cluster has never had one."""
+        deadline_s = time.monotonic() + self._timeout_s
+        with self._asking(group, conf) as admin:
+            while True:
+                try:
+                    return admin.describe(group)
+                except KafkaUnavailableError:
+                    if time.monotonic() + _AGAIN_S > deadline_s:
+                        raise
+                    time.sleep(_AGAIN_S)
+
+    def _remove(self, conf: Mapping[str, Any], group: str, members: Sequence[str]) -> None:
+        from kafka.admin import MemberToRemove
+        from kafka.errors import KafkaError
+
+        try:
+            client = kafka_python_admin(conf, self._timeout_s)
+            try:
+                client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
+            finally:
+                client.close()
+        except (KafkaError, OSError) as error:
+            raise group_failure(error, f"removing members of group {group}", conf) from error
+
+    @contextmanager
+    def _asking(self, group: str, conf: Mapping[str, Any]) -> Iterator[GroupAdmin]:
+        """Lend what describes a group, which lives for as long as somebody has it."""
+        key = (group, conf["bootstrap.servers"], conf.get("sasl.username"))
+        with self._lock:
+            shared = self._shared.get(key) or _Shared(GroupAdmin(conf, timeout_s=self._timeout_s))
+            self._shared[key] = shared
+            shared.users += 1
+        try:
+            yield shared.admin
+        finally:
+            with self._lock:
+                shared.users -= 1
+                if not shared.users:
+                    del self._shared[key]
+                    shared.admin.close()

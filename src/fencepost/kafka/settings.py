@@ -23,6 +23,7 @@ __all__ = [
     "member_conf",
     "own_batch_bytes",
     "producer_conf",
+    "range_conf",
     "reader_conf",
     "transaction_timeout_ms",
     "transactional_conf",
@@ -251,6 +252,28 @@ _READER_BASE: Conf = {
 }
 
 _MEMBER_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000"}
+_MANY_RECORDS: Conf = {
+    # At 1000, a partition whose queue was full stands still for most of a second when that has been emptied.
+    "fetch.queue.backoff.ms": "5",
+    "queued.min.messages": "20000",  # at 100,000 it is slower, too
+}
+_RANGE_BASE: Conf = {
+    **_MEMBER_BASE,
+    **_MANY_RECORDS,
+    # At 500, the default, it takes that long to see that a log ends behind the markers of a transaction.
+    "fetch.wait.max.ms": "10",
+}
+_ISOLATION = ("read_committed", "read_uncommitted")
+_MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
+_OF_A_SINK = frozenset({"group.id", "isolation.level", "max.poll.records"})
+_SINK_BASE: Conf = {
+    **_MEMBER_BASE,
+    **_MANY_RECORDS,
+    "auto.offset.reset": "earliest",
+    # What Kafka Connect's sinks begin with, so that members of both can be in one group.
+    "partition.assignment.strategy": "range,roundrobin",
+    "allow.auto.create.topics": "false",
+}
 _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _TRANSACTION_LINGER_MS = 1_000
 _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "10"}
@@ -295,11 +318,62 @@ def reader_conf(properties: Mapping[str, object]) -> Translated:
     return Translated(_fitted(user.conf | _READER_BASE | {"group.id": "fencepost-reader"}), user.warnings)
 
 
+def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
+    """Return the settings of a consumer that reads ranges of partitions under the name of a group that it never joins.
+
+    It reads committed records only, unless the user says otherwise.
+    """
+    given = {key: value for key, value in properties.items() if key not in ("group.id", "isolation.level")}
+    user = translate(Kind.CONSUMER, given)
+    own = {key: _READER_BASE[key] for key in _READER_BASE if key not in _RANGE_BASE}
+    fixed = own | {"group.id": group_id, "isolation.level": isolation_level(properties)}
+    return Translated(_fitted(_RANGE_BASE | user.conf | fixed), user.warnings)
+
+
 def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:
     """Return the settings of a consumer that is a member of a group and commits only when told."""
     user = translate(Kind.CONSUMER, properties)
     fixed: Conf = {"group.id": group_id, "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
     return Translated(_fitted(_MEMBER_BASE | user.conf | fixed), user.warnings)
+
+
+def sink_conf(properties: Mapping[str, object], group_id: str, client_id: str) -> Translated:
+    """Return the settings of a sink task's consumer, a member of `group_id`.
+
+    It begins at the earliest record, and reads committed records only, unless the user says otherwise.
+    """
+    given = {key: value for key, value in properties.items() if key not in _OF_A_SINK}
+    user = translate(Kind.CONSUMER, given)
+    fixed: Conf = {"group.id": group_id, "isolation.level": isolation_level(properties)}
+    return Translated(_fitted(_SINK_BASE | {"client.id": client_id} | user.conf | fixed), user.warnings)
+
+
+def isolation_level(properties: Mapping[str, object]) -> str:
+    """Return which records a sink reads. Raises SettingsError for anything but Kafka's two words."""
+    level = _text(properties.get("isolation.level") or _ISOLATION[0]).lower()
+    if level not in _ISOLATION:
+        raise SettingsError({"isolation.level": f"it must be {' or '.join(_ISOLATION)}"})
+    return level
+
+
+def most_records(properties: Mapping[str, object]) -> int:
+    """Return how many records a sink is given at once, at most. Raises SettingsError."""
+    given = properties.get("max.poll.records")
+    if given is None:
+        return _MOST_RECORDS
+    try:
+        most = int(_text(given))
+    except ValueError:
+        most = 0
+    if most < 1:
+        raise SettingsError({"max.poll.records": "it must be a whole number, 1 or more"})
+    return most
+
+
+def check_sink_settings(properties: Mapping[str, object]) -> None:
+    """Check what of a consumer's settings only a sink heeds. Raises SettingsError."""
+    isolation_level(properties)
+    most_records(properties)
 
 
 def admin_conf(properties: Mapping[str, object]) -> Translated:

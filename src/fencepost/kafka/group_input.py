@@ -1,0 +1,466 @@
+"""Reading topics as a member of a consumer group: what a task is assigned, from where the group has committed.
+
+The group's coordinator is the judge of who may commit (E10): a member whose generation is over is refused.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.api.errors import FencedError
+from fencepost.kafka.admin import INTERNAL_TOPICS
+from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client, translate
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
+from fencepost.record import Repeated, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_ASK_S = 30.0
+_CLOSE_S = 2.0
+_ID_S, _LEAVE_POLL_S = 2.0, 0.02
+_LOOK_S = 5.0
+_NONE = {type(None)}
+_NOT_YET = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
+_REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
+_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+class Assignee(Protocol):
+    """Who is told of the assignment: called within `poll` and `close`, in their thread."""
+
+    def assigned(
+        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Take over partitions that stand at these offsets; of the `fresh` ones the group has committed nothing yet.
+
+        Returns where to begin instead, of those that differ.
+        """
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Give up partitions: they may still be committed, and are granted to others when this returns."""
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Take note that partitions are others' already: nothing of them can be committed any more."""
+
+
+@dataclass
+class Fetched:
+    """Records as columns: bytes as they are in Kafka, timestamps in milliseconds since 1970."""
+
+    places: Sequence[TopicPartition] = ()
+    offsets: Sequence[int] = ()
+    timestamps: Sequence[int | None] = ()
+    keys: Sequence[bytes | None] = ()
+    values: Sequence[bytes | None] = ()
+    headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where partitions end behind these records: past what no reader sees, such as the markers of transactions."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @classmethod
+    def of(cls, messages: Sequence[Any]) -> "Fetched":
+        """Return the client's messages, none of which is an error, as columns.
+
+        Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of
+        these together.
+        """
+        if not messages:
+            return cls()
+        headers = list(map(Message.headers, messages))
+        timestamps = list(map(Message.timestamp, messages))
+        return cls(
+            _places(list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))),
+            list(map(Message.offset, messages)),
+            [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in timestamps],
+            list(map(Message.key, messages)),
+            list(map(Message.value, messages)),
+            None if set(map(type, headers)) <= _NONE else [each or [] for each in headers],
+        )
+
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition."""
+        return dict(zip(reversed(self.places), reversed(self.offsets), strict=True))
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record of each partition."""
+        if isinstance(self.places, Repeated):
+            return {self.places.value: self.offsets[-1] + 1}
+        return {place: offset + 1 for place, offset in dict(zip(self.places, self.offsets, strict=True)).items()}
+
+
+def _places(pairs: list[tuple[str, int]]) -> Sequence[TopicPartition]:
+    """Return topics and partitions as a column; records come in runs, and often of one partition alone."""
+    distinct = {pair: TopicPartition(*pair) for pair in set(pairs)}
+    if len(distinct) == 1:
+        return Repeated(distinct[pairs[0]], len(pairs))
+    return [distinct[pair] for pair in pairs]
+
+
+class GroupInput:
+    """A member of a consumer group. For one thread, except `abandon`."""
+
+    def __init__(
+        self,
+        conf: Mapping[str, Any],
+        topics: Sequence[str] | Callable[[str], object],
+        assignee: Assignee,
+        *,
+        fetches: bool = True,
+        whole: Collection[str] = (),
+    ) -> None:
+        """`topics`: names, or what says of a name whether it is meant; the cluster's are looked through over and over,
+        as often as `metadata.max.age.ms` says, each 30 s by default. One that does not fetch is only a member: it has
+        partitions, and commits; somebody else reads them. Topics that are read `whole` begin at their earliest record,
+        whatever `auto.offset.reset` says.
+
+        `conf` names the group; nothing is committed by itself. Raises KafkaRequestError for settings that the client
+        does not take.
+        """
+        self._guard = ForkGuard()
+        self._group = str(conf.get("group.id"))
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._assignee = assignee
+        self._begins: dict[TopicPartition, int] = {}  # where each partition of the assignment began
+        self._is_cooperative = "cooperative" in str(conf.get("partition.assignment.strategy", ""))
+        self._whole = frozenset(whole)
+        self._resets_to = str(conf.get("auto.offset.reset", "earliest"))
+        self._revoked: set[TopicPartition] = set()  # since the last look
+        self._trouble: Exception | None = None  # of a callback: it cannot be raised in the client
+        self._is_abandoned = False
+        self._is_leaving = False
+        self._member = ""  # the id under which the assignment was given
+        self._in_client = threading.RLock()  # callbacks come within, and ask the client again
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._due: dict[TopicPartition, int] = {}  # where to go, of what the client does not fetch yet
+        self._fetches = fetches
+        self.metadata: Any = None
+        """The group's metadata as captured with the assignment."""
+        self.notes: dict[TopicPartition, str] = {}
+        """What was committed with the offsets of the assignment, besides them; as of when it was assigned."""
+        settings = {
+            **conf,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+        }
+        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
+        self._look_every_s = float(conf.get(_REFRESH, _LOOK_EVERY_MS)) / 1000
+        self._looked_s = float("-inf")
+        self._is_meant = None if isinstance(topics, Sequence) else topics
+        self._subscribed: list[str] = []
+        if isinstance(topics, Sequence):
+            self._subscribe(list(topics))
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._begins)
+
+    def poll(self, timeout_s: float, most: int) -> Fetched:
+        """Return what has come, waiting `timeout_s` for the first record; also lives through rebalances.
+
+        Raises what the assignee raised, KafkaAuthorizationError or KafkaRequestError; a broker that is away is waited
+        for in silence.
+        """
+        self._guard.check("A member of a consumer group")
+        with self._in_client:
+            if self._is_abandoned:
+                return Fetched()
+            messages = self._polled(timeout_s, most)
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        if set(map(type, map(Message.error, messages))) <= _NONE:  # an error must not be compared: the client's fail
+            return Fetched.of(messages)
+        ends: dict[TopicPartition, int] = {}
+        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
+        fetched.ends = ends
+        return fetched
+
+    def _subscribe(self, topics: list[str]) -> None:
+        self._subscribed = topics
+        self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoke, on_lost=self._lose)
+
+    def _look_for_topics(self, is_meant: Callable[[str], object]) -> None:
+        """Join for the topics that there are now; a cluster that does not answer is asked again."""
+        self._looked_s = time.monotonic()
+        try:
+            found = self._consumer.list_topics(timeout=_LOOK_S).topics
+        except KafkaException as error:
+            log.info("the topics of the cluster are not known: %s", error)
+            return
+        wanted = sorted(name for name in found if is_meant(name) and name not in INTERNAL_TOPICS)
+        if wanted != self._subscribed and wanted:
+            self._subscribe(wanted)
+
+    def _polled(self, timeout_s: float, most: int) -> list[Any]:
+        self._revoked.clear()
+        if self._due:
+            self._seek(dict(self._due))
+        if self._is_meant is not None and time.monotonic() - self._looked_s >= self._look_every_s:
+            self._look_for_topics(self._is_meant)
+        try:
+            first = self._consumer.poll(timeout_s)
+            if first is None:
+                return []
+            messages = [first, *self._consumer.consume(most - 1, 0)] if most > 1 else [first]
+        except KafkaException as error:
+            raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
+        messages = self._without_revoked(messages) if self._revoked else messages
+        return [message for message in messages if _place(message) not in self._due] if self._due else messages
+
+    def _without_revoked(self, messages: list[Any]) -> list[Any]:
+        """Leave out what is of partitions that were revoked meanwhile (E14).
+
+        What was fetched before and after cannot be told apart: those that came back are read from where they begin.
+        """
+        revoked = set(self._revoked)
+        self._seek({place: self._begins[place] for place in revoked if place in self._begins})
+        return [message for message in messages if _place(message) not in revoked]
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on at these offsets, in partitions of the assignment."""
+        own = {place: offset for place, offset in offsets.items() if place in self._begins}
+        self._begins.update(own)
+        with self._in_client:
+            if self._consumer is not None:
+                self._seek(own)
+
+    def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go there; a partition that the client is about to fetch is tried again by the next poll, and left out."""
+        for place, offset in offsets.items():
+            self._due.pop(place, None)
+            try:
+                self._consumer.seek(ClientPartition(place.topic, place.partition, offset))
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_YET:
+                    raise translate(error, f"going to offset {offset} of {place.topic}-{place.partition}") from error
+                self._due[place] = offset
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch nothing of these partitions of the assignment, and of all others again."""
+        with self._in_client:
+            wanted = self.assignment.intersection(partitions)
+            if wanted == self._paused or self._consumer is None:
+                return
+            self._consumer.pause([ClientPartition(*place) for place in wanted - self._paused])
+            self._consumer.resume([ClientPartition(*place) for place in self._paused - wanted])
+            self._paused = wanted
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Commit, wait for it, and return what is committed: all, but for partitions that are not there any more.
+
+        `notes` are kept with the offsets, all or none of them. Raises FencedError where the membership is over, or what
+        `translate` makes of a refusal.
+
+        A commit without a generation, which a group without members takes from anybody, is never sent (E10).
+        """
+        with self._in_client:
+            return self._committed(offsets, notes or {})
+
+    def _committed(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, int]:
+        if self._consumer is None or not self._member or self._consumer.memberid() != self._member:
+            raise FencedError(f"this member of group {self._group} is none any more")
+        try:
+            try:
+                return self._sent(offsets, notes)
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING:
+                    raise
+                return self._sent(self._existing(offsets), notes)  # the client does not tell which it was
+        except KafkaException as error:
+            raise translate(error, f"committing offsets of group {self._group}", self._bootstrap) from error
+
+    def _sent(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, int]:
+        if offsets:
+            asked = [ClientPartition(*place, offset, notes.get(place, "")) for place, offset in offsets.items()]
+            for each in self._consumer.commit(offsets=asked, asynchronous=False) or ():
+                if each.error is not None:
+                    raise KafkaException(each.error)
+        return dict(offsets)
+
+    def _existing(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return those of partitions that there are."""
+        topics = self._consumer.list_topics(timeout=_LOOK_S).topics
+        kept = {p: o for p, o in offsets.items() if p.topic in topics and p.partition in topics[p.topic].partitions}
+        for topic, partition in sorted(offsets.keys() - kept.keys()):
+            log.warning("no offset is committed of %s-%d: it is not there any more", topic, partition)
+        return kept
+
+    def partitions(self) -> set[TopicPartition]:
+        """Return the partitions of the topics that it has joined for, whosever they are, as the cluster knows them now.
+
+        Raises what `translate` makes of a failure.
+        """
+        with self._in_client:
+            try:
+                found = self._consumer.list_topics(timeout=_LOOK_S).topics
+            except KafkaException as error:
+                raise translate(error, f"asking for the topics of group {self._group}", self._bootstrap) from error
+        topics = {name: found[name].partitions for name in self._subscribed if name in found}
+        return {TopicPartition(name, number) for name, numbers in topics.items() for number in numbers}
+
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return where the logs of the assignment end, as far as the client has heard: nobody is asked."""
+        ends = {}
+        with self._in_client:
+            for place in self.assignment if self._consumer is not None else ():
+                _, high = self._consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
+                if high >= 0:
+                    ends[place] = high
+        return ends
+
+    def close(self) -> None:
+        """Leave the group. What is still assigned is revoked first. Idempotent."""
+        with self._in_client:
+            self._close()
+
+    def abandon(self) -> None:
+        """Leave the group from another thread, if the member's own is not in the client; its assignee hears no more."""
+        self._is_abandoned = True
+        if self._in_client.acquire(timeout=_CLOSE_S):
+            try:
+                self._close()
+            finally:
+                self._in_client.release()
+
+    def _close(self) -> None:
+        if self._consumer is not None:
+            with contextlib.suppress(KafkaException, RuntimeError):
+                self._await_id()
+            consumer, self._consumer = self._consumer, None
+            with contextlib.suppress(KafkaException, RuntimeError):
+                consumer.close()
+
+    def _await_id(self) -> None:
+        """Learn one's id where the group is just giving one, for only who knows it can take leave.
+
+        Else the group keeps a place for it, which nobody sees, and every rebalance waits until the session time-out.
+        """
+        self._is_leaving = True
+        deadline_s = time.monotonic() + _ID_S
+        while self._subscribed and not self._consumer.memberid() and time.monotonic() < deadline_s:
+            self._consumer.poll(_LEAVE_POLL_S)
+
+    def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            ends[TopicPartition(message.topic(), message.partition())] = message.offset()
+        elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
+            log.warning(
+                "group %s has taken this member's partitions away: it was not back from put() within "
+                "max.poll.interval.ms (consumer.override.max.poll.interval.ms, or smaller batches by "
+                "consumer.override.max.poll.records)",
+                self._group,
+            )
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise KafkaRequestError(
+                f"There is no offset to begin at in {message.topic()}-{message.partition()}: {error.str()}; "
+                "auto.offset.reset is none, so that somebody has to say where (PATCH /connectors/<name>/offsets)",
+                error.code(),
+            )
+        elif not (is_unavailable(error) or error.code() in _PASSING):
+            raise translate(error, f"reading as a member of group {self._group}", self._bootstrap)
+        return True
+
+    # callbacks of the client
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        with self._noted():
+            if self._is_leaving:  # what comes now is given back at once, and nobody hears of it
+                consumer.incremental_assign(partitions) if self._is_cooperative else consumer.assign(partitions)
+                return
+            places = [TopicPartition(p.topic, p.partition) for p in partitions]
+            self.metadata, self._member = consumer.consumer_group_metadata(), consumer.memberid()
+            stored = self._stored(consumer, places)
+            fresh = frozenset(places) - stored.keys()
+            positions = stored | {place: self._reset(consumer, place) for place in sorted(fresh)}
+            begins = dict(positions)
+            if not self._is_abandoned:
+                begins.update(self._assignee.assigned(positions, fresh))
+            self._begins.update(begins)
+            taken = [ClientPartition(*place, begins[place]) for place in places]
+            consumer.incremental_assign(taken) if self._is_cooperative else consumer.assign(taken)
+            if not self._fetches:
+                consumer.pause(taken)
+
+    def _revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        self._give_up(consumer, partitions, self._assignee.revoked)
+
+    def _lose(self, consumer: Any, partitions: list[Any]) -> None:
+        self._give_up(consumer, partitions, self._assignee.lost)
+
+    def _give_up(self, consumer: Any, partitions: list[Any], tell: Any) -> None:
+        places = frozenset(TopicPartition(p.topic, p.partition) for p in partitions) & self.assignment
+        with self._noted():
+            if places and not self._is_abandoned:
+                tell(places)
+        for place in places:
+            self.notes.pop(place, None)
+            del self._begins[place]
+            self._due.pop(place, None)
+        self._revoked |= places
+        with self._noted():
+            # The client keeps a partition paused when it is assigned again, which nobody would resume.
+            self.pause(self._paused - places)
+            consumer.incremental_unassign(partitions) if self._is_cooperative else consumer.unassign()
+
+    @contextlib.contextmanager
+    def _noted(self) -> Any:
+        """Keep what goes wrong for `poll` to raise; the first counts."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, KafkaException):
+                error = translate(error, f"taking over partitions in group {self._group}", self._bootstrap)
+            self._trouble = self._trouble or error
+
+    def _stored(self, consumer: Any, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where the group stands, of the partitions that it has committed anything of."""
+        if not places:
+            return {}
+        stored = {}
+        for each in consumer.committed([ClientPartition(*place) for place in places], timeout=_ASK_S):
+            if each.error is not None:
+                raise KafkaException(each.error)
+            if each.offset >= 0:
+                stored[TopicPartition(each.topic, each.partition)] = each.offset
+                self.notes[TopicPartition(each.topic, each.partition)] = each.metadata or ""
+        return stored
+
+    def _reset(self, consumer: Any, place: TopicPartition) -> int:
+        """Return where a partition begins that the group has committed nothing of."""
+        resets_to = "earliest" if place.topic in self._whole else self._resets_to
+        if resets_to == "error":
+            raise KafkaRequestError(
+                f"Group {self._group} has committed nothing for {place.topic}-{place.partition}, and auto.offset.reset "
+                "is none: say where to begin (PATCH /connectors/<name>/offsets)",
+                KafkaError._AUTO_OFFSET_RESET,
+            )
+        low, high = consumer.get_watermark_offsets(ClientPartition(*place), timeout=_ASK_S)
+        return int(high if resets_to == "latest" else max(low, 0))
+
+
+def _place(message: Any) -> TopicPartition | None:
+    """Return where a record, or the end of a partition, was met; None for what is about no partition."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        return None
+    return TopicPartition(message.topic(), message.partition())

@@ -1,0 +1,18 @@
+"""What becomes of records that were to be read and are gone."""
+
+import logging
+
+from fencepost.kafka.errors import DataLossError
+
+log = logging.getLogger(__name__)
+
+
+def report_loss(wanted: object, what: str, *, is_error: bool) -> None:
+    """Raise DataLossError, or warn: `what` is the matter with something `wanted`."""
+    if is_error:
+        raise DataLossError(
+            f"{wanted} cannot be read: {what}. Read on from where the log begins now (startingOffsets, or a new "
+            "checkpoint), keep records for longer (retention.ms of the topic), or, if the loss is known and accepted, "
+            "set option failOnDataLoss to false"
+        )
+    log.warning("%s: %s; what there is of it is read, as failOnDataLoss is false", wanted, what)
