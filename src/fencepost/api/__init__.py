@@ -1,15 +1,19 @@
 """What the author of a connector, transform, predicate or converter imports.
 
-A task connector is a `SourceConnector` (plans) with a `SourceTask` (moves data); a `DataFrameConnector` plans
-bounded `Split`s that Spark reads. Settings are fields (`fencepost.config.setting`). Errors are grouped by what the
-runtime does about them: retry, skip the record, stop quietly, refuse the config, fail.
+A task connector is a `SourceConnector` (plans) with a `SourceTask` (moves data), or a `SinkConnector` with a
+`SinkTask`; a `DataFrameConnector` plans bounded `Split`s that Spark reads, a `DataFrameSink` writes the `Epoch`s that
+Spark reads from topics. Settings are fields
+(`fencepost.config.setting`). Errors are grouped by what the runtime does about them: retry, skip the record, stop
+quietly, refuse the config, fail.
 """
 
+from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
 from fencepost.api.dataframe import DataFrameConnector, Split
+from fencepost.api.dataframe_sink import DataFrameSink, Epoch, OffsetRange
 from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
+from fencepost.api.sink import ErrantRecordReporter, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
-    ConnectorContext,
     ExactlyOnceSupport,
     RecordMetadata,
     SourceConnector,
@@ -17,7 +21,7 @@ from fencepost.api.source import (
     SourceTaskContext,
     TransactionContext,
 )
-from fencepost.api.transform import Predicate, Transform
+from fencepost.api.transform import Predicate, Record, Transform
 from fencepost.config import (
     HIGH,
     LOW,
@@ -37,12 +41,16 @@ from fencepost.config import (
 )
 from fencepost.record import (
     Batch,
+    ConnectRecord,
     Header,
     PositionColumn,
     Repeated,
     Schema,
     SchemaType,
+    SinkBatch,
+    SinkRecord,
     SourceRecord,
+    TopicPartition,
     Utf8Column,
     partition_key,
 )
@@ -55,16 +63,23 @@ __all__ = [
     "Config",
     "ConfigError",
     "ConnectError",
+    "ConnectRecord",
+    "Connector",
     "ConnectorContext",
     "Converter",
     "DataFrameConnector",
+    "DataFrameSink",
+    "Epoch",
+    "ErrantRecordReporter",
     "ExactlyOnceSupport",
     "FatalError",
     "FencedError",
     "Header",
     "HeaderConverter",
+    "OffsetRange",
     "PositionColumn",
     "Predicate",
+    "Record",
     "RecordError",
     "RecordMetadata",
     "Repeated",
@@ -73,11 +88,17 @@ __all__ = [
     "SchemaType",
     "Secret",
     "SettingValue",
+    "SinkBatch",
+    "SinkConnector",
+    "SinkRecord",
+    "SinkTask",
+    "SinkTaskContext",
     "SourceConnector",
     "SourceRecord",
     "SourceTask",
     "SourceTaskContext",
     "Split",
+    "TopicPartition",
     "TransactionContext",
     "Transform",
     "Type",

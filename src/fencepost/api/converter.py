@@ -27,6 +27,13 @@ class Converter(Config):
         """
         return None
 
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Read a whole column of records of any topic, for the hot path, where they all have one schema.
+
+        Returns None where this converter, or this column, has to go record by record.
+        """
+        return None
+
 
 class HeaderConverter(Config):
     """Converts header values."""

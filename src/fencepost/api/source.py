@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from fencepost.config import Config, SettingValue
+from fencepost.api.connector import Connector
 from fencepost.record import Batch, SourceRecord
 
 SourcePartition = Mapping[str, Any]
@@ -67,19 +67,6 @@ class SourceTaskContext(Protocol):
 
     def wake(self) -> None:
         """End one `wait`, the present or the next. From any thread: something has come that `poll` would return."""
-
-
-class ConnectorContext(Protocol):
-    """What the runtime offers a connector."""
-
-    def request_task_reconfiguration(self) -> None:
-        """Ask for `task_configs` to be called again, soon, from another thread."""
-
-    def raise_error(self, error: Exception) -> None:
-        """Fail the connector from a thread of its own."""
-
-    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (partition, offset) of everything that the connector has committed, read now."""
 
 
 class SourceTask(ABC):
@@ -145,34 +132,13 @@ class SourceTask(ABC):
         """Close what `start` opened. Called in the task's thread after the last `poll`."""
 
 
-class SourceConnector(Config):
+class SourceConnector(Connector):
     """Plans the work of a source. Its settings are its fields; the instance holds their values.
 
     Runs on the worker that owns the connector (the Spark driver), never on an executor.
     """
 
     task: ClassVar[type[SourceTask]]
-    version: ClassVar[str] = "0.1.0"
-    context: ConnectorContext
-
-    def start(self) -> None:
-        """Begin to watch the source, where that is needed to plan. An exception fails the connector."""
-
-    def stop(self) -> None:
-        """End what `start` began."""
-
-    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
-        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's.
-
-        They are stored as text, which the fields of the task's `config` read back: numbers, booleans, Paths, Enums and
-        lists of these may stand there as they are. Anything else fails the connector.
-        """
-        return [{k: str(v) for k, v in self.originals.items() if v is not None}]
-
-    @classmethod
-    def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
-        """Check a config before it is accepted: one answer per declared key."""
-        return cls.validate_values(properties)
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
         """Say whether this config gives exactly-once; None means that the author did not say."""

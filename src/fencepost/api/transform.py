@@ -2,24 +2,31 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import TypeVar
 
 from fencepost.config import Config
-from fencepost.record import SourceRecord
+from fencepost.record import ConnectRecord
+
+Record = TypeVar("Record", bound=ConnectRecord)
+"""A record of a source, or of a sink: what goes in is what comes out."""
 
 
 class Predicate(Config):
     """Decides which records a transform applies to."""
 
     @abstractmethod
-    def test(self, record: SourceRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         """Return whether the record matches."""
 
 
 class Transform(Config):
-    """Changes records between `poll` and conversion. Runs on executors, one instance a task."""
+    """Changes records between `poll` and conversion, or between conversion and `put`.
+
+    Runs on executors, one instance a task. `record.replace` changes records of both kinds.
+    """
 
     @abstractmethod
-    def apply(self, record: SourceRecord) -> SourceRecord | None:
+    def apply(self, record: Record) -> Record | None:
         """Return the record as it shall go on, or None to filter it.
 
         Raises:

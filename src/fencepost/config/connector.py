@@ -52,6 +52,27 @@ class RuntimeChoice(Config):
         doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
         "the last one commits; the second has the transactional id of the task with `#1` behind it.",
     )  # fmt: skip
+    restart_enabled: bool = setting(
+        "errors.restart.enabled", default=False, importance=MEDIUM,
+        doc="Whether the connector and its tasks are restarted by themselves when they have failed.",
+    )  # fmt: skip
+    restart_backoff_initial_ms: int = setting(
+        "errors.restart.backoff.initial.ms", type=Type.LONG, default=1_000, check=at_least(1), importance=LOW,
+        doc="The pause before the first such restart; each further one in a row waits twice as long, give or take a "
+        "fifth.",
+    )  # fmt: skip
+    restart_backoff_max_ms: int = setting(
+        "errors.restart.backoff.max.ms", type=Type.LONG, default=300_000, check=at_least(1), importance=LOW,
+        doc="The longest of these pauses, but for that fifth.",
+    )  # fmt: skip
+    restart_attempts: int = setting(
+        "errors.restart.attempts", type=Type.INT, default=-1, check=at_least(-1), importance=LOW,
+        doc="How many restarts in a row are made before a failure stays; -1: as many as it takes.",
+    )  # fmt: skip
+    restart_window_ms: int = setting(
+        "errors.restart.window.ms", type=Type.LONG, default=600_000, check=at_least(0), importance=LOW,
+        doc="What has run for so long before it fails counts its restarts anew.",
+    )  # fmt: skip
 
 
 class ConnectorConfig(Config):
@@ -193,6 +214,59 @@ class SourceConnectorConfig(ConnectorConfig):
         """Return the groups in the order in which they are asked; empty: topics are left to the broker."""
         names = [name for name in self.topic_creation_group_names if name != DEFAULT_GROUP]
         return topic_creation_groups(self.originals, names)
+
+
+class SinkTopicsConfig(ConnectorConfig):
+    """Which topics a sink reads."""
+
+    topics: list[str] = setting(
+        "topics", default=[], importance=HIGH, group=_COMMON, order=4, width=Width.LONG, display_name="Topics",
+        doc="The topics to read, separated by commas.",
+    )  # fmt: skip
+    topics_regex: str = setting(
+        "topics.regex", default="", importance=HIGH, group=_COMMON, order=4, width=Width.LONG,
+        display_name="Topics regex",
+        doc="A Java regular expression: topics are read whose whole name it matches, new ones too. This or `topics`.",
+    )  # fmt: skip
+
+
+class DeadLetterConfig(Config):
+    """Where records go that could not be processed: a sink's, and beyond Kafka Connect a source's.
+
+    Kafka Connect's `validate` does not answer with these keys for a source; neither do we.
+    """
+
+    dead_letters_topic: str = setting(
+        "errors.deadletterqueue.topic.name", default="", importance=MEDIUM, group=_ERRORS, order=6, width=Width.MEDIUM,
+        display_name="Dead Letter Queue Topic Name",
+        doc="The topic that records go to which cannot be processed; empty: none. A sink's are written as they were "
+        "read, a source's as far as JSON can tell them, and with errors.tolerance=all only.",
+    )  # fmt: skip
+    dead_letters_replication: int = setting(
+        "errors.deadletterqueue.topic.replication.factor", type=Type.SHORT, default=3, importance=MEDIUM,
+        group=_ERRORS, order=7, width=Width.MEDIUM, display_name="Dead Letter Queue Topic Replication Factor",
+        doc="How many replicas that topic is created with.",
+    )  # fmt: skip
+    dead_letters_headers: bool = setting(
+        "errors.deadletterqueue.context.headers.enable", default=False, importance=MEDIUM, group=_ERRORS, order=8,
+        width=Width.MEDIUM, display_name="Enable Error Context Headers",
+        doc="Whether dead letters say in headers where they come from and what failed.",
+    )  # fmt: skip
+
+
+class SinkChoice(Config):
+    """What is ours alone in a sink's config; not among the keys that Kafka Connect's `validate` answers with."""
+
+    resend_topic: str | None = setting(
+        "errors.deadletterqueue.resend.topic.name", default=None, check=topic_name(), importance=LOW,
+        doc="A topic of the sink's own, which it reads beside its others: `fencepost dead-letters --resend` sends its "
+        "dead letters there, where no other consumer reads them. Each is taken as a record of the topic that it came "
+        "from. Created if missing; unset: they are sent to the topics that they came from.",
+    )  # fmt: skip
+
+
+class SinkConnectorConfig(DeadLetterConfig, SinkTopicsConfig):
+    """What sink connectors have in addition, in Kafka Connect's order."""
 
 
 def implicit_transform_settings() -> list[Setting]:

@@ -34,3 +34,6 @@ class ByteArrayConverter(Converter, HeaderConverter):
         if schema is not None and schema.type is not SchemaType.BYTES:
             return None
         return values if set(map(type, values)) <= {bytes, type(None)} else None
+
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        return OPTIONAL_BYTES, column

@@ -7,7 +7,8 @@ from typing import Any
 from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, setting
 from fencepost.config.check import Check
 from fencepost.record import Repeated, Utf8Column
-from fencepost.record.schema import STRING, SchemaType
+from fencepost.record.java_text import java_text
+from fencepost.record.schema import STRING
 
 OPTIONAL_STRING = STRING.optional()
 
@@ -36,7 +37,12 @@ class StringConverter(Converter, HeaderConverter):
         self._codec = codecs.lookup(self.encoding).name
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else java_text(schema, value).encode(self._codec, "replace")
+        if value is None:
+            return None
+        try:
+            return java_text(schema, value).encode(self._codec, "replace")
+        except TypeError as error:
+            raise RecordError("StringConverter is not compatible with bytes; ByteArrayConverter is") from error
 
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return OPTIONAL_STRING, None if data is None else data.decode(self._codec, "replace")
@@ -63,20 +69,11 @@ class StringConverter(Converter, HeaderConverter):
                 return None
         return [b"%d" % value for value in values] if kinds == {int} else None
 
-
-def java_text(schema: Schema | None, value: Any) -> str:
-    """Return what Java's `toString` makes of a value. Raises RecordError for bytes, which have no text there."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes | bytearray | memoryview):
-        raise RecordError("StringConverter is not compatible with bytes; ByteArrayConverter is")
-    if isinstance(value, Mapping):
-        if schema is not None and schema.type is SchemaType.STRUCT:
-            members = ((f.name, f.schema, value.get(f.name)) for f in schema.fields)
-            return "Struct{" + ",".join(f"{n}={java_text(s, v)}" for n, s, v in members if v is not None) + "}"
-        return "{" + ", ".join(f"{java_text(None, k)}={java_text(None, v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(java_text(None, v) for v in value) + "]"
-    return "null" if value is None else str(value)
+    def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Leave UTF-8 as bytes until somebody looks: what only passes through is never decoded."""
+        if self._codec != "utf-8":
+            return None
+        raw = [each for each in column if each is not None]
+        if len(raw) == len(column):
+            return OPTIONAL_STRING, Utf8Column(raw)
+        return OPTIONAL_STRING, [None if each is None else each.decode("utf-8", "replace") for each in column]

@@ -22,9 +22,16 @@ _BOTH_KINDS_OF_CONVERTER = {
 BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.CONNECTOR: {
         "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.datagen:DatagenConnector",
+        "fencepost.connector.files_sink.FilesSink": "fencepost.connector.files_sink:FilesSink",
         "fencepost.connector.spool.SpoolDirectorySource": "fencepost.connector.spool:SpoolDirectorySource",
+        "org.apache.kafka.connect.file.FileStreamSinkConnector": (
+            "fencepost.connector.file_stream_sink:FileStreamSinkConnector"
+        ),
         "org.apache.kafka.connect.file.FileStreamSourceConnector": (
             "fencepost.connector.file_stream:FileStreamSourceConnector"
+        ),
+        "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
+            "fencepost.connector.verifiable_sink:VerifiableSinkConnector"
         ),
         "org.apache.kafka.connect.tools.VerifiableSourceConnector": (
             "fencepost.connector.verifiable:VerifiableSourceConnector"

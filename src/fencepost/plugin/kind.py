@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, Predicate, SourceConnector, Transform
+from fencepost.api import Connector, Converter, HeaderConverter, Predicate, SinkConnector, Transform
 
 
 class PluginKind(StrEnum):
@@ -20,9 +20,10 @@ class PluginKind(StrEnum):
         """Return what the aliases of its classes leave out at the end."""
         return _SUFFIXES[self]
 
-    @property
-    def type_name(self) -> str:
-        """Return the type that `GET /connector-plugins` gives it; a connector here is always a source."""
+    def type_of(self, plugin: type[Any]) -> str:
+        """Return the type that `GET /connector-plugins` gives a class of this kind: source or sink for a connector."""
+        if self is PluginKind.CONNECTOR:
+            return "sink" if issubclass(plugin, SinkConnector) else "source"
         return _TYPES[self]
 
     @property
@@ -42,14 +43,13 @@ _SUFFIXES = {
     PluginKind.HEADER_CONVERTER: "HeaderConverter",
 }
 _TYPES = {
-    PluginKind.CONNECTOR: "source",
     PluginKind.TRANSFORM: "transformation",
     PluginKind.PREDICATE: "predicate",
     PluginKind.CONVERTER: "converter",
     PluginKind.HEADER_CONVERTER: "header_converter",
 }
 _BASES: dict[PluginKind, type[Any]] = {
-    PluginKind.CONNECTOR: SourceConnector,
+    PluginKind.CONNECTOR: Connector,
     PluginKind.TRANSFORM: Transform,
     PluginKind.PREDICATE: Predicate,
     PluginKind.CONVERTER: Converter,

@@ -31,7 +31,7 @@ _OFFERS = tuple(
         (r".*mongo.*", "the MongoDB connector", "a SourceConnector of your own over the change stream"),
         (r".*datagen.*", "Confluent's Datagen", "the connector Datagen"),
         (r".*mirror\.Mirror.*", "MirrorMaker 2", "Kafka's own MirrorMaker beside it, for now"),
-        (r".*(Sink)(Connector)?$", "a sink", "Kafka Connect for this sink: there are sources only, for now"),
+        (r".*(Sink)(Connector)?$", "a sink", "a SinkConnector of your own, whose put() writes batches"),
     )
 ) + tuple(
     Offer(kind, re.compile(pattern, re.IGNORECASE), product, instead)

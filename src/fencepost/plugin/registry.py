@@ -60,18 +60,21 @@ class PluginRegistry:
 
     def all_plugins(self) -> list[PluginDescription]:
         """Return everything there is: connectors, transforms, predicates, converters, header converters."""
-        third_party = self._third_party()
-        return [
-            description
-            for kind in PluginKind
-            for description in (
-                *(PluginDescription(full, kind.type_name, __version__) for full in sorted(BUILT_IN[kind])),
-                *(
-                    PluginDescription(full, kind.type_name, _version(cls))
-                    for full, cls in sorted(third_party[kind].items())
-                ),
-            )
+        return [description for kind in PluginKind for description in self._descriptions(kind)]
+
+    def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
+        """Return the built-in ones before the others; sinks before sources, as Kafka Connect does."""
+        found = [
+            *(
+                PluginDescription(full, kind.type_of(_loaded(target)), __version__)
+                for full, target in sorted(BUILT_IN[kind].items())
+            ),
+            *(
+                PluginDescription(full, kind.type_of(cls), _version(cls))
+                for full, cls in sorted(self._third_party()[kind].items())
+            ),
         ]
+        return sorted(found, key=lambda one: one.type)
 
     def failures(self) -> tuple[str, ...]:
         """Return what could not be loaded, a text each."""

@@ -1,16 +1,18 @@
-"""Values and schemas: what travels from a task to Kafka.
+"""Values and schemas: what travels from a task to Kafka, and from Kafka to a task.
 
-Core types: `Schema`, `SourceRecord`, `Batch` (columns), `Utf8Column`, `PositionColumn`.
+Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (columns), `Utf8Column`.
 """
 
 from fencepost.record.batch import Batch
 from fencepost.record.column import PositionColumn, Repeated, Utf8Column
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
-from fencepost.record.record import Header, SourceRecord
+from fencepost.record.record import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
+from fencepost.record.sink_batch import SinkBatch
 
 __all__ = [
     "Batch",
+    "ConnectRecord",
     "Field",
     "Header",
     "PartitionKey",
@@ -19,7 +21,10 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SchemaType",
+    "SinkBatch",
+    "SinkRecord",
     "SourceRecord",
+    "TopicPartition",
     "Utf8Column",
     "is_same",
     "partition_key",

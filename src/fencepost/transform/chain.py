@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fencepost.api import Config, ConfigError, Predicate, SourceRecord, Transform
+from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
 
@@ -25,7 +25,7 @@ class Link:
     predicate: Predicate | None = None
     is_negated: bool = False
 
-    def applies_to(self, record: SourceRecord) -> bool:
+    def applies_to(self, record: ConnectRecord) -> bool:
         return self.predicate is None or self.predicate.test(record) is not self.is_negated
 
 
@@ -40,9 +40,9 @@ class Chain:
         """Build what `transforms` and `predicates` ask for. Raises ConfigError: every fault, each with its full key."""
         return _Building(properties, find).chain()
 
-    def apply(self, record: SourceRecord) -> SourceRecord | None:
+    def apply(self, record: Record) -> Record | None:
         """Return the record as it goes on, or None when a transform filtered it. Raises what a transform raises."""
-        changed: SourceRecord | None = record
+        changed: Record | None = record
         for link in self.links:
             if link.applies_to(record):
                 changed = link.transform.apply(record)

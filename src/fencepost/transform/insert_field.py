@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fencepost.api import RecordError, Schema, SourceRecord, setting
+from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
 from fencepost.record import Field
 from fencepost.record.schema import INT32, INT64, STRING, TIMESTAMP
 from fencepost.transform.side import KEY, VALUE, FieldTransform
@@ -74,13 +74,15 @@ class InsertField(FieldTransform):
             ]
         return []
 
-    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
+    def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         if self._topic is not None:
             fields[self._topic.name] = record.topic
         if self._partition is not None and record.kafka_partition is not None:
             fields[self._partition.name] = record.kafka_partition
         if self._offset is not None:
-            raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
+            if not isinstance(record, SinkRecord):
+                raise RecordError("Offset insertion is only supported for sink connectors: leave offset.field out")
+            fields[self._offset.name] = record.kafka_offset
         if self._timestamp is not None and record.timestamp is not None:
             fields[self._timestamp.name] = _moment(record.timestamp) if schema is not None else record.timestamp
         if self._static is not None:

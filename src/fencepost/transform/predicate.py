@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fencepost.api import HIGH, Predicate, SourceRecord, non_empty, setting
+from fencepost.api import HIGH, ConnectRecord, Predicate, non_empty, setting
 from fencepost.transform.java_regex import compiled, java_regex
 
 
@@ -11,14 +11,14 @@ class HasHeaderKey(Predicate):
 
     name: str = setting("name", check=non_empty(), importance=HIGH, doc="The header name.")
 
-    def test(self, record: SourceRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         return any(header.key == self.name for header in record.headers)
 
 
 class RecordIsTombstone(Predicate):
     """True for records without a value."""
 
-    def test(self, record: SourceRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         return record.value is None
 
 
@@ -36,5 +36,5 @@ class TopicNameMatches(Predicate):
         super().__init__(properties)
         self._pattern = compiled(self.pattern)
 
-    def test(self, record: SourceRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         return self._pattern.fullmatch(record.topic) is not None

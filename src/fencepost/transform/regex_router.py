@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from fencepost.api import HIGH, SourceRecord, Transform, setting
+from fencepost.api import HIGH, Record, Transform, setting
 from fencepost.record import Repeated
 from fencepost.transform.java_regex import compiled, java_regex, replacer
 
@@ -32,7 +32,7 @@ class RegexRouter(Transform):
             return [f"Invalid value {self.replacement} for configuration replacement: {error}"]
         return []
 
-    def apply(self, record: SourceRecord) -> SourceRecord | None:
+    def apply(self, record: Record) -> Record | None:
         topic = self._routed(record.topic)
         return record if topic == record.topic else record.replace(topic=topic)
 

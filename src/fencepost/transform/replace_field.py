@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fencepost.api import LOW, Schema, SourceRecord, setting
+from fencepost.api import LOW, ConnectRecord, Schema, setting
 from fencepost.config.check import Check
 from fencepost.record import Field
 from fencepost.transform.side import KEY, VALUE, FieldTransform
@@ -47,7 +47,7 @@ class ReplaceField(FieldTransform):
         self._included = frozenset(self._either("include", self.include, "whitelist", self.whitelist))
         self._new_names: dict[str, str] = dict(pair.split(":") for pair in self.renames)
 
-    def changed_fields(self, record: SourceRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
+    def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         return {self._new_names.get(name, name): value for name, value in fields.items() if self._is_kept(name)}
 
     def changed_schema(self, schema: Schema) -> Schema:

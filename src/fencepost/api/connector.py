@@ -1,0 +1,46 @@
+"""What the connectors of sources and of sinks have in common: they plan, their tasks move data."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from fencepost.config import Config, SettingValue
+
+
+class ConnectorContext(Protocol):
+    """What the runtime offers a connector."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Ask for `task_configs` to be called again, soon, from another thread."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector from a thread of its own."""
+
+    def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return (partition, offset) of everything that the connector has committed, read now."""
+
+
+class Connector(Config):
+    """Plans work: a `SourceConnector` or a `SinkConnector`."""
+
+    task: ClassVar[type[Any]]
+    version: ClassVar[str] = "0.1.0"
+    context: ConnectorContext
+
+    def start(self) -> None:
+        """Begin to watch the outside system, where that is needed to plan. An exception fails the connector."""
+
+    def stop(self) -> None:
+        """End what `start` began."""
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's.
+
+        They are stored as text, which the fields of the task's `config` read back: numbers, booleans, Paths, Enums and
+        lists of these may stand there as they are. Anything else fails the connector.
+        """
+        return [{k: str(v) for k, v in self.originals.items() if v is not None}]
+
+    @classmethod
+    def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
+        """Check a config before it is accepted: one answer per declared key."""
+        return cls.validate_values(properties)

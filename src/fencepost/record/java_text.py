@@ -1,0 +1,24 @@
+"""Values as Java prints them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.record.schema import Schema, SchemaType
+
+
+def java_text(schema: Schema | None, value: Any) -> str:
+    """Return what Java's `toString` makes of a value. Raises TypeError for bytes, which have no text there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("bytes have no text")
+    if isinstance(value, Mapping):
+        if schema is not None and schema.type is SchemaType.STRUCT:
+            members = ((f.name, f.schema, value.get(f.name)) for f in schema.fields)
+            return "Struct{" + ",".join(f"{n}={java_text(s, v)}" for n, s, v in members if v is not None) + "}"
+        return "{" + ", ".join(f"{java_text(None, k)}={java_text(None, v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(java_text(None, v) for v in value) + "]"
+    return "null" if value is None else str(value)

@@ -1,0 +1,83 @@
+"""Records of topics as columns: what `put()` is given."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.record.column import Repeated
+from fencepost.record.record import Header, SinkRecord, TopicPartition
+from fencepost.record.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SinkBatch:
+    """Records in the order of their offsets within each partition, one column a field; all have one length.
+
+    `topics` and `partitions` are as transforms have left them; `places` says where each record was read, and `offsets`
+    at which offset there. A column that is the same for all records is a `Repeated`. `values` and `keys` are Python
+    values that fit their schemas (None: schemaless); text may come as a `Utf8Column`, whose `raw` holds its bytes.
+    `timestamps` are milliseconds since 1970. `headers` is None where no record has one. Iterating gives `SinkRecord`s.
+    """
+
+    topics: Sequence[str]
+    partitions: Sequence[int | None]
+    offsets: Sequence[int]
+    values: Sequence[Any]
+    value_schemas: Sequence[Schema | None]
+    keys: Sequence[Any]
+    key_schemas: Sequence[Schema | None]
+    timestamps: Sequence[int | None]
+    places: Sequence[TopicPartition]
+    headers: Sequence[tuple[Header, ...]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[SinkRecord]:
+        return (self.record(i) for i in range(len(self)))
+
+    def record(self, index: int) -> SinkRecord:
+        """Return one record of the batch, on its own."""
+        return SinkRecord(
+            self.topics[index],
+            self.partitions[index],
+            self.offsets[index],
+            self.values[index],
+            self.value_schemas[index],
+            self.keys[index],
+            self.key_schemas[index],
+            self.timestamps[index],
+            () if self.headers is None else self.headers[index],
+            self.places[index],
+        )
+
+    @classmethod
+    def of_records(cls, records: Sequence[SinkRecord]) -> "SinkBatch":
+        """Pack records, in their order."""
+        return cls(
+            [r.topic for r in records],
+            [r.kafka_partition for r in records],
+            [r.kafka_offset for r in records],
+            [r.value for r in records],
+            _schemas([r.value_schema for r in records]),
+            [r.key for r in records],
+            _schemas([r.key_schema for r in records]),
+            [r.timestamp for r in records],
+            [_place(r) for r in records],
+            [r.headers for r in records] if any(r.headers for r in records) else None,
+        )
+
+    def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
+        """Return the records that were not read from any of these partitions."""
+        if lost.isdisjoint(self.places):
+            return self
+        return SinkBatch.of_records([record for record in self if _place(record) not in lost])
+
+
+def _place(record: SinkRecord) -> TopicPartition:
+    return record.at or TopicPartition(record.topic, record.kafka_partition or 0)
+
+
+def _schemas(column: list[Schema | None]) -> Sequence[Schema | None]:
+    first = column[0] if column else None
+    return Repeated(first, len(column)) if all(each is first for each in column) else column
