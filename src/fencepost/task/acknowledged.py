@@ -36,8 +36,13 @@ class OffsetQueue:
         self.size = 0
 
     def sent(self, batch: Batch, outgoing: Outgoing) -> OnDelivered:
-        """Note the records of a batch; returns what is to be told of each that is acknowledged, by index."""
+        """Note the records of a batch; returns what is to be told of each that is acknowledged, by index.
+
+        A dead letter counts as its record: it has to be acknowledged, too (E15).
+        """
         sent = range(len(batch)) if outgoing.sources is None else set(outgoing.sources)
+        if outgoing.letters is not None:
+            sent = {*sent, *(outgoing.letters.sources or ())}
         entries = [
             _Entry(_NOTHING if offset is None else dict(offset), is_acknowledged=index not in sent)
             for index, offset in enumerate(batch.source_offsets)

@@ -40,7 +40,8 @@ class Counters:
     errors: ErrorCounters = field(default_factory=ErrorCounters)
     topics: set[str] = field(default_factory=set)
     _topics_in_transaction: set[str] = field(default_factory=set)
-    _begun: deque[tuple[float, int, set[str]]] = field(default_factory=deque)
+    _letters_in_transaction: int = 0
+    _begun: deque[tuple[float, int, set[str], int]] = field(default_factory=deque)
 
     def polled(self, count: int, took_s: float) -> None:
         self.records_polled += count
@@ -57,15 +58,21 @@ class Counters:
         if count:
             self._topics_in_transaction.update({topics.value} if isinstance(topics, Repeated) else topics)
 
+    def sent_letters(self, count: int) -> None:
+        """Add dead letters of a source: they are in the transaction beside what was sent."""
+        self.errors.dead_letters += count
+        self._letters_in_transaction += count
+
     def commit_begun(self, now_s: float) -> None:
         """Take note that a commit has begun: what was sent since the last call is one transaction."""
-        self._begun.append((now_s, self.in_transaction, set(self._topics_in_transaction)))
+        transaction = now_s, self.in_transaction, set(self._topics_in_transaction), self._letters_in_transaction
+        self._begun.append(transaction)
         self._topics_in_transaction.clear()
-        self.in_transaction = 0
+        self.in_transaction = self._letters_in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
         """Take note that the oldest transaction of those begun was committed at `ended_s`, which may be a while ago."""
-        begun_s, size, topics = self._begun.popleft()
+        begun_s, size, topics, _ = self._begun.popleft()
         took_s = ended_s - begun_s
         self.topics |= topics
         self.commits += 1
@@ -97,16 +104,28 @@ class Counters:
 
     def dropped(self) -> None:
         """Take note that what was sent and is not committed never will be: whoever sent it is gone."""
+        self.errors.dead_letter_failures += sum(letters for *_, letters in self._begun) + self._letters_in_transaction
         self._begun.clear()
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = 0
+        self.in_transaction = self.active_records = self._letters_in_transaction = 0
 
     def aborted(self) -> None:
         self.aborts += 1
         self._topics_in_transaction.clear()
-        self.in_transaction = self.active_records = 0
+        self.in_transaction = self.active_records = self._letters_in_transaction = 0
 
     def to_json(self) -> dict[str, float]:
         """Return the totals by name."""
         own = {k: v for k, v in vars(self).items() if isinstance(v, int | float) and not k.startswith("_")}
         return {**own, **{f"error_{k}": v for k, v in vars(self.errors).items()}}
+
+
+@dataclass
+class SinkCounters(Counters):
+    """What a sink's task keeps beside them; a poll is a put here.
+
+    `lag_max` is that of the partition most behind, in records.
+    """
+
+    partition_count: int = 0
+    lag_max: int = 0

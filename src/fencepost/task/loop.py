@@ -187,8 +187,12 @@ class SourceLoop:
                 self.book.add(batch.last_offsets())
         is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
         for batch, outgoing in ready:
-            self._delivery.send(outgoing, self._on_delivered(batch, outgoing))
+            queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
+            self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
             self.counters.sent(len(outgoing), outgoing.topics)
+            if outgoing.letters is not None:  # E15
+                self.counters.sent_letters(len(outgoing.letters))
+                self._delivery.send(outgoing.letters, queued)
         if self._acknowledged is not None:
             self._acknowledged.relieve(self._delivery)
         return is_covered
@@ -199,9 +203,8 @@ class SourceLoop:
     def _offsets(self) -> list[tuple[bytes, bytes | None]]:
         return offset_records(self.spec, self.book.to_write(), self.book.spellings)
 
-    def _on_delivered(self, batch: Batch, outgoing: Outgoing) -> OnDelivered | None:
+    def _on_delivered(self, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None) -> OnDelivered | None:
         """Return what is to be told of each record that is acknowledged, None where nobody wants to know."""
-        queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
         tracked = self._tracked(batch, outgoing) if self._tracks_records else None
         if queued is None or tracked is None:
             return queued or tracked

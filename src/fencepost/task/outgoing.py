@@ -10,7 +10,8 @@ HeaderBytes = tuple[str, bytes | None]
 class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
-    `sources` are the indexes of the records in the polled batch (None: all of them, in order).
+    `sources` are the indexes of the records in the polled batch (None: all of them, in order); `letters` are the dead
+    letters of those that are not among them, to be sent beside these.
     """
 
     topics: Sequence[str]
@@ -20,6 +21,7 @@ class Outgoing:
     timestamps: Sequence[int | None] | None = None
     headers: Sequence[Sequence[HeaderBytes]] | None = None
     sources: Sequence[int] | None = None
+    letters: "Outgoing | None" = None
 
     @property
     def is_plain(self) -> bool:

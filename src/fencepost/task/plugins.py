@@ -1,21 +1,24 @@
 """Builds a task and its processing from a spec, by the names in its configs."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, SourceConnector, SourceTask
-from fencepost.config.connector import SourceConnectorConfig
+from fencepost.api import Converter, HeaderConverter, SourceTask
+from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.control import Control
+from fencepost.task.dead_letter import class_of
+from fencepost.task.letters import SourceLetters
 from fencepost.task.processing import Processor
+from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters, Tolerance
 from fencepost.task.topics import TopicCreation
 from fencepost.transform.chain import Chain
 
 
-def connector_of(spec: TaskSpec) -> tuple[SourceConnector, SourceTask]:
+def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
     cls = _connector_class(spec)
     return cls(dict(spec.task_config)), cls.task()
@@ -28,7 +31,7 @@ def tracks_records(spec: TaskSpec) -> bool:
 
 def wants_reports(spec: TaskSpec) -> bool:
     """Say whether the producer is to tell of every record that is acknowledged: where it went, or that it did."""
-    task = _connector_class(spec).task
+    task: type[SourceTask] = _connector_class(spec).task
     has_updates = task.update_offsets is not SourceTask.update_offsets
     return tracks_records(spec) or (has_updates and not spec.is_exactly_once)
 
@@ -40,16 +43,15 @@ def runs_ahead(spec: TaskSpec) -> bool:
     """
     if not spec.is_exactly_once or spec.boundary == "connector" or tracks_records(spec):
         return False
-    task = _connector_class(spec).task
+    task: type[SourceTask] = _connector_class(spec).task
     if task.polls_ahead is not None:
         return task.polls_ahead
     return task.commit is SourceTask.commit and task.update_offsets is SourceTask.update_offsets
 
 
-def _connector_class(spec: TaskSpec) -> type[SourceConnector]:
+def _connector_class(spec: TaskSpec) -> Any:
     _use_plugin_path(spec.plugin_path)
-    cls: type[SourceConnector] = find("connector", str(spec.connector_config["connector.class"]))
-    return cls
+    return find("connector", str(spec.connector_config["connector.class"]))
 
 
 @lru_cache(maxsize=1)
@@ -59,9 +61,24 @@ def _use_plugin_path(directories: tuple[str, ...]) -> None:
 
 
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
-    """Return transforms, converters and error handling as the connector's config asks for them."""
+    """Return transforms, converters and error handling as a source's config asks for them."""
+    processor = Processor(*_parts(spec, control, counters))
+    if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails, and nothing passes it
+        processor.letters = SourceLetters(spec, partial(class_of, processor))
+        processor.tolerance.tell = processor.letters.tell
+    return processor
+
+
+def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:
+    """Return the same for a sink."""
+    return SinkProcessor(*_parts(spec, control, counters), resend_topic=spec.resend_topic)
+
+
+def _parts(
+    spec: TaskSpec, control: Control, counters: ErrorCounters
+) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
     properties = {k: v for k, v in spec.connector_config.items() if v is not None}
-    config = SourceConnectorConfig(properties)
+    config = ConnectorConfig(properties)
     tolerance = Tolerance(
         tolerates_all=config.errors_tolerance.lower() == "all",
         retry_timeout_ms=config.errors_retry_timeout_ms,
@@ -75,7 +92,7 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
     key: Converter = converter_of(properties, "key.converter")
     value: Converter = converter_of(properties, "value.converter")
     header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")
-    return Processor(Chain.from_config(properties, find), key, value, header, tolerance)
+    return Chain.from_config(properties, find), key, value, header, tolerance
 
 
 def topics_of(spec: TaskSpec) -> TopicCreation:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
 from fencepost.record import Batch, Header, Schema
+from fencepost.task.letters import SourceLetters
 from fencepost.task.outgoing import HeaderBytes, Outgoing
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
@@ -24,6 +25,8 @@ class Processor:
     value_converter: Converter
     header_converter: HeaderConverter
     tolerance: Tolerance
+    letters: SourceLetters | None = None
+    """Takes what could not be processed, where there is a dead letter topic."""
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError where an error is not tolerated."""
@@ -51,10 +54,14 @@ class Processor:
 
     def _one_by_one(self, batch: Batch) -> Outgoing:
         rows: list[tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]]] = []
+        if self.letters is not None:
+            self.letters.clear()
         for index, record in enumerate(batch.records()):
             row = self._row(index, record)
             if row is not None:
                 rows.append(row)
+            elif self.letters is not None:
+                self.letters.at(index)
         return Outgoing(
             topics=[r.topic for _, r, _, _, _ in rows],
             values=[value for _, _, _, value, _ in rows],
@@ -63,6 +70,7 @@ class Processor:
             timestamps=_column_or_none([r.timestamp for _, r, _, _, _ in rows]),
             headers=[headers for _, _, _, _, headers in rows],
             sources=[index for index, _, _, _, _ in rows],
+            letters=None if self.letters is None else self.letters.take(),
         )
 
     def _row(

@@ -2,29 +2,26 @@
 
 Steps (numbers of docs/architecture.md): 5 make the producer and `init_transactions`; 6 be admitted; 7 take the
 offsets, which the worker read after it admitted; 8 start the task and loop. Every `init_transactions` is followed by 6
-and 7 before anything is produced.
+and 7 before anything is produced, but for 7 where a task only takes a second producer: it knows what it committed.
 """
 
 import logging
-import threading
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError, SourceTask
 from fencepost.kafka.settings import transaction_timeout_ms
-from fencepost.storage.ids import TargetState
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.admitted import NotAdmittedError, admitted, report_of
-from fencepost.task.back_off import BackOff
+from fencepost.task.admitted import admitted
 from fencepost.task.boundary import Boundary, boundary_of
 from fencepost.task.context import TaskContext
-from fencepost.task.control import Control
 from fencepost.task.copies import Copy, copier_of, with_copies
 from fencepost.task.counters import Counters
+from fencepost.task.dead_letter import ensure_topics
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.lane import HELD_BYTES, Room
 from fencepost.task.lanes import LanedDelivery
+from fencepost.task.life import TaskLife
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, wants_reports
@@ -43,9 +40,12 @@ log = logging.getLogger(__name__)
 
 _MOST_EXPIRED = 2
 _SMALLEST_BATCH_BYTES = 1_024
-_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 
-Admit = Callable[[TaskSpec], Admission]
+
+class Admit(Protocol):
+    """How a start asks its worker whether it is still the one to run, and where it stands."""
+
+    def __call__(self, spec: TaskSpec, /, *, wants_offsets: bool = True) -> Admission: ...
 
 
 class TransactionExpiredError(FatalError):
@@ -75,29 +75,25 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, ProduceError) and error.is_refused
 
 
-class TaskRunner:
-    """Runs one start of a task in its own thread, through as many producers and instances as it takes."""
+class TaskRunner(TaskLife):
+    """Runs one start of a source's task, through as many producers and instances as it takes."""
+
+    starts_over = _STARTS_OVER
 
     def __init__(
         self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None
     ) -> None:
         """`copy` has the worker write copies of offsets, where the connector has a topic of its own for them."""
-        self.spec = spec
-        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
+        super().__init__(spec, report)
         self.counters = Counters()
         self._admit_call = admit
-        self._report = report
         self._copier = copier_of(spec, copy)
         self._delivery: Delivery | None = None
-        self._is_abandoned = False
         self._lanes_allowed = spec.lanes
         self._uses_both_lanes = False
-        self._back_off = BackOff(self.control, _PAUSES_S)
-        self._commits_seen = 0
         self._expired = 0
         self._batch_bytes = spec.batch_bytes  # what the batches of its producers may not exceed
         self._batch_bytes_used = 0
-        self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
     def abandon(self) -> None:
         """Give up on a task that does not stop in time: its producer is dropped under it."""
@@ -107,56 +103,23 @@ class TaskRunner:
         if delivery is not None:
             delivery.close()
 
-    def run(self) -> None:
-        """Run until stopped, not admitted, or failed; reports every change of state."""
-        try:
-            self._run_to_the_end()
-            self._end(RunState.STOPPED)
-        except NotAdmittedError as error:
-            log.info("task %s: %s", self.spec.id, error)
-            self._end(RunState.ABANDONED, str(error))
-        except Exception as error:
-            if self._is_abandoned:
-                log.info("abandoned task %s ended: %r", self.spec.id, error)
-                return
-            log.exception("task %s failed", self.spec.id)
-            self._end(RunState.FAILED, "".join(traceback.format_exception(error)))
-        finally:
-            self._close_delivery()
-            self._close_copier()
-
-    def _end(self, state: RunState, trace: str | None = None) -> None:
-        """Report the last state: the worker takes copies only of starts that have not ended."""
+    def _before_the_last_report(self) -> None:
+        """Have the last copies written: the worker takes copies only of starts that have not ended."""
         self._close_copier()
-        self.report(state, trace)
+
+    def _close(self) -> None:
+        self._close_delivery()
+        self._close_copier()
 
     def _close_copier(self) -> None:
         if self._copier is not None:
             self._copier.close()
 
-    def report(self, state: RunState, trace: str | None = None) -> None:
-        """Report a change of state."""
-        self.counters.state = state
-        if not self._is_abandoned:
-            self._report(self.snapshot(trace))
-
-    def snapshot(self, trace: str | None = None) -> TaskReport:
-        """Return state and counters as they are."""
-        return report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)
-
-    def _run_to_the_end(self) -> None:
-        while not self.control.is_stopping:
-            if self.control.is_paused:
-                self.report(RunState.PAUSED)
-                self.control.wait_while_paused()
-                continue
-            try:
-                self._run_instance()
-            except _STARTS_OVER as error:
-                if _is_final(error) and not self._try_smaller_batches(error):
-                    raise
-                self._close_delivery()
-                self._before_another_try(error)
+    def _start_over(self, error: Exception) -> None:
+        if _is_final(error) and not self._try_smaller_batches(error):
+            raise error
+        self._close_delivery()
+        self._before_another_try(error)
 
     def _try_smaller_batches(self, error: Exception) -> bool:
         """Halve batches twice where a topic takes none so large. Returns False where that cannot be the remedy.
@@ -179,14 +142,8 @@ class TaskRunner:
         """Back off; whoever may have been fenced asks first whether the task is still its own."""
         log.warning("task %s starts again: %s", self.spec.id, error)
         self.counters.producers_retired += 1
-        has_committed = self.counters.commits != self._commits_seen
         has_expired = isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired
-        if has_committed:
-            self._back_off.passed()
-        else:
-            self._back_off.failed()
-        self._expired = has_expired + (0 if has_committed else self._expired)
-        self._commits_seen = self.counters.commits
+        self._expired = has_expired + (0 if self._count_failure() else self._expired)
         self._back_off.wait()
         if not self.control.is_stopping:
             self._admit()
@@ -237,6 +194,8 @@ class TaskRunner:
         )
         task.initialize(context, config)
         processor = processor_of(self.spec, self.control, self.counters.errors)
+        if processor.letters is not None:
+            ensure_topics(self.spec)
         loop = SourceLoop(
             self.spec,
             task,
@@ -296,13 +255,21 @@ class TaskRunner:
         return delivery
 
     def _replace_delivery(self, book: OffsetBook) -> Delivery:
-        """Retire a struck producer (E5), or take a second. The task goes on if what it committed is stored (E7)."""
+        """Retire a struck producer (E5), or take a second.
+
+        After a strike the task goes on if what it committed is stored (E7). One that only takes a second producer knows
+        that, and reads nothing: it would stand still until all transactions of other tasks have ended.
+        """
+        is_struck = True
         if self._delivery is not None and self._delivery.is_narrow:
             self._uses_both_lanes = True
-        else:
-            self.counters.producers_retired += 1
+            is_struck = self._delivery.must_be_replaced
+        self.counters.producers_retired += is_struck
         self._close_delivery()
         delivery = self._open_delivery()
+        if not is_struck:
+            admitted(self._admit_call(self.spec, wants_offsets=False))
+            return delivery
         stored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]] = self._admit().offsets
         if book.differs_from(stored):
             raise StartOverError("the stored offsets are not what this incarnation committed last")

@@ -22,8 +22,10 @@ import orjson
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.life import TaskLife
 from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
+from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.spec import (
     Admission,
     AdmissionRequest,
@@ -72,7 +74,7 @@ class Slot:
         self._spec = spec
         self._channel = channel
         self._attempt = attempt
-        self._runners: dict[str, TaskRunner] = {}
+        self._runners: dict[str, TaskLife] = {}
         self._reports: list[TaskReport] = []
         self._news = News()
         self._starts = StartQueue()
@@ -151,7 +153,11 @@ class Slot:
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
             return
-        runner = TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
+        runner: TaskLife = (
+            SinkRunner(spec, self._admit, self._report)
+            if spec.is_sink
+            else TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
+        )
         with self._lock:
             self._runners[spec.incarnation] = runner
             self._starts.put(spec.incarnation)
@@ -165,15 +171,15 @@ class Slot:
         for runner in due:
             runner.thread.start()
 
-    def _admit(self, spec: TaskSpec) -> Admission:
+    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         """Ask the worker (step 6 of docs/architecture.md); tries until the lease is over."""
+        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation, wants_offsets)
         try:
-            return self._ask_for_admission(spec)
+            return self._ask_for_admission(request)
         finally:
             self._channel.release()  # a thread and a descriptor of the worker for every task, else
 
-    def _ask_for_admission(self, spec: TaskSpec) -> Admission:
-        request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation)
+    def _ask_for_admission(self, request: AdmissionRequest) -> Admission:
         while True:
             try:
                 return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))

@@ -27,6 +27,7 @@ class Path(StrEnum):
     SPLIT_COPY = "/split/copy"  # (SplitCopies, nothing)
     SPLIT_REPORT = "/split/report"  # (SplitReport, nothing)
     SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
+    EPOCH_READING = "/epoch/reading"  # (RunRequest, EpochReading)
 
 
 class RunState(StrEnum):
@@ -86,10 +87,23 @@ class TaskSpec:
     batch_bytes: int | None = None  # the producer's batch.size where the user has set it
     copies_offsets: bool = False
     runs_alone: bool = False  # in a slot of its own, for now: its slots have died
+    consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of a sink; of a source there is none
+    topics: tuple[str, ...] = ()  # that a sink reads, unless a pattern says which
+    topics_regex: str = ""
+    most_records: int = 500  # of a batch of a sink
+    reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # by which executors read epochs
+    dead_letters_topic: str = ""
+    dead_letters_replication: int = 3
+    dead_letters_headers: bool = False
+    resend_topic: str = ""  # of a sink: what it reads besides, where its dead letters are sent again
 
     @property
     def id(self) -> str:
         return f"{self.connector}-{self.task}"
+
+    @property
+    def is_sink(self) -> bool:
+        return bool(self.consumer_conf)
 
     @property
     def is_exactly_once(self) -> bool:
@@ -102,6 +116,7 @@ class TaskSpec:
     def from_json(cls, data: Mapping[str, Any]) -> "TaskSpec":
         values = _known(cls, data)
         values["plugin_path"] = tuple(values.get("plugin_path", ()))
+        values["topics"] = tuple(values.get("topics", ()))
         return cls(**values)
 
 
@@ -214,12 +229,16 @@ class Reports:
 
 @dataclass(frozen=True)
 class AdmissionRequest:
-    """A start has initialised its producer: is it still the one to run?"""
+    """A start has initialised its producer: is it still the one to run?
+
+    Unless it `wants_offsets`, which takes until all open transactions of the offsets topic have ended, it knows them.
+    """
 
     connector: str
     task: int
     generation: int
     incarnation: str
+    wants_offsets: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -331,6 +350,20 @@ class SplitAdmission:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SplitAdmission":
         return cls(bool(data["is_admitted"]), str(data["reason"]), tuple(data["positions"]))
+
+
+@dataclass(frozen=True)
+class EpochReading:
+    """How executors get at the topics of an epoch: the settings of a consumer."""
+
+    conf: Mapping[str, Any] = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "EpochReading":
+        return cls(dict(data["conf"]))
 
 
 @dataclass(frozen=True)

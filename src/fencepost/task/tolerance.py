@@ -5,9 +5,9 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fencepost.api import FatalError, RetriableError, SourceRecord
+from fencepost.api import ConnectRecord, FatalError, RetriableError
 from fencepost.task.control import Control
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ class ErrorCounters:
     retries: int = 0
     logged: int = 0
     last_error_ms: int = 0
+    dead_letters: int = 0
+    dead_letter_failures: int = 0
 
     def met(self) -> None:
         """Add something that could not be processed."""
@@ -52,8 +54,10 @@ class Tolerance:
     control: Control
     task_id: str
     counters: ErrorCounters = field(default_factory=ErrorCounters)
+    tell: Callable[[str, Exception, Any], object] | None = None
+    """Is told of the stage, the error and the record of each failure, tolerated or not."""
 
-    def run(self, stage: str, operation: Callable[[], T], record: SourceRecord) -> tuple[bool, T | None]:
+    def run(self, stage: str, operation: Callable[[], T], record: ConnectRecord) -> tuple[bool, T | None]:
         """Return (True, result), or (False, None) where the record is dropped.
 
         Raises FatalError, which names the record, where its error is not tolerated; StoppedInRetryError.
@@ -63,7 +67,7 @@ class Tolerance:
         except StoppedInRetryError:
             raise
         except Exception as error:
-            self._failed(stage, error, record)
+            self.failed(stage, error, record)
             return False, None
 
     def _retried(self, operation: Callable[[], T]) -> T:
@@ -82,33 +86,27 @@ class Tolerance:
                 self.control.wait_for_stop(min(delay_s, self.retry_delay_max_ms / 1000))
                 delay_s *= 2
 
-    def _failed(self, stage: str, error: Exception, record: SourceRecord) -> None:
+    def failed(self, stage: str, error: Exception, record: ConnectRecord) -> object:
+        """Count, log and tell of a failure. Returns what `tell` does. Raises FatalError where it is not tolerated."""
         self.counters.met()
         self.counters.failures += not isinstance(error, RetriableError)
         if self.logs:
             self.counters.logged += 1
             log.error("%s", self._described(stage, error, record))
+        told = None if self.tell is None else self.tell(stage, error, record)
         if not self.tolerates_all:
             raise FatalError(
-                f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {_place(record)}: "
+                f"Tolerance exceeded in error handler: stage '{stage}' failed for the record for {record.origin}: "
                 f"{_one_line(error)}"
             ) from error
         self.counters.skipped += 1
+        return told
 
-    def _described(self, stage: str, error: Exception, record: SourceRecord) -> str:
+    def _described(self, stage: str, error: Exception, record: ConnectRecord) -> str:
         text = f"Error encountered in task {self.task_id}. Executing stage '{stage}'"
         if self.logs_messages:
-            text += (
-                f", where source record is = {{topic='{record.topic}', partition={record.source_partition}, "
-                f"offset={record.source_offset}, timestamp={record.timestamp}}}"
-            )
+            text += f", where {record.described}"
         return f"{text}: {_one_line(error)}"
-
-
-def _place(record: SourceRecord) -> str:
-    """Say where a record comes from and where it goes, without what is in it."""
-    partition, offset = record.source_partition, record.source_offset
-    return f"topic {record.topic}, source partition {partition}, source offset {offset}"
 
 
 def _one_line(error: Exception) -> str:

@@ -1,0 +1,137 @@
+"""Dead letters of a source's task: they are written in its own transaction, with the offsets that pass them (E15).
+
+There are no bytes that such a record was read as. Its key, its value and its headers' values are written as they are
+where they are bytes, else as JSON, as far as that can tell them.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from fencepost.api import SourceRecord
+from fencepost.record import Repeated
+from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
+from fencepost.task.outgoing import HeaderBytes, Outgoing
+from fencepost.task.spec import TaskSpec
+
+_DEFAULT_LIMIT_BYTES = 1_000_000  # what librdkafka's message.max.bytes is where nobody has set it
+_FRAME_BYTES = 1_000  # of a record beside its contents, and more
+_NOT_YET = -1
+
+
+@dataclass(slots=True)
+class _Failed:
+    record: SourceRecord
+    stage: str
+    error: Exception
+    index: int = _NOT_YET
+
+
+@dataclass
+class SourceLetters:
+    """The records of one batch that could not be processed. One task's, one thread's; nothing is sent here.
+
+    `class_of` names the class whose code failed in a stage.
+    """
+
+    spec: TaskSpec
+    class_of: Callable[[str, Exception], str]
+    _failed: list[_Failed] = field(default_factory=list)
+
+    def tell(self, stage: str, error: Exception, record: SourceRecord) -> None:
+        """Keep a record as it was polled."""
+        self._failed.append(_Failed(record, stage, error))
+
+    def at(self, index: int) -> None:
+        """Say which record of the batch was just told of, if one was."""
+        if self._failed and self._failed[-1].index == _NOT_YET:
+            self._failed[-1].index = index
+
+    def clear(self) -> None:
+        """Forget what an unfinished batch has left: it will be polled again."""
+        self._failed = []
+
+    def take(self) -> Outgoing | None:
+        """Return the letters, with their indexes in the batch as `sources`; None where there are none."""
+        failed, self._failed = self._failed, []
+        if not failed:
+            return None
+        letters = [self._letter(one) for one in failed]
+        return Outgoing(
+            topics=Repeated(self.spec.dead_letters_topic, len(letters)),
+            values=[value for _, value, _ in letters],
+            keys=[key for key, _, _ in letters],
+            timestamps=[_timestamp(one.record) for one in failed],
+            headers=[headers for _, _, headers in letters],
+            sources=[one.index for one in failed],
+        )
+
+    def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:
+        record = failed.record
+        key, value = told(record.key), told(record.value)
+        headers = [(header.key, told(header.value)) for header in record.headers]
+        if not self.spec.dead_letters_headers:
+            return key, value, headers
+        origin = {
+            TOPIC: record.topic,
+            PARTITION: (told(dict(record.source_partition)) or b"").decode(),
+            OFFSET: "" if record.source_offset is None else (told(dict(record.source_offset)) or b"").decode(),
+        }
+        class_name = self.class_of(failed.stage, failed.error)
+        context = context_headers(self.spec, origin, failed.stage, class_name, failed.error)
+        return (
+            key,
+            value,
+            headers + context if self._is_small([("", key), ("", value), *headers, *context]) else headers,
+        )
+
+    def _is_small(self, parts: list[HeaderBytes]) -> bool:
+        """Say whether the producer takes it all: else only the context makes it too large, perhaps."""
+        limit = int(self.spec.producer_conf.get("message.max.bytes", _DEFAULT_LIMIT_BYTES))
+        return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
+
+
+def told(value: Any) -> bytes | None:
+    """Return a value as a letter holds it: bytes as they are, None as None, all else as JSON, as far as that goes.
+
+    Inside, bytes are base64 and what JSON has no word for is Python's own text of it. Never raises: a record that
+    cannot be told is no reason for its task to fail.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    for write in (_quickly, _thoroughly):
+        try:
+            return write(value)
+        except Exception:  # numbers of more than 64 bits, half characters, circles, a broken __repr__
+            continue
+    return orjson.dumps(f"<{type(value).__qualname__}>")
+
+
+def _quickly(value: Any) -> bytes:
+    return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _thoroughly(value: Any) -> bytes:
+    try:
+        return json.dumps(value, default=_plain).encode()
+    except (TypeError, ValueError):
+        return json.dumps(repr(value)).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def _timestamp(record: SourceRecord) -> int | None:
+    """Return the record's, where Kafka takes it."""
+    return record.timestamp if isinstance(record.timestamp, int) and record.timestamp >= 0 else None

@@ -1,0 +1,107 @@
+"""What the life of a task in a slot is, whichever way its records go: a thread, a state, and one last report."""
+
+import logging
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from fencepost.storage.ids import TargetState
+from fencepost.task.admitted import NotAdmittedError, report_of
+from fencepost.task.back_off import BackOff
+from fencepost.task.control import Control
+from fencepost.task.counters import Counters
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class TaskLife(ABC):
+    """Runs one start of a task in its own thread, and reports what becomes of it."""
+
+    counters: Counters
+    starts_over: ClassVar[tuple[type[Exception], ...]]
+    """The errors after which another instance is tried."""
+
+    def __init__(self, spec: TaskSpec, report: Callable[[TaskReport], None]) -> None:
+        self.spec = spec
+        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
+        self._report = report
+        self._is_abandoned = False
+        self._back_off = BackOff(self.control, _PAUSES_S)
+        self._commits_seen = 0
+        self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give up on a task that does not stop in time: its client is dropped under it. Any thread."""
+
+    @abstractmethod
+    def _run_instance(self) -> None:
+        """Run a new instance of the task until told to stop. Raises NotAdmittedError, or what `_start_over` is for."""
+
+    @abstractmethod
+    def _start_over(self, error: Exception) -> None:
+        """Get ready for another instance after this error. Raises it where another would only meet the same."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Let go of what the task holds. Idempotent; called after the last report too."""
+
+    def _before_the_last_report(self) -> None:
+        """Finish what has to be done while the start still counts as running."""
+
+    def run(self) -> None:
+        """Run until stopped, not admitted, or failed; reports every change of state."""
+        try:
+            self._run_to_the_end()
+            self._end(RunState.STOPPED)
+        except NotAdmittedError as error:
+            log.info("task %s: %s", self.spec.id, error)
+            self._end(RunState.ABANDONED, str(error))
+        except Exception as error:
+            if self._is_abandoned:
+                log.info("abandoned task %s ended: %r", self.spec.id, error)
+                return
+            log.exception("task %s failed", self.spec.id)
+            self._end(RunState.FAILED, "".join(traceback.format_exception(error)))
+        finally:
+            self._close()
+
+    def _run_to_the_end(self) -> None:
+        while not self.control.is_stopping:
+            if self.control.is_paused:
+                self.report(RunState.PAUSED)
+                self.control.wait_while_paused()
+                continue
+            try:
+                self._run_instance()
+            except self.starts_over as error:
+                self._start_over(error)
+
+    def _count_failure(self) -> bool:
+        """Count a failure in a row, unless something was committed since the last; returns whether it was."""
+        has_committed = self.counters.commits != self._commits_seen
+        self._commits_seen = self.counters.commits
+        if has_committed:
+            self._back_off.passed()
+        else:
+            self._back_off.failed()
+        return has_committed
+
+    def _end(self, state: RunState, trace: str | None = None) -> None:
+        self._before_the_last_report()
+        self.report(state, trace)
+
+    def report(self, state: RunState, trace: str | None = None) -> None:
+        """Report a change of state."""
+        self.counters.state = state
+        if not self._is_abandoned:
+            self._report(self.snapshot(trace))
+
+    def snapshot(self, trace: str | None = None) -> TaskReport:
+        """Return state and counters as they are."""
+        return report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)

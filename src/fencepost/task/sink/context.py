@@ -1,0 +1,69 @@
+"""What a running task of a sink is offered: its configs, its assignment, and what it may ask for."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from fencepost.api import ErrantRecordReporter
+from fencepost.record import TopicPartition
+from fencepost.task.control import Control
+
+
+class Reading(Protocol):
+    """What is asked of the group's member."""
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]: ...
+
+    @property
+    def metadata(self) -> Any: ...
+
+
+class SinkContext:
+    """The `SinkTaskContext` of a task in a slot. It keeps requests; the loop carries them out when the call is over."""
+
+    def __init__(self, configs: Mapping[str, str], control: Control) -> None:
+        self.configs = configs
+        self.reading: Reading | None = None
+        """The group's member, once there is one."""
+        self.rewinds: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.timeout_ms: int | None = None
+        self.is_commit_requested = False
+        self.errant_record_reporter: ErrantRecordReporter | None = None
+        self._control = control
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset() if self.reading is None else self.reading.assignment
+
+    @property
+    def group_metadata(self) -> Any:
+        return None if self.reading is None else self.reading.metadata
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._control.is_stopping
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.rewinds.update((TopicPartition(*place), offset) for place, offset in offsets.items())
+
+    def timeout(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.paused.update(TopicPartition(*place) for place in partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.paused.difference_update(partitions)
+
+    def request_commit(self) -> None:
+        self.is_commit_requested = True
+
+    def take_rewinds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where to go on in some partitions, and forget it."""
+        return {place: self.rewinds.pop(place) for place in list(self.rewinds) if place in partitions}
+
+    def take_timeout_s(self) -> float | None:
+        """Return the time until the next try that was asked for, and forget it."""
+        timeout_ms, self.timeout_ms = self.timeout_ms, None
+        return None if timeout_ms is None else timeout_ms / 1000

@@ -1,0 +1,113 @@
+"""Records that could not be processed, on their way to the dead letter topic (KIP-298, KIP-610).
+
+They are written as they were read, key, value and headers. They are acknowledged before any offset passes them.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from fencepost.api import FatalError, RetriableError, SinkRecord
+from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, ensure_topics
+from fencepost.task.outgoing import HeaderBytes
+from fencepost.task.spec import TaskSpec
+from fencepost.task.tolerance import ErrorCounters
+
+log = logging.getLogger(__name__)
+
+_SERVE_S = 0.1
+
+
+class DeadLetters:
+    """The dead letter topic of one task: made if it is missing. For the task's thread.
+
+    A thread of its own takes acknowledgements, so that the task may wait for one.
+    """
+
+    def __init__(self, spec: TaskSpec, counters: ErrorCounters) -> None:
+        """Raises what Kafka says where the topic cannot be made."""
+        self._spec = spec
+        self._counters = counters
+        ensure_topics(spec)
+        self._client = ProducerClient({**spec.producer_conf, "delivery.report.only.error": False})
+        self._is_open = False
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=f"dead-letters-{spec.id}", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while not self._is_closed.wait(0 if self._is_open else _SERVE_S):
+            if self._is_open:
+                self._client.serve(_SERVE_S)
+
+    def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
+        """Send a record, whose key, value and headers are bytes. The future is done when it is acknowledged."""
+        safe: Future[None] = Future()
+        headers: list[HeaderBytes] = [(header.key, header.value) for header in record.headers]
+        context = self._context(record, stage, class_name, error) if self._spec.dead_letters_headers else []
+        self._counters.dead_letters += 1
+
+        def delivered(refused: Any, _: Any) -> None:
+            if refused is None:
+                safe.set_result(None)
+            else:
+                self._counters.dead_letter_failures += 1
+                safe.set_exception(RetriableError(f"a dead letter was not taken: {refused.str()}"))
+
+        self._is_open = True
+        fields: dict[str, Any] = {"timestamp": record.timestamp} if record.timestamp is not None else {}
+        fields |= {"key": record.key, "on_delivery": delivered}
+        try:
+            self._produce(record.value, headers, context, fields)
+        except ProducerError as refusal:
+            self._counters.dead_letter_failures += 1
+            raise self._error(refusal) from refusal
+        return safe
+
+    def _produce(
+        self,
+        value: bytes | None,
+        headers: list[HeaderBytes],
+        context: list[HeaderBytes],
+        fields: Mapping[str, Any],
+    ) -> None:
+        """Send with the context, or without it where only that makes the record too large."""
+        topic = self._spec.dead_letters_topic
+        try:
+            self._client.produce(topic, value, headers=headers + context, **fields)
+        except ProducerError as refusal:
+            if refusal.failure is not Failure.REFUSED_RECORD or not context:
+                raise
+            self._client.produce(topic, value, headers=headers, **fields)
+
+    def _context(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> list[HeaderBytes]:
+        topic, partition = record.at or (record.topic, record.kafka_partition)
+        origin = {TOPIC: topic, PARTITION: partition, OFFSET: record.kafka_offset}
+        return context_headers(self._spec, origin, stage, class_name, error)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Return whether all that was added is safe. Raises RetriableError, or FatalError, for what was refused."""
+        if not self._is_open:
+            return True
+        try:
+            self._client.flush(timeout_s)
+        except ProducerError as error:
+            if error.failure is Failure.PASSING and self._client.failed_delivery is None:
+                log.warning("task %s: dead letters are not acknowledged yet: %s", self._spec.id, error)
+                return False
+            raise self._error(error) from error
+        self._is_open = False
+        return True
+
+    def close(self) -> None:
+        """Let go of the producer, without waiting for what is not settled. Idempotent."""
+        self._is_closed.set()
+        self._thread.join()
+        self._client.drop()
+
+    def _error(self, error: ProducerError) -> Exception:
+        kind = RetriableError if error.failure is Failure.PASSING else FatalError
+        return kind(f"errors.deadletterqueue.topic.name={self._spec.dead_letters_topic}: {error}")

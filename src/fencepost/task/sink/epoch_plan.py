@@ -1,0 +1,130 @@
+"""Which records make up an epoch, and how that is kept with the group's offsets. Asks nobody.
+
+A plan is durable before its first write: with each offset of the group stands a note that says up to where the epoch
+goes that begins there. All notes of an epoch are committed together, and the coordinator takes them from a member of
+the newest generation only, so that whoever takes over finds the same ranges, and nobody else can plan others (E16).
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fencepost.api import Epoch, OffsetRange
+from fencepost.record import TopicPartition
+
+NOTE_MAX_BYTES = 4_000
+"""How long a note may be: a broker takes 4,096 bytes with an offset (offset.metadata.max.bytes)."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What stands with an offset: the newest epoch, and, until that is committed, what is to be known of it.
+
+    `epoch` tells it from others of its number, `start` and `end` are its range there: a note whose offset was moved
+    says nothing. `count` is how many ranges it has: some may have been taken out of it, by an administrator or a change
+    of topics.
+    """
+
+    number: int = 0
+    epoch: str | None = None
+    start: int | None = None
+    end: int | None = None
+    count: int | None = None
+    token: str | None = None
+
+    def to_text(self) -> str:
+        return json.dumps({k: v for k, v in vars(self).items() if v is not None}, separators=(",", ":"))
+
+    @classmethod
+    def of_text(cls, text: str) -> "Note":
+        """Read what was committed. What others have committed there says nothing."""
+        try:
+            found = json.loads(text)
+            note = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "count", "token")))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls()
+        numbers, texts = (note.start, note.end, note.count), (note.epoch, note.token)
+        is_ours = all(isinstance(n, int | None) for n in numbers) and all(isinstance(t, str | None) for t in texts)
+        return note if is_ours else cls()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the group stands in a partition."""
+
+    offset: int
+    note: Note = Note()
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether an epoch was begun there that has not ended."""
+        return self.note.end is not None and self.note.start == self.offset < self.note.end
+
+
+Standings = Mapping[TopicPartition, Standing]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An epoch whose plan is durable; its token, too, once what was written for it is to be published."""
+
+    epoch: Epoch
+    token: str | None = None
+
+    def with_token(self, token: str) -> "Begun":
+        return replace(self, token=token)
+
+    def standings(self) -> dict[TopicPartition, Standing]:
+        """Return what is committed of it while it is under way."""
+        epoch, count = self.epoch, len(self.epoch.ranges)
+        notes = {
+            each.place: Note(epoch.number, epoch.id, each.start, each.end, count, self.token) for each in epoch.ranges
+        }
+        return {each.place: Standing(each.start, notes[each.place]) for each in epoch.ranges}
+
+    def ended(self) -> dict[TopicPartition, Standing]:
+        """Return what is committed at its end."""
+        return {each.place: Standing(each.end, Note(self.epoch.number)) for each in self.epoch.ranges}
+
+
+def begun(standings: Standings) -> Begun | None:
+    """Return the oldest epoch that was begun and has not ended; None: there is none.
+
+    Where partitions were taken out of it, the others are written again: the token is for all of them.
+    """
+    open_ = {(s.note.number, s.note.epoch or "") for s in standings.values() if s.is_open}
+    if not open_:
+        return None
+    number, id_ = min(open_)
+    own = {p: s for p, s in standings.items() if s.is_open and (s.note.number, s.note.epoch or "") == (number, id_)}
+    ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
+    note = next(iter(own.values())).note
+    return Begun(Epoch(number, tuple(ranges), id_), note.token if note.count == len(own) else None)
+
+
+def tokens(standings: Standings) -> set[str]:
+    """Return the tokens of all epochs that are to be published still."""
+    return {s.note.token for s in standings.values() if s.is_open and s.note.token is not None}
+
+
+def newest(standings: Standings) -> int:
+    """Return the number of the newest epoch."""
+    return max((s.note.number for s in standings.values()), default=0)
+
+
+def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: int) -> Begun | None:
+    """Return the next epoch: from where the group stands up to these ends, or less; None: there is nothing new.
+
+    Where there are more than `rows_max` records, by their offsets, each partition gives the same share of its own.
+    """
+    new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
+    if not new:
+        return None
+    total = sum(new.values())
+    if total > rows_max:
+        new = {place: max(1, count * rows_max // total) for place, count in new.items()}
+    ranges = sorted(
+        OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in new.items()
+    )
+    return Begun(Epoch(1 + newest(standings), tuple(ranges), uuid.uuid4().hex[:8]))

@@ -1,0 +1,161 @@
+"""From what was read to what `put` is given: converters, then transforms.
+
+A batch stays columns where the converters take columns and no transform looks inside; else its records go one by one,
+with retries and tolerance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.api import Converter, HeaderConverter
+from fencepost.kafka.group_input import Fetched
+from fencepost.record import Header, Repeated, Schema, SinkBatch, SinkRecord, TopicPartition
+from fencepost.task.dead_letter import RESENT, RESENT_TOPIC
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+Pairs = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass
+class SinkProcessor:
+    """Turns what was fetched into batches for `put`. One task's, one thread's."""
+
+    chain: Chain
+    key_converter: Converter
+    value_converter: Converter
+    header_converter: HeaderConverter
+    tolerance: Tolerance
+    resend_topic: str = ""
+    """Whose records are taken as those of the topics that they came from."""
+    _fetched: Fetched = field(default_factory=Fetched)
+
+    def process(self, fetched: Fetched) -> SinkBatch:
+        """Return the records that are to be put. Raises FatalError where an error is not tolerated."""
+        self._fetched = fetched
+        whole = self._as_columns(fetched)
+        return whole if whole is not None else self._one_by_one(fetched)
+
+    def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
+        if self.chain.links or fetched.headers is not None:
+            return None
+        try:
+            values = self.value_converter.to_column(fetched.values)
+            keys = _column(self.key_converter, fetched.keys)
+        except Exception:  # the way record by record finds out which it is, and what is tolerated
+            return None
+        if values is None or keys is None:
+            return None
+        count = len(fetched)
+        topics, partitions = _apart(fetched.places)
+        return SinkBatch(
+            topics,
+            partitions,
+            fetched.offsets,
+            values[1],
+            Repeated(values[0], count),
+            keys[1],
+            Repeated(keys[0], count),
+            fetched.timestamps,
+            fetched.places,
+        )
+
+    def _one_by_one(self, fetched: Fetched) -> SinkBatch:
+        records = (self._record(fetched, index) for index in range(len(fetched)))
+        return SinkBatch.of_records([record for record in records if record is not None])
+
+    def _record(self, fetched: Fetched, index: int) -> SinkRecord | None:
+        place, raw = fetched.places[index], _raw(fetched, index)
+        topic, pairs = place.topic, () if fetched.headers is None else fetched.headers[index]
+        if topic == self.resend_topic:
+            topic, pairs = _before_resent(topic, pairs)
+        is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, raw, topic, raw.key)
+        if not is_kept:
+            return None
+        is_kept, value = self._converted("VALUE_CONVERTER", self.value_converter, raw, topic, raw.value)
+        if not is_kept:
+            return None
+        is_kept, headers = self.tolerance.run("HEADER_CONVERTER", lambda: self._headers(topic, pairs), raw)
+        if not is_kept or key is None or value is None:
+            return None
+        record = raw.replace(
+            topic=topic,
+            key_schema=key[0],
+            key=key[1],
+            value_schema=value[0],
+            value=value[1],
+            headers=tuple(headers or ()),
+        )
+        is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), raw)
+        if changed is None or changed.at is place:
+            return changed
+        return changed.replace(at=place, kafka_offset=raw.kafka_offset)  # a transform made it anew
+
+    def _converted(
+        self, stage: str, converter: Converter, raw: SinkRecord, topic: str, data: bytes | None
+    ) -> tuple[bool, tuple[Schema | None, Any] | None]:
+        return self.tolerance.run(stage, lambda: converter.to_connect_data(topic, data), raw)
+
+    def _headers(self, topic: str, pairs: Pairs) -> list[Header]:
+        found = []
+        for key, data in pairs:
+            schema, value = self.header_converter.to_connect_header(topic, key, data)
+            found.append(Header(key, value, schema))
+        return found
+
+    def raw_of(self, record: SinkRecord) -> SinkRecord:
+        """Return a record that `put` was given as it was read; one of an earlier batch as it would be written."""
+        for index, (place, offset) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
+            if offset == record.kafka_offset and place == record.at:
+                return _raw(self._fetched, index)
+        topic, partition = record.at or (record.topic, record.kafka_partition)
+        headers = tuple(
+            Header(h.key, self.header_converter.from_connect_header(topic, h.key, h.schema, h.value))
+            for h in record.headers
+        )
+        if topic == self.resend_topic:
+            headers += (Header(RESENT_TOPIC, record.topic.encode()),)
+        return record.replace(
+            topic=topic,
+            kafka_partition=partition,
+            key=self.key_converter.from_connect_data(topic, record.key_schema, record.key),
+            value=self.value_converter.from_connect_data(topic, record.value_schema, record.value),
+            headers=headers,
+        )
+
+
+def _raw(fetched: Fetched, index: int) -> SinkRecord:
+    """Return a record as it was read: key, value and headers are bytes."""
+    place = fetched.places[index]
+    pairs = () if fetched.headers is None else fetched.headers[index]
+    return SinkRecord(
+        *place,
+        fetched.offsets[index],
+        fetched.values[index],
+        key=fetched.keys[index],
+        timestamp=fetched.timestamps[index],
+        headers=tuple(Header(name, data) for name, data in pairs),
+        at=place,
+    )
+
+
+def _before_resent(topic: str, pairs: Pairs) -> tuple[str, Pairs]:
+    """Return the topic and the headers that a record had before it was sent again; as they are where none tells."""
+    origin = dict(pairs).get(RESENT_TOPIC)
+    own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
+    return (topic if origin is None else origin.decode()), own
+
+
+def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[int]]:
+    if isinstance(places, Repeated):
+        return Repeated(places.value.topic, len(places)), Repeated(places.value.partition, len(places))
+    return [place.topic for place in places], [place.partition for place in places]
+
+
+def _column(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+    """Read a column that most often has nothing in it."""
+    if any(each is not None for each in column):
+        return converter.to_column(column)
+    read = converter.to_column([None])
+    return None if read is None else (read[0], Repeated(None, len(column)))

@@ -1,0 +1,37 @@
+"""Telling of records that could not be processed: to the dead letter topic, where there is one."""
+
+from concurrent.futures import Future
+from typing import Protocol
+
+from fencepost.api import SinkRecord
+from fencepost.task.dead_letter import class_of
+from fencepost.task.sink.processing import SinkProcessor
+
+_PUT = "TASK_PUT"
+
+
+class Taker(Protocol):
+    """Takes dead letters: `DeadLetters`."""
+
+    def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]": ...
+
+
+class Reporter:
+    """The `ErrantRecordReporter` of a task, and what its error handling tells of failures."""
+
+    def __init__(self, processor: SinkProcessor, letters: Taker | None) -> None:
+        self._processor = processor
+        self._letters = letters
+
+    def report(self, record: SinkRecord, error: Exception) -> "Future[None]":
+        told = self._processor.tolerance.failed(_PUT, error, self._processor.raw_of(record))
+        assert isinstance(told, Future)
+        return told
+
+    def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
+        """Pass on a record, whose key, value and headers are bytes. The future is done when that is safe."""
+        if self._letters is None:
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+        return self._letters.add(record, stage, class_of(self._processor, stage, error), error)

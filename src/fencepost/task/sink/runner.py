@@ -1,0 +1,102 @@
+"""The life of one sink task in a slot: be admitted, join the group, run, leave; and what follows each kind of failure.
+
+No transactional id keeps a predecessor out: the group does. Its coordinator grants a partition to one member at a time,
+and refuses the commits of those whose generation is over (E10).
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from fencepost.api import FencedError, RetriableError
+from fencepost.kafka.group_input import GroupInput
+from fencepost.task.admitted import admitted
+from fencepost.task.counters import SinkCounters
+from fencepost.task.life import TaskLife
+from fencepost.task.plugins import connector_of, sink_processor_of
+from fencepost.task.sink.context import SinkContext
+from fencepost.task.sink.dead_letters import DeadLetters
+from fencepost.task.sink.loop import SinkLoop
+from fencepost.task.sink.reporter import Reporter
+from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
+from fencepost.transform.java_regex import compiled
+
+log = logging.getLogger(__name__)
+
+
+def _topics(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:
+    """Return what a task reads: names, or what says of a name whether it is meant."""
+    own = (spec.resend_topic,) if spec.resend_topic else ()
+    if not spec.topics_regex:
+        return (*spec.topics, *own)
+    is_meant = compiled(spec.topics_regex).fullmatch
+    return lambda topic: topic in own or is_meant(topic)
+
+
+class SinkRunner(TaskLife):
+    """Runs one start of a sink's task, through as many memberships and instances as it takes."""
+
+    starts_over = (FencedError, RetriableError)
+
+    def __init__(
+        self, spec: TaskSpec, admit: Callable[[TaskSpec], Admission], report: Callable[[TaskReport], None]
+    ) -> None:
+        super().__init__(spec, report)
+        self.counters: SinkCounters = SinkCounters()
+        self._admit = admit
+        self._loop: SinkLoop | None = None
+        self._input: GroupInput | None = None
+        self._letters: DeadLetters | None = None
+
+    def abandon(self) -> None:
+        """Give up on a task that does not stop in time: it leaves the group, if its thread is not in the client."""
+        self._is_abandoned = True
+        self.control.stop()
+        loop, input_ = self._loop, self._input
+        if loop is not None:
+            loop.is_abandoned = True
+        if input_ is not None:  # it may take a while, in which the slot has to give signs of life
+            threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
+
+    def _close(self) -> None:
+        input_, self._input = self._input, None
+        if input_ is not None:
+            input_.close()
+        letters, self._letters = self._letters, None
+        if letters is not None:
+            letters.close()
+
+    def _before_the_last_report(self) -> None:
+        """Leave the group first: who is told that a task has ended may count on it."""
+        self._close()
+
+    def _start_over(self, error: Exception) -> None:
+        self._close()
+        log.warning("task %s starts again: %s", self.spec.id, error)
+        self._count_failure()
+        self._back_off.wait()
+
+    def _run_instance(self) -> None:
+        admitted(self._admit(self.spec))
+        config, task = connector_of(self.spec)
+        context = SinkContext({k: v for k, v in self.spec.task_config.items() if v is not None}, self.control)
+        task.initialize(context, config)
+        processor = sink_processor_of(self.spec, self.control, self.counters.errors)
+        if self.spec.dead_letters_topic:
+            self._letters = DeadLetters(self.spec, self.counters.errors)
+        reporter = Reporter(processor, self._letters)
+        processor.tolerance.tell = reporter.tell
+        context.errant_record_reporter = reporter if self._letters or processor.tolerance.logs else None
+        loop = SinkLoop(self.spec, task, context, processor, self.control, self.counters, self.report, self._letters)
+        try:
+            task.start()
+            whole = (self.spec.resend_topic,)
+            self._loop, self._input = loop, GroupInput(self.spec.consumer_conf, _topics(self.spec), loop, whole=whole)
+            self.report(RunState.RUNNING)
+            loop.run(self._input)
+        finally:
+            self._close()
+            try:
+                task.stop()
+            except Exception:
+                log.exception("task %s: an error in stop() is ignored", self.spec.id)
