@@ -2,7 +2,8 @@
 
 Core types: `session.SparkRuntime` (one JVM and one Spark session), `slots.SlotJobs` (long-running Spark tasks that host
 task loops), `cores.CoreLedger` (slots + largest DataFrame job never exceed the cores that Spark offers),
-`datasource.FencepostDataSource` (rows of a split, or of a write by hand, into transactions), `splits.run_split`.
+`datasource.FencepostDataSource` (rows of a split, or of a write by hand, into transactions; topics as rows, by
+`kafka_read`), `splits.run_split`.
 
 What holds:
 

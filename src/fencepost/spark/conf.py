@@ -22,11 +22,24 @@ _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_thresh
 
 # Spark redacts by the same idea (spark.redaction.regex), for keys and values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
+_OF_FILES = frozenset(
+    {
+        "spark.driver.extraClassPath",
+        "spark.executor.extraClassPath",
+        "spark.files",
+        "spark.jars",
+        "spark.jars.packages",
+        "spark.submit.pyFiles",
+    }
+)
+"""What names files, one of which may be called a token provider: the JVM needs them on its command line."""
 _EVERYTHING = str(1 << 40)
 
 
 def is_secret(key: str, value: str) -> bool:
     """Say whether a property must stay off the JVM's command line (E11)."""
+    if key in _OF_FILES:
+        return False
     return bool(_SECRET.search(key) or _SECRET.search(value)) or key.startswith("spark.executorEnv.")
 
 

@@ -1,6 +1,6 @@
-"""The `fencepost` data source: rows into Kafka, exactly once.
+"""The `fencepost` data source: rows into Kafka, exactly once, and out of it.
 
-By hand, in any Spark session:
+Reading is `spark.kafka_read`. Writing by hand, in any Spark session:
 
     spark.dataSource.register(FencepostDataSource)
     (df.write.format("fencepost").mode("append")
@@ -15,8 +15,8 @@ it the write is exactly-once only across Spark's own retries of its tasks: runni
 Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`, `headers`, `partition`); a frame without `value`
 is written as JSON objects. `kafka.*` takes Java's names.
 
-The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead: everything else, secrets too,
-is asked of the worker (E11).
+The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead, or `fencepost.ranges` where it
+reads: everything else, secrets too, is asked of the worker (E11).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,19 +24,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    WriterCommitMessage,
+)
 
 from fencepost.config import ConfigError
 from fencepost.spark.columns import RecordColumns, check_types
+from fencepost.spark.epoch_read import EpochDataReader, has_headers
+from fencepost.spark.kafka_read.columns import check_columns, columns
 from fencepost.spark.rerun import compare_reruns
+from fencepost.spark.runtime_options import CHANNEL_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
 
 if TYPE_CHECKING:
     from fencepost.spark.hand_digest import Digested
-
-CHANNEL_OPTION = "fencepost.channel"
-RUN_OPTION = "fencepost.run"
-READING_OPTION = "fencepost.reading"
+    from fencepost.spark.kafka_read.options import KafkaReadConfig
 
 
 @dataclass
@@ -57,11 +63,39 @@ class PartitionCompared(WriterCommitMessage):  # type: ignore[misc]
 
 
 class FencepostDataSource(DataSource):  # type: ignore[misc]
-    """Writes only; `mode("append")` only."""
+    """Reads topics, as batches and as streams; writes with `mode("append")` only."""
 
     @classmethod
     def name(cls) -> str:
         return "fencepost"
+
+    def schema(self) -> str:
+        """Return the columns of records that are read. Raises ConfigError for wrong options: nobody has asked yet."""
+        if CHANNEL_OPTION in self.options:
+            return columns(has_headers=has_headers(self.options))
+        return columns(has_headers=self._read_config().has_headers)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """Check options, and that nobody has set other columns. Raises ConfigError."""
+        if CHANNEL_OPTION in self.options:
+            return EpochDataReader(self.options)
+        from fencepost.spark.kafka_read.batch import KafkaBatchReader
+
+        return KafkaBatchReader(self._read_config(schema))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        """Check options, and that nobody has set other columns. Raises ConfigError."""
+        from fencepost.spark.kafka_read.stream import KafkaStreamReader
+
+        return KafkaStreamReader(self._read_config(schema))
+
+    def _read_config(self, schema: Any = None) -> "KafkaReadConfig":
+        from fencepost.spark.kafka_read.options import KafkaReadConfig
+
+        config = KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
+        if schema is not None:
+            check_columns(schema, has_headers=config.has_headers)
+        return config
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Check options and columns, before any row is read. Raises ConfigError."""

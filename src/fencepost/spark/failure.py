@@ -44,6 +44,20 @@ _CODEC_WORDS = re.compile(
 )
 _GONE_CONDITIONS = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 _GONE_CLASSES = frozenset({"java.io.FileNotFoundException"})
+_STORAGE_CLASSES = frozenset(
+    {
+        "java.io.FileNotFoundException",
+        "java.io.IOException",
+        "java.net.ConnectException",
+        "java.net.SocketTimeoutException",
+        "java.nio.file.AccessDeniedException",
+        "java.nio.file.FileSystemException",
+        "java.nio.file.NoSuchFileException",
+        "org.apache.hadoop.fs.FSError",
+        "org.apache.hadoop.fs.PathIOException",
+        "org.apache.hadoop.security.AccessControlException",
+    }
+)
 _PYTHON = "org.apache.spark.api.python.PythonException"
 
 
@@ -67,6 +81,17 @@ def is_broken_content(causes: Iterable[Cause]) -> bool:
     """Say whether what was read cannot be read: not where it has gone, nor for anything that writing it met with."""
     found = list(causes)
     return any(map(_is_broken, found)) and not any(map(_is_gone, found))
+
+
+def is_refused_by_query(causes: Iterable[Cause]) -> bool:
+    """Say whether the query itself ended the job, by `raise_error`: it would again."""
+    return any(_has(cause, ("USER_RAISED_EXCEPTION",)) for cause in causes)
+
+
+def is_storage_trouble(causes: Iterable[Cause]) -> bool:
+    """Say whether a file system or a network refused something, which it may grant later: rights, a full disk."""
+    found = list(causes)
+    return any(cause.java_class in _STORAGE_CLASSES for cause in found) and not is_broken_content(found)
 
 
 def raised_in_python(causes: Iterable[Cause], kind: type[Exception]) -> str | None:

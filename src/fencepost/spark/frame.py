@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812
 from fencepost.config import ConfigError
 from fencepost.spark.connect_json import envelope, json_struct, json_value
 
-_JSON, _STRING, _BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
+JSON, _STRING, BYTES = "JsonConverter", "StringConverter", "ByteArrayConverter"
 _SQL = "transforms.sql"
 _DAY_LITERAL = re.compile(r"""['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 # What a projection or filter over a named view consists of, once Spark has analysed it.
@@ -31,25 +31,26 @@ class ConverterChoice:
     @classmethod
     def of(cls, properties: Mapping[str, str], key: str) -> "ConverterChoice":
         """Read `key` (key.converter, value.converter) of a config. Raises ConfigError for one that is not there."""
-        name = properties.get(key) or _JSON
+        name = properties.get(key) or JSON
         kind = name.rpartition(".")[2]
-        if kind not in (_JSON, _STRING, _BYTES):
+        if kind not in (JSON, _STRING, BYTES):
             raise ConfigError(
-                f"{key}={name}: a DataFrame connector writes with {_JSON}, {_STRING} or {_BYTES}; choose one of them"
+                f"{key}={name}: a DataFrame connector writes with {JSON}, {_STRING} or {BYTES}; choose one of them"
             )
         return cls(key, kind, properties.get(f"{key}.schemas.enable", "true").lower() == "true")
 
 
-def with_sql(session: Any, frame: Any, query: str) -> Any:
-    """Apply `transforms.sql` to the rows: a query over `split` (or `source`) of projections and filters.
+def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("split", "source")) -> Any:
+    """Apply `transforms.sql` to the rows: a query over them, by one of these names, of projections and filters.
 
-    Raises ConfigError where the query is wrong or does more: a split's rows must keep their order, and each row stand
-    for itself, or a position inside the split means nothing.
+    Raises ConfigError where the query is wrong or does more: rows must keep their order, and each row stand for itself,
+    or a position among them means nothing.
     """
     view = f"fencepost_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(view)
     own = query.strip().rstrip(";")
-    named = f"WITH split AS (SELECT * FROM {view}), source AS (SELECT * FROM {view}) SELECT * FROM (\n{own}\n)"
+    views = ", ".join(f"{name} AS (SELECT * FROM {view})" for name in names)
+    named = f"WITH {views} SELECT * FROM (\n{own}\n)"
     try:
         result = session.sql(named)
         foreign = _foreign_node(result._jdf.queryExecution().analyzed(), view)
@@ -59,7 +60,7 @@ def with_sql(session: Any, frame: Any, query: str) -> Any:
         session.catalog.dropTempView(view)
     if foreign is not None:
         raise ConfigError(
-            f"{_SQL} may project and filter the view `split` only; {foreign} is more than that: "
+            f"{_SQL} may project and filter the view `{names[0]}` only; {foreign} is more than that: "
             "do it in the connector's own query, or downstream"
         )
     return result
@@ -98,21 +99,21 @@ def record_columns(
 
 def _value(schema: T.StructType, choice: ConverterChoice) -> Any:
     fields = schema.fields
-    if len(fields) == 1 and (fields[0].name == "value" or choice.kind != _JSON):
+    if len(fields) == 1 and (fields[0].name == "value" or choice.kind != JSON):
         return _converted(_column(fields[0].name), fields[0].dataType, choice)
-    if choice.kind != _JSON:
+    if choice.kind != JSON:
         raise ConfigError(
             f"{choice.key}={choice.kind} writes one column, and there are {len(fields)}: choose one in {_SQL}, "
-            f"or use {_JSON}"
+            f"or use {JSON}"
         )
     struct = F.struct(*[_column(f.name) for f in fields])
     return envelope(struct, schema, is_optional=False) if choice.has_schemas else json_struct(struct)
 
 
 def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
-    if choice.kind == _BYTES:
+    if choice.kind == BYTES:
         if not isinstance(kind, T.BinaryType | T.StringType):
-            raise ConfigError(f"{choice.key}={_BYTES} needs a binary column, not {kind.simpleString()}")
+            raise ConfigError(f"{choice.key}={BYTES} needs a binary column, not {kind.simpleString()}")
         return column.cast("binary")
     if choice.kind == _STRING:
         return column.cast("string")

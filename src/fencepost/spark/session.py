@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from fencepost.spark.conf import is_local, is_secret, python_environment
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.error import SparkError
+from fencepost.spark.exception_log import leave_exceptions_to_who_catches_them
 from fencepost.spark.jvm import DriverJvm
 from fencepost.spark.numpy_values import ask_numpy_only_for_its_own
 from fencepost.spark.output import OnLine
@@ -148,6 +149,7 @@ class SparkRuntime:
         with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             self._gateway = launch_gateway()
         ask_numpy_only_for_its_own()
+        leave_exceptions_to_who_catches_them()
         system = self._gateway.jvm.java.lang.System
         for key, value in jvm.properties.items():  # 2
             if not is_secret(key, value):

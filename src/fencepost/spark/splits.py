@@ -9,11 +9,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.spark.datasource import CHANNEL_OPTION, READING_OPTION, RUN_OPTION, FencepostDataSource
+from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.failure import causes_of, is_broken_content, raised_in_python, reason
 from fencepost.spark.frame import ConverterChoice, is_repeatable, record_columns, with_sql
 from fencepost.spark.reading import TIME_ZONE, ReadingChangedError, fingerprint
-from fencepost.spark.slots import cancel_group, job_group
+from fencepost.spark.runtime_options import CHANNEL_OPTION, READING_OPTION, RUN_OPTION
+from fencepost.spark.slots import job_group
 from fencepost.spark.split_run import SPLIT_COLUMN
 
 _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
@@ -117,14 +118,14 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 def run_splits(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
     """Write splits, as one Spark job, and return when they are committed or were found done.
 
-    Called in a thread of its own; `cancel_run` ends it from another. No secret is in the plan (E11).
+    Called in a thread of its own; `cancel_group` ends it from another. No secret is in the plan (E11).
 
     Raises:
         SplitError: the job failed; run them again, unless `is_unreadable` says that it is no use.
         ReadingChangedError: a part is committed whose rows are made in another way now.
     """
     try:
-        with job_group(runtime.session.sparkContext, _group(run_id), "split"):
+        with job_group(runtime.session.sparkContext, run_group(run_id), "split"):
             writer = frame.records.write.format(FencepostDataSource.name()).mode("append")
             writer = writer.option(CHANNEL_OPTION, channel_url).option(READING_OPTION, frame.reading)
             writer.option(RUN_OPTION, run_id).save()
@@ -136,17 +137,13 @@ def run_splits(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: st
         raise SplitError(reason(error), is_broken=is_broken_content(causes)) from error
 
 
-def cancel_run(runtime: Runtime, run_id: str) -> None:
-    """End the Spark job of a run; its transaction is ended by whoever takes the transactional id next."""
-    cancel_group(runtime.session.sparkContext, _group(run_id))
-
-
 def is_unreadable(error: BaseException) -> bool:
     """Say whether the split's content is broken, so that it should be set aside and not be tried again."""
     return error.is_broken if isinstance(error, SplitError) else is_broken_content(causes_of(error))
 
 
-def _group(run_id: str) -> str:
+def run_group(run_id: str) -> str:
+    """Return the group of the Spark jobs of a run; its transaction is ended by whoever takes the id next."""
     return f"run-{run_id}"
 
 

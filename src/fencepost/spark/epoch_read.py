@@ -1,0 +1,56 @@
+"""Reading an epoch on executors: what to read stands in the plan, how to get at it is asked of the worker (E11)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from fencepost.kafka.log_range import LogRange
+from fencepost.record import TopicPartition
+from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, RUN_OPTION
+
+if TYPE_CHECKING:
+    from fencepost.api import Epoch
+
+HEADERS_OPTION = "includeHeaders"
+
+
+def options_of(epoch: "Epoch", channel_url: str, run: str, *, has_headers: bool) -> dict[str, str]:
+    """Return the options by which the data source reads an epoch."""
+    ranges = [[each.topic, each.partition, each.start, each.end] for each in epoch.ranges]
+    return {
+        CHANNEL_OPTION: channel_url,
+        RUN_OPTION: run,
+        RANGES_OPTION: orjson.dumps(ranges).decode(),
+        HEADERS_OPTION: str(has_headers).lower(),
+    }
+
+
+def has_headers(options: Mapping[str, Any]) -> bool:
+    """Say whether such options ask for the column `headers`."""
+    return str(options.get(HEADERS_OPTION, "false")) == "true"
+
+
+class EpochDataReader(DataSourceReader):  # type: ignore[misc]
+    """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = {k: str(v) for k, v in options.items()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges; nobody is asked."""
+        found = orjson.loads(self._options[RANGES_OPTION])
+        return [InputPartition(LogRange(TopicPartition(t, p), start, end)) for t, p, start, end in found]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a range, on an executor. Raises ChannelError, and what `RangeInput` raises."""
+        # Arrow, and the channel's language: who plans, and who only writes, does without.
+        from fencepost.kafka.range_input import RangeInput
+        from fencepost.task.channel import ChannelClient
+        from fencepost.task.spec import EpochReading, Path, RunRequest
+
+        request = RunRequest(self._options[RUN_OPTION]).to_json()
+        answer = ChannelClient(self._options[CHANNEL_OPTION]).call(Path.EPOCH_READING, request)
+        conf = EpochReading.from_json(answer).conf
+        return RangeInput(conf, partition.value, has_headers=has_headers(self._options), fails_on_loss=False).batches()

@@ -1,0 +1,55 @@
+"""`spark.read.format("fencepost")`."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from fencepost.config import ConfigError
+from fencepost.kafka.log_range import LogRange
+from fencepost.spark.kafka_read.bound import Edge, everywhere
+from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.kafka_read.plan import divide
+from fencepost.spark.kafka_read.reading import read_range
+from fencepost.spark.kafka_read.source import KafkaSource
+
+log = logging.getLogger(__name__)
+_OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigger_delay")
+
+
+class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
+    """Reads ranges that are planned when the query is: what comes later is not read."""
+
+    def __init__(self, config: KafkaReadConfig) -> None:
+        """Check what only a batch refuses. Raises ConfigError."""
+        self._config = config
+        for bound, edge, where in ((config.starting, Edge.LATEST, "begin"), (config.ending, Edge.EARLIEST, "end")):
+            if bound is not None and (wrong := bound.says(edge)):
+                raise ConfigError(
+                    f"option {bound.option} is {edge.name.lower()} for {wrong[0]}: there a batch cannot {where}"
+                )
+        for key in config.given(*_OF_STREAMS):
+            log.warning("option %s is ignored: it is for streams", key)
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the ranges, on the driver. Raises ConfigError, DataLossError and the errors of `kafka`."""
+        source = KafkaSource(self._config)
+        try:
+            ranges = self._planned(source)
+        finally:
+            source.close()
+        return [
+            InputPartition(each)
+            for each in divide(ranges, self._config.min_partitions, self._config.max_records_per_partition)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a range, on an executor."""
+        return read_range(self._config, partition.value)
+
+    def _planned(self, source: KafkaSource) -> list[LogRange]:
+        found = source.look_for_all()
+        starts = source.resolved(self._config.starting or everywhere(Edge.EARLIEST), found.places, is_start=True)
+        ends = source.resolved(self._config.ending, found.places, is_start=False)
+        return source.ranges(found, starts, ends)

@@ -1,0 +1,234 @@
+"""The options of reading: names, meaning and defaults of Spark's own Kafka source, but for what is said here."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.config import Config, ConfigError, at_least, one_of, setting
+from fencepost.config.setting import Type
+from fencepost.kafka.settings import Kind, range_conf, translate
+from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
+from fencepost.spark.kafka_read.choice import CHOICES, Choice
+
+log = logging.getLogger(__name__)
+
+_KAFKA = "kafka."
+_SERVERS, _GROUP, _ISOLATION = "bootstrap.servers", "group.id", "isolation.level"
+_LEVELS = ("read_committed", "read_uncommitted")
+_DELAY = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_WHERE = "Spark, not the consumer, remembers how far it has read: startingOffsets says where a new query begins"
+_BYTES = "keys and values come as bytes; cast the columns"
+_REFUSED = {
+    "auto.offset.reset": _WHERE,
+    "enable.auto.commit": "nothing is committed to a group",
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "interceptor.classes": "it could change what is read",
+}
+_NO_RETRIES = "the client asks again by itself, until kafkaConsumer.pollTimeoutMs is over"
+
+
+class KafkaReadConfig(Config):
+    """What `spark.read.format("fencepost")` and `spark.readStream.format("fencepost")` take.
+
+    One of `subscribe`, `subscribePattern` and `assign` says what to read. Where several options say where to begin, or
+    where to end, a timestamp for all partitions goes before timestamps for each, and these before offsets.
+    """
+
+    subscribe: str | None = setting("subscribe", default=None, doc="Topics, joined by commas.")
+    subscribe_pattern: str | None = setting(
+        "subscribePattern", default=None,
+        doc="A pattern, as Java writes them, that matches the whole names of topics; also those that are made later.",
+    )  # fmt: skip
+    assign: str | None = setting(
+        "assign", default=None, doc='Topics with their partitions, as JSON: `{"orders":[0,1]}`.'
+    )
+    starting_offsets: str | None = setting(
+        "startingOffsets", default=None,
+        doc="Where to begin: `earliest`, `latest` (streams only), or JSON that names each partition: "
+        '`{"orders":{"0":23,"1":-2}}`, in which -2 is the earliest and -1 the latest. Unset: batches begin at the '
+        "earliest, streams at the latest. A stream that goes on from its checkpoint does not look at it.",
+    )  # fmt: skip
+    starting_timestamp: int | None = setting(
+        "startingTimestamp", type=Type.LONG, default=None, check=at_least(0),
+        doc="Begin at the first record of this time or later, in milliseconds since 1970, in each partition.",
+    )  # fmt: skip
+    starting_offsets_by_timestamp: str | None = setting(
+        "startingOffsetsByTimestamp", default=None,
+        doc='The same with a time for each partition, as JSON: `{"orders":{"0":1700000000000}}`.',
+    )  # fmt: skip
+    starting_strategy: str = setting(
+        "startingOffsetsByTimestampStrategy", default="error", check=one_of("error", "latest"),
+        doc="What if a partition has no record of that time or later: an `error`, or begin at the `latest`.",
+    )  # fmt: skip
+    ending_offsets: str = setting(
+        "endingOffsets", default="latest",
+        doc="Batches only. Where to end: `latest`, or JSON as for startingOffsets; the record at an ending offset is "
+        "the first that is not read.",
+    )  # fmt: skip
+    ending_timestamp: int | None = setting(
+        "endingTimestamp", type=Type.LONG, default=None, check=at_least(0),
+        doc="Batches only. End before the first record of this time or later; where there is none, at the latest.",
+    )  # fmt: skip
+    ending_offsets_by_timestamp: str | None = setting(
+        "endingOffsetsByTimestamp", default=None, doc="Batches only. The same with a time for each partition, as JSON."
+    )
+    isolation_level: str | None = setting(
+        _ISOLATION, default=None, check=one_of(*_LEVELS),
+        doc="`read_committed` leaves out records of aborted and of open transactions, and is the default here (with "
+        "Spark's own source it is `read_uncommitted`). The same as `kafka.isolation.level`.",
+    )  # fmt: skip
+    has_headers: bool = setting(
+        "includeHeaders", default=False, doc="Whether there is a column `headers`; null where a record has none."
+    )
+    min_partitions: int | None = setting(
+        "minPartitions", type=Type.INT, default=None, check=at_least(1),
+        doc="At least so many Spark partitions: the largest ranges are cut. Unset: one for each Kafka partition.",
+    )  # fmt: skip
+    max_records_per_partition: int | None = setting(
+        "maxRecordsPerPartition", type=Type.LONG, default=None, check=at_least(1),
+        doc="At most so many offsets in a Spark partition: larger ranges are cut.",
+    )  # fmt: skip
+    max_offsets_per_trigger: int | None = setting(
+        "maxOffsetsPerTrigger", type=Type.LONG, default=None, check=at_least(1),
+        doc="Streams only. About so many offsets in a micro-batch, divided by how much waits in each partition.",
+    )  # fmt: skip
+    min_offsets_per_trigger: int | None = setting(
+        "minOffsetsPerTrigger", type=Type.LONG, default=None, check=at_least(1),
+        doc="Streams only. A micro-batch waits until so many offsets have come, or until maxTriggerDelay is over.",
+    )  # fmt: skip
+    max_trigger_delay: str = setting(
+        "maxTriggerDelay", default="15m", doc="Streams only. How long minOffsetsPerTrigger may hold up a micro-batch."
+    )
+    fails_on_loss: bool = setting(
+        "failOnDataLoss", default=True,
+        doc="Whether it is an error when something that was to be read is gone: below the beginning of the log, beyond "
+        "its end, or with its topic. If not, there is a warning, and what there is is read.",
+    )  # fmt: skip
+    idle_ms: int = setting(
+        "kafkaConsumer.pollTimeoutMs", type=Type.LONG, default=120_000, check=at_least(1),
+        doc="How long nothing may come before that is an error.",
+    )  # fmt: skip
+    group_id_prefix: str = setting(
+        "groupIdPrefix", default="fencepost-reader",
+        doc="The group that the consumers name, for quotas and logs; `kafka.group.id` goes before it. They do not join "
+        "it and commit nothing.",
+    )  # fmt: skip
+    fetch_retries: int = setting(
+        "fetchOffset.numRetries", type=Type.INT, default=3, doc="Spark's own.", without_effect=_NO_RETRIES
+    )
+    fetch_retry_interval_ms: int = setting(
+        "fetchOffset.retryIntervalMs", type=Type.LONG, default=1_000, doc="Spark's own.", without_effect=_NO_RETRIES
+    )
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "KafkaReadConfig":
+        """Parse a source's options, whose names Spark has in lower case. Raises ConfigError."""
+        names = {key.lower(): key for key in cls.settings()}
+        unknown = [key for key in options if key.lower() not in names and not key.lower().startswith(_KAFKA)]
+        if unknown:
+            raise ConfigError(
+                f"option {unknown[0]} is unknown to a reader; there are {', '.join(names.values())} and kafka.*"
+            )
+        return cls({names.get(key.lower(), key.lower()): str(value) for key, value in options.items()})
+
+    def check_together(self) -> list[str]:
+        """Check what Spark's own source refuses, and that everything can be parsed."""
+        faults = [
+            f"option {_KAFKA}{key} is not supported: {why}" for key, why in _REFUSED.items() if key in self._kafka
+        ]
+        if not self._kafka.get(_SERVERS):
+            faults.append(f"option {_KAFKA}{_SERVERS} is missing: it names the brokers to read from")
+        for parse in (self._choice, self._starting, self._ending, self._delay_s, self.conf):
+            try:
+                parse()
+            except ConfigError as error:
+                faults.extend(error.messages)
+        return faults
+
+    @property
+    def choice(self) -> Choice:
+        return self._choice()
+
+    @property
+    def starting(self) -> Bound | None:
+        """Return where to begin, None where nothing says so."""
+        return self._starting()
+
+    @property
+    def ending(self) -> Bound:
+        return self._ending()
+
+    @property
+    def max_trigger_delay_s(self) -> float:
+        return self._delay_s()
+
+    @property
+    def is_committed_only(self) -> bool:
+        return self._level() == _LEVELS[0]
+
+    def conf(self) -> dict[str, Any]:
+        """Return the settings of a consumer. Raises ConfigError for what cannot be translated."""
+        return dict(range_conf({**self._kafka, _ISOLATION: self._level()}, self._group()).conf)
+
+    def admin_conf(self) -> dict[str, Any]:
+        """Return the settings of an admin client."""
+        return dict(translate(Kind.ADMIN, self._kafka).conf)
+
+    def warnings(self) -> list[str]:
+        """Return a text for each setting of the client that has no effect."""
+        given = {key: value for key, value in self._kafka.items() if key != _GROUP}
+        return range_conf(given, self._group()).warnings
+
+    def given(self, *attributes: str) -> list[str]:
+        """Return the names of those options that were given."""
+        return [key for key in map(self.key_of, attributes) if key in self.originals]
+
+    @property
+    def _kafka(self) -> dict[str, object]:
+        return self.with_prefix(_KAFKA)
+
+    def _group(self) -> str:
+        return str(self._kafka.get(_GROUP) or self.group_id_prefix)
+
+    def _level(self) -> str:
+        own, client = self.isolation_level, self._kafka.get(_ISOLATION)
+        if own is not None and client is not None and own.lower() != str(client).lower():
+            raise ConfigError(f"options {_ISOLATION} and {_KAFKA}{_ISOLATION} differ: give one of them")
+        return str(own or client or _LEVELS[0]).lower()
+
+    def _choice(self) -> Choice:
+        given = {key: value for key in CHOICES if (value := self._values[key]) is not None}
+        if len(given) != 1:
+            few = "is missing" if not given else f"too many: {', '.join(given)}"
+            raise ConfigError(f"exactly one of the options {', '.join(CHOICES)} says what to read: {few}")
+        [(key, text)] = given.items()
+        return CHOICES[key](key, text)
+
+    def _starting(self) -> Bound | None:
+        return self._bound("starting")
+
+    def _ending(self) -> Bound:
+        return self._bound("ending") or everywhere(Edge.LATEST)
+
+    def _bound(self, which: str) -> Bound | None:
+        at_ms = getattr(self, f"{which}_timestamp")
+        times = f"{which}_offsets_by_timestamp"
+        offsets = f"{which}_offsets"
+        if at_ms is not None:
+            return by_time(self.key_of(f"{which}_timestamp"), at_ms)
+        if getattr(self, times) is not None:
+            return by_time(self.key_of(times), getattr(self, times))
+        text = getattr(self, offsets)
+        return None if text is None else by_offset(self.key_of(offsets), text)
+
+    def _delay_s(self) -> float:
+        found = _DELAY.fullmatch(self.max_trigger_delay)
+        if found is None or found[2].lower() not in _UNITS_S:
+            raise ConfigError(
+                f"option {self.key_of('max_trigger_delay')} is {self.max_trigger_delay}: write a time such as 15m, 90s "
+                "or 500ms"
+            )
+        return int(found[1]) * _UNITS_S[found[2].lower()]

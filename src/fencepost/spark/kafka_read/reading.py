@@ -1,0 +1,22 @@
+"""What an executor does for a query: it reads a range."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fencepost.kafka.log_range import LogRange
+from fencepost.spark.kafka_read.options import KafkaReadConfig
+
+
+def read_range(config: KafkaReadConfig, wanted: LogRange | None) -> Iterator[Any]:
+    """Return the Arrow batches of a range; of none there are none. Raises the errors of `RangeInput`."""
+    if wanted is None:
+        return iter(())
+    from fencepost.kafka.range_input import RangeInput  # Arrow: who plans does without
+
+    return RangeInput(
+        config.conf(),
+        wanted,
+        has_headers=config.has_headers,
+        fails_on_loss=config.fails_on_loss,
+        idle_s=config.idle_ms / 1000,
+    ).batches()

@@ -1,0 +1,130 @@
+"""What a query reads, as the cluster has it now. For the driver."""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from fencepost.config import ConfigError
+from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.log_range import LogRange
+from fencepost.kafka.loss import report_loss
+from fencepost.record import TopicPartition
+from fencepost.spark.kafka_read.bound import Bound, Edge
+from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.kafka_read.plan import Offsets
+
+log = logging.getLogger(__name__)
+
+_TOLERANT = "latest"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The topics and partitions that are meant, and there; `missing` names what should be there, too."""
+
+    topics: Mapping[str, Topic]
+    places: frozenset[TopicPartition]
+    missing: tuple[str, ...]
+
+
+class KafkaSource:
+    """Asks the cluster for a query. Every question ends in a finite time; raises the errors of `kafka`."""
+
+    def __init__(self, config: KafkaReadConfig) -> None:
+        for warning in config.warnings():
+            log.warning(warning)
+        self._config = config
+        self._choice = config.choice
+        self._admin = Admin(config.admin_conf())
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._admin.close()
+
+    def look(self) -> Found:
+        """Return what is there now."""
+        topics = self._choice.topics(self._admin)
+        return Found(topics, self._choice.partitions(topics), tuple(self._choice.missing(topics)))
+
+    def look_for_all(self) -> Found:
+        """Return what is there now. Raises ConfigError if anything that the options name is not."""
+        found = self.look()
+        if found.missing:
+            raise ConfigError(f"option {self._choice.option} names what is not there: {', '.join(found.missing)}")
+        return found
+
+    def lows(self, places: Collection[TopicPartition]) -> Offsets:
+        """Return where logs begin."""
+        return _by_place(self._admin.start_offsets(places))
+
+    def ends(self, places: Collection[TopicPartition]) -> Offsets:
+        """Return where logs end for this query: before the first open transaction, if it reads committed records."""
+        return _by_place(self._admin.end_offsets(places, read_committed=self._config.is_committed_only))
+
+    def highs(self, places: Collection[TopicPartition]) -> Offsets:
+        """Return where logs end with what is not committed."""
+        return _by_place(self._admin.end_offsets(places, read_committed=False))
+
+    def resolved(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:
+        """Return the offset that a bound means in each partition. Raises ConfigError if it does not fit them."""
+        if bound.named is not None:
+            _check_named(bound, places)
+        if bound.times_ms is not None:
+            return self._at_times(bound, places, is_start=is_start)
+        edges = bound.offsets if isinstance(bound.offsets, Mapping) else dict.fromkeys(places, bound.offsets)
+        lows = self.lows([p for p in places if edges[p] == Edge.EARLIEST])
+        ends = self.ends([p for p in places if edges[p] == Edge.LATEST])
+        return {**{p: int(edges[p] or 0) for p in places}, **lows, **ends}
+
+    def ranges(self, found: Found, starts: Offsets, ends: Offsets) -> list[LogRange]:
+        """Return what is to be read, partition by partition, after a look at what is gone of it.
+
+        Raises DataLossError, unless a loss is no error; then it is what there is.
+        """
+        places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
+        lows, highs = self.lows(places), self.highs(places)
+        ranges = []
+        for place in places:
+            wanted = LogRange(place, starts[place], ends[place], found.topics[place.topic].id)
+            low, high = lows[place], highs[place]
+            if wanted.start < low:
+                self.lose(
+                    wanted, f"offsets {wanted.start} to {min(low, wanted.end) - 1} are gone, the log begins at {low}"
+                )
+            if wanted.end > high:
+                self.lose(
+                    wanted, f"the log ends at {high}: it was truncated, or the topic was deleted and created again"
+                )
+            ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
+        return ranges
+
+    def lose(self, wanted: object, what: str) -> None:
+        """Raise DataLossError, or warn if a loss is no error."""
+        report_loss(wanted, what, is_error=self._config.fails_on_loss)
+
+    def _at_times(self, bound: Bound, places: Collection[TopicPartition], *, is_start: bool) -> Offsets:
+        times = bound.times_ms if isinstance(bound.times_ms, Mapping) else dict.fromkeys(places, bound.times_ms or 0)
+        asked: dict[tuple[str, int], int] = {place: times[place] for place in places}
+        found = self._admin.offsets_at(asked, read_committed=self._config.is_committed_only)
+        none = sorted(TopicPartition(*place) for place, offset in found.items() if offset is None)
+        if none and is_start and self._config.starting_strategy.lower() != _TOLERANT:
+            first = f"{none[0].topic}-{none[0].partition}"
+            raise ConfigError(
+                f"option {bound.option}: {first} has no record of {asked[none[0]]} or later; "
+                f"{self._config.key_of('starting_strategy')}={_TOLERANT} begins at the end of such partitions"
+            )
+        known = {TopicPartition(*place): offset for place, offset in found.items() if offset is not None}
+        return {**known, **self.ends(none)}
+
+
+def _check_named(bound: Bound, places: Collection[TopicPartition]) -> None:
+    named = set(bound.named or ())
+    for which, differing in (("does not name", set(places) - named), ("names", named - set(places))):
+        if differing:
+            first = min(differing)
+            why = "every partition must be named" if which != "names" else "which is not read"
+            raise ConfigError(f"option {bound.option} {which} {first.topic}-{first.partition}: {why}")
+
+
+def _by_place(offsets: Mapping[tuple[str, int], int]) -> Offsets:
+    return {TopicPartition(*place): offset for place, offset in offsets.items()}

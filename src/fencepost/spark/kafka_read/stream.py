@@ -1,0 +1,193 @@
+"""`spark.readStream.format("fencepost")`.
+
+Offsets in the checkpoint are as those of Spark's own source: `{"orders":{"0":23,"1":17}}`, the offset of the next
+record of each partition. Spark keeps where a micro-batch ends, and takes where the one before ended for its beginning.
+That says nothing of the first one, nor of a partition that is new: where these begin is kept beside the end, under
+`_FROM`, so that a batch that is done again after a crash is the same.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from fencepost.config import ConfigError
+from fencepost.record import TopicPartition
+from fencepost.spark.kafka_read.bound import Edge, everywhere
+from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.kafka_read.place_json import flat, nested
+from fencepost.spark.kafka_read.plan import Offsets, divide, limited, waiting
+from fencepost.spark.kafka_read.reading import read_range
+from fencepost.spark.kafka_read.source import Found, KafkaSource
+
+_FROM, _FIRST = "/from", "/first"  # no topic can have such a name
+_OF_BATCHES = ("ending_offsets", "ending_timestamp", "ending_offsets_by_timestamp")
+Progress = dict[str, Any]
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans micro-batches, in one process on the driver, and reads their ranges on executors."""
+
+    def __init__(self, config: KafkaReadConfig) -> None:
+        """Check what only a stream refuses. Raises ConfigError."""
+        self._config = config
+        if wrong := config.given(*_OF_BATCHES):
+            raise ConfigError(f"option {wrong[0]} is for batches: a stream has no end")
+        least, most = config.min_offsets_per_trigger, config.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            raise ConfigError(
+                f"option {config.key_of('min_offsets_per_trigger')} is more than "
+                f"{config.key_of('max_offsets_per_trigger')}"
+            )
+        self._plan: _Planner | None = None  # made where it is used: clients do not survive being sent elsewhere
+
+    def initialOffset(self) -> Progress:  # noqa: N802
+        """Return where a new query begins."""
+        return self._planner.initial()
+
+    def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
+        """Return where the next micro-batch ends; `start` itself if there is nothing to read."""
+        return self._planner.next(start, is_limited=not isinstance(limit, ReadAllAvailable))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Say that there is a limit; which, is known to `latestOffset`."""
+        if (most := self._config.max_offsets_per_trigger) is not None:
+            return ReadMaxRows(most)
+        if (least := self._config.min_offsets_per_trigger) is not None:
+            return ReadMinRows(least)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Progress | None:  # noqa: N802
+        """Return where the logs ended at the last look, for the query's progress."""
+        return self._planner.last_ends
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end: what comes later is not read."""
+        self._planner.fix_end()
+
+    def partitions(self, start: Progress, end: Progress) -> list[InputPartition]:
+        """Plan the ranges of a micro-batch, the same each time. Raises DataLossError and the errors of `kafka`."""
+        return self._planner.partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a range, on an executor."""
+        return read_range(self._config, partition.value)
+
+    def stop(self) -> None:
+        """Let go of the cluster."""
+        if self._plan is not None:
+            self._plan.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None}
+
+    @property
+    def _planner(self) -> "_Planner":
+        self._plan = self._plan or _Planner(self._config)
+        return self._plan
+
+
+class _Planner:
+    """The driver's half of a stream."""
+
+    def __init__(self, config: KafkaReadConfig) -> None:
+        self._config = config
+        self._source = KafkaSource(config)
+        self._target: Offsets | None = None  # where a query ends that reads what is available now
+        self._ids: dict[str, str] = {}
+        self._planned_s = time.monotonic()  # when the last micro-batch was
+        self.last_ends: Progress | None = None
+
+    def close(self) -> None:
+        self._source.close()
+
+    def initial(self) -> Progress:
+        found = self._source.look_for_all()
+        bound = self._config.starting or everywhere(Edge.LATEST)
+        return {**nested(self._source.resolved(bound, found.places, is_start=True)), _FIRST: True}
+
+    def fix_end(self) -> None:
+        self._target = self._source.ends(self._looked().places)
+
+    def next(self, start: Progress, *, is_limited: bool) -> Progress:
+        found = self._looked()
+        begun = _offsets(start)
+        ends = dict(self._source.ends(found.places) if self._target is None else self._target)
+        self.last_ends = nested(ends)
+        self._check_gone(found, begun, ends)
+        fresh = self._source.lows([place for place in ends if place not in begun])
+        for place, low in fresh.items():
+            if low > 0 and begun:
+                self._source.lose(f"new partition {place.topic}-{place.partition}", f"its log begins at {low} already")
+        starts = {**begun, **fresh}
+        if is_limited:
+            if self._is_too_early(waiting(starts, ends)):
+                return start
+            if (most := self._config.max_offsets_per_trigger) is not None:
+                ends = limited(starts, ends, most)
+        if not fresh and _FIRST not in start and ends == begun:
+            return start
+        self._planned_s = time.monotonic()
+        kept = starts if _FIRST in start else fresh
+        return {**nested(ends), **({_FROM: nested(kept)} if kept else {})}
+
+    def partitions(self, start: Progress, end: Progress) -> list[InputPartition]:
+        if start == end:
+            return []
+        ends = _offsets(end)
+        starts = {**(ends if _FIRST in end else _offsets(start)), **flat(end.get(_FROM, {}))}
+        unknown = [place for place in ends if place not in starts]  # in a checkpoint of Spark's own source
+        starts |= self._source.lows(unknown)
+        found = self._looked()
+        gone = [place for place in ends if place not in found.places]
+        self._lose_places(gone)
+        again = [place for place, at in ends.items() if at < starts[place] and place not in gone]
+        for place in again:
+            what = f"the log ended at {ends[place]}: it was truncated, or the topic was deleted and created again"
+            self._source.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)
+        starts |= self._source.lows(again)
+        ranges = self._source.ranges(found, starts, {place: at for place, at in ends.items() if place not in gone})
+        return [
+            InputPartition(each)
+            for each in divide(ranges, self._config.min_partitions, self._config.max_records_per_partition)
+        ]
+
+    def _looked(self) -> Found:
+        """Look for topics, and notice one that was made anew."""
+        found = self._source.look()
+        for name, topic in found.topics.items():
+            if self._ids.setdefault(name, topic.id) != topic.id:
+                self._source.lose(f"topic {name}", "it was deleted and created again")
+                self._ids[name] = topic.id
+        return found
+
+    def _check_gone(self, found: Found, begun: Offsets, ends: dict[TopicPartition, int]) -> None:
+        """Notice what is not there any more, or ends before where the query stands; go back there if that may be."""
+        self._lose_places([place for place in begun if place not in found.places])
+        for place, at in begun.items():
+            if ends.get(place, at) < at and self._target is None:
+                what = f"the log ends at {ends[place]}: it was truncated, or the topic was deleted and created again"
+                self._source.lose(f"offset {at} of {place.topic}-{place.partition}", what)
+
+    def _lose_places(self, gone: list[TopicPartition]) -> None:
+        for place in gone:
+            self._source.lose(f"{place.topic}-{place.partition}", "there is no such topic or partition any more")
+
+    def _is_too_early(self, count: int) -> bool:
+        """Say whether too little waits for a micro-batch, and not for too long."""
+        least = self._config.min_offsets_per_trigger
+        if least is None or count >= least or self._target is not None:
+            return False
+        return time.monotonic() - self._planned_s < self._config.max_trigger_delay_s
+
+
+def _offsets(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    return flat({topic: found for topic, found in progress.items() if not topic.startswith("/")})
