@@ -1,0 +1,47 @@
+"""The columns of files and of their directories, as expressions of Spark's SQL. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from fencepost.api import ConfigError
+
+JSON = "json"
+LINE = "translate(coalesce(value, 'null'), concat(char(13), char(10)), '  ')"
+"""A JSON text on one line: between its tokens it may have had several."""
+
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"
+_PATTERNS = {"year": "yyyy", "month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
+_KEY = "partition.by"
+_TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
+
+
+def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
+    """Return what makes the directory for each entry of `partition.by`, by the name of its column.
+
+    `types`: Spark's, of the columns that there are; empty while that is not known. Raises ConfigError for an entry that
+    is no column, no time, or no unit of time.
+    """
+    found: dict[str, str] = {}
+    for entry in wanted:
+        name, _, unit = entry.partition(":")
+        if unit and unit not in _PATTERNS:
+            raise ConfigError(f"Invalid value {entry} for configuration {_KEY}: it may end with {_units()}")
+        made = f"{name}_{unit}" if unit else name
+        if types and name not in types:
+            raise ConfigError(f"{_KEY}={entry}: there is no such column; there are {', '.join(types)}")
+        if types and unit and types[name] not in _TIMES:
+            raise ConfigError(f"{_KEY}={entry}: the column is {types[name]}; make it a timestamp in transforms.sql")
+        if made in found or (unit and made in types):
+            raise ConfigError(f"{_KEY}={entry}: there is a column {made} already; rename it in transforms.sql")
+        text = f"date_format({quoted(name)}, '{_PATTERNS[unit]}')" if unit else f"cast({quoted(name)} AS string)"
+        # Never null nor empty: Spark would put something else in its place, and sort once more for that.
+        found[made] = f"coalesce(nullif({text}, ''), '{_NOTHING}')"
+    return found
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _units() -> str:
+    return ", ".join(f":{unit}" for unit in _PATTERNS)

@@ -1,0 +1,178 @@
+"""FilesSink: topics as Parquet, JSON lines or CSV in a directory, each record exactly once.
+
+What is listed is committed, or will be without being written again (E17): files are written aside, under a name that
+no other attempt has; the list of them is on disk, and its name durable as the epoch's token, before the first is moved.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import re
+import uuid
+from collections.abc import Collection, Mapping
+from urllib.parse import quote
+
+from fencepost.api import (
+    HIGH,
+    ConfigError,
+    DataFrameSink,
+    Epoch,
+    FatalError,
+    OffsetRange,
+    Type,
+    at_least,
+    non_empty,
+    one_of,
+    setting,
+)
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector.files_columns import JSON, LINE, partition_columns, quoted
+from fencepost.connector.files_store import FilesStore, files_store
+from fencepost.connector.spool_directory import DirectoryError
+
+log = logging.getLogger(__name__)
+
+_ASIDE = ".fencepost"
+_DATA, _MOVES, _TEMPORARY = "data", "moves.json", "_temporary/"
+_WRITTEN = re.compile(r"part-(?P<part>\d+)-[0-9a-f-]{36}[.-]c(?P<roll>\d+)(?P<end>\..+)")
+_WRITER, _ORDER = "writer.", "_fencepost_order"
+
+
+class FilesSink(DataFrameSink):
+    """Writes each epoch aside, and shows its files under names made of topic, partition and offsets.
+
+    A reader that lists the directory at any moment finds each record once, and no half file. Names that start with a
+    dot are not for readers. Settings below `writer.` are options of Spark's writer (`writer.compression`).
+    """
+
+    path: str = setting(
+        "path", check=non_empty(), importance=HIGH,
+        doc="The directory to write to: of any file system that Spark knows, the same for all executors.",
+    )  # fmt: skip
+    format: str = setting(
+        "format", default="parquet", check=one_of("parquet", "json", "csv"), importance=HIGH,
+        doc="What the files are. `json` is one object a line; text values are taken for JSON, and written as they are.",
+    )  # fmt: skip
+    partition_by: list[str] = setting(
+        "partition.by", default=[],
+        doc="The columns whose values become directories (`country=DE`). `at:day`, and the same with `hour`, `month` "
+        "or `year`, makes a directory of a timestamp (`at_day=2026-11-23`).",
+    )  # fmt: skip
+    file_rows_max: int = setting(
+        "file.rows.max", default=0, type=Type.LONG, check=at_least(0),
+        doc="The most rows of a file; 0: all that an epoch has of a partition.",
+    )  # fmt: skip
+
+    def check_together(self) -> list[str]:
+        try:
+            partition_columns({}, self.partition_by)
+        except ConfigError as error:
+            return [str(error)]
+        return []
+
+    def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
+        self._clean_up(self._store(session), number, tokens)
+
+    def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
+        store, token = self._store(session), f"{epoch.number}-{uuid.uuid4().hex}"
+        try:
+            self._write_aside(store, frame, epoch, f"{self._aside}/{token}")
+        except BaseException:
+            with contextlib.suppress(DirectoryError):
+                store.remove(f"{self._aside}/{token}")  # room for others on a full disk
+            raise
+        return token
+
+    def _write_aside(self, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
+        """Write the files, and what is to be done with them; all of it is on disk when this returns."""
+        self._save(frame, store.at(f"{place}/{_DATA}"))
+        moves = {}
+        for file in store.files(f"{place}/{_DATA}"):
+            directory, _, name = file.rpartition("/")
+            if name.startswith((".", "_")) or file.startswith(_TEMPORARY):
+                continue
+            found = _WRITTEN.fullmatch(name)
+            if found is None:
+                raise FatalError(
+                    f"{store.at(place)}/{_DATA}/{file} is no name that Spark gives by itself, so it is not known whose "
+                    "records it holds: leave mapreduce.output.basename and the names of committers alone"
+                )
+            roll = int(found["roll"]) if self.file_rows_max else None
+            shown = shown_name(epoch.ranges[int(found["part"])], roll, found["end"], self.format.lower())
+            moves[f"{place}/{_DATA}/{file}"] = f"{directory}/{shown}".lstrip("/")
+        store.sync(list(moves))
+        store.write(f"{place}/{_MOVES}", json.dumps(moves))
+
+    def publish(self, session: Session, epoch: Epoch, token: str) -> None:
+        store = self._store(session)
+        text = store.read(f"{self._aside}/{token}/{_MOVES}")
+        if text is None:
+            raise ConfigError(
+                f"path={self.path}: what epoch {epoch.number} wrote aside is not there. If path has changed, put it "
+                f"back until the epoch is committed. If somebody has deleted {_ASIDE}, stop the connector, delete the "
+                "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
+                "its offsets to what they are (PATCH): the epoch is written again"
+            )
+        moves = json.loads(text)
+        for source, target in moves.items():
+            store.move(source, target)
+        store.sync(list(moves.values()))
+
+    def published(self, session: Session, epoch: Epoch, token: str) -> None:
+        store = self._store(session)
+        try:
+            store.remove(f"{self._aside}/{token}")
+            self._clean_up(store, epoch.number + 1, (token,))
+        except DirectoryError as error:
+            log.info("%s: it is deleted later", error)
+
+    def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
+        """Delete what was written for epochs before a number, but for these tokens."""
+        for attempt in store.names(self._aside):
+            of_epoch = attempt.partition("-")[0]
+            if attempt not in tokens and of_epoch.isdigit() and int(of_epoch) < number:
+                store.remove(f"{self._aside}/{attempt}")
+
+    @property
+    def _aside(self) -> str:
+        """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
+        name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
+        return f"{_ASIDE}/{name}-{hashlib.sha256(whose).hexdigest()[:8]}"
+
+    def _store(self, session: Session) -> FilesStore:
+        return files_store(session, self.path)
+
+    def _save(self, frame: DataFrame, place: str) -> None:
+        types = dict(frame.dtypes)
+        kind, expressions = self.format.lower(), partition_columns(types, self.partition_by)
+        kept = [name for name in frame.schema.names if name not in expressions]
+        if kind == JSON and kept == ["value"] and types["value"] == "string":
+            kind, kept = "text", [f"{LINE} AS value"]
+        else:
+            kept = [quoted(name) for name in kept]
+        if expressions:
+            # In the order of the records within each directory: then Spark sorts by nothing more.
+            added = [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
+            frame = frame.selectExpr(*kept, *added, f"monotonically_increasing_id() AS {_ORDER}")
+            frame = frame.sortWithinPartitions(*map(quoted, expressions), _ORDER).drop(_ORDER)
+        else:
+            frame = frame.selectExpr(*kept)
+        writer = frame.write.format(kind).mode("errorifexists").options(**self._writer_options())
+        if self.file_rows_max:
+            writer = writer.option("maxRecordsPerFile", self.file_rows_max)
+        (writer.partitionBy(*expressions) if expressions else writer).save(place)
+
+    def _writer_options(self) -> Mapping[str, str]:
+        return {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}
+
+
+def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
+    """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
+
+    A name that starts with a dot or an underscore is one that readers pass over.
+    """
+    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
+    offsets = f"{range_.start:020d}-{range_.end - 1:020d}"
+    rolled = "" if roll is None else f"+{roll:05d}"
+    return f"{topic}+{range_.partition}+{offsets}{rolled}{end.replace('.txt', f'.{kind}', 1)}"

@@ -1,0 +1,271 @@
+"""The directory of a files sink: on this machine, or any file system that Hadoop knows. Driver side.
+
+A file is shown whole or not at all: by a link on a local disk, by a rename on HDFS and what is like it; in an object
+store, where a renamed file is a copy, that appears whole, too.
+A file that was moved is never moved again: who comes late finds it gone, and does nothing (E17).
+"""
+
+import errno
+import filecmp
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fencepost.connector.spool_directory import DirectoryError, reason
+
+_LOCAL = "file"
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+class FilesStore(ABC):
+    """File access below one directory, by paths relative to it. Raises DirectoryError: nothing is lost by that."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+
+    def at(self, relative: str) -> str:
+        """Return a path as Spark takes it."""
+        return f"{self.root}/{relative}"
+
+    @abstractmethod
+    def files(self, relative: str) -> list[str]:
+        """Return all files below a directory, relative to it, sorted; none where there is no such directory."""
+
+    @abstractmethod
+    def names(self, relative: str) -> list[str]:
+        """Return what stands directly in a directory; nothing where there is none."""
+
+    @abstractmethod
+    def read(self, relative: str) -> str | None:
+        """Return the text of a small file; None where there is none."""
+
+    @abstractmethod
+    def write(self, relative: str, text: str) -> None:
+        """Write a small file, which is on disk when this returns."""
+
+    @abstractmethod
+    def sync(self, files: Iterable[str]) -> None:
+        """Have files on disk, and the directories that name them, before anybody counts on them."""
+
+    @abstractmethod
+    def move(self, source: str, target: str) -> bool:
+        """Show a file under its name, once and for all; returns whether this call did.
+
+        One that is not there any more has been moved before, by whoever did the same; somebody may have taken it away
+        since. No other file is ever replaced: raises DirectoryError where one has the name, unless it is just the same.
+        """
+
+    @abstractmethod
+    def remove(self, relative: str) -> None:
+        """Delete a directory with what is in it."""
+
+
+def files_store(session: Any, root: str) -> FilesStore:
+    """Return what gets at a directory. Raises DirectoryError for one of no file system that Spark knows."""
+    try:
+        path = session._jvm.org.apache.hadoop.fs.Path(root)
+        system = path.getFileSystem(session._jsc.hadoopConfiguration())
+        is_local = str(system.getUri().getScheme()) == _LOCAL
+        return LocalFiles(root, Path(str(path.toUri().getPath()))) if is_local else HadoopFiles(root, session, system)
+    except Exception as error:
+        raise DirectoryError(f"path={root} is no directory that Spark knows: {reason(error)}") from error
+
+
+class LocalFiles(FilesStore):
+    """A directory of this machine, or one that is mounted at the same place on all of them."""
+
+    def __init__(self, root: str, path: Path) -> None:
+        super().__init__(root)
+        self._path = path
+
+    def files(self, relative: str) -> list[str]:
+        top = self._path / relative
+        found = [Path(at, name).relative_to(top) for at, _, names in os.walk(top, onerror=_fail) for name in names]
+        return sorted(str(path) for path in found if not path.name.endswith(".crc"))
+
+    def names(self, relative: str) -> list[str]:
+        try:
+            return os.listdir(self._path / relative)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
+
+    def read(self, relative: str) -> str | None:
+        try:
+            return (self._path / relative).read_text()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be read: {error}") from error
+
+    def write(self, relative: str, text: str) -> None:
+        try:
+            (self._path / relative).write_text(text)
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be written: {error}") from error
+        self.sync([relative])
+
+    def sync(self, files: Iterable[str]) -> None:
+        paths = [self._path / file for file in files]
+        try:
+            for path in paths:
+                _sync(path)
+            for directory in sorted({parent for path in paths for parent in path.parents}):
+                _sync(directory)
+        except OSError as error:
+            raise DirectoryError(f"{self.root} cannot be brought to disk: {error}") from error
+
+    def move(self, source: str, target: str) -> bool:
+        origin, goal = self._path / source, self._path / target
+        try:
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            _link(origin, goal)
+            if not origin.exists():  # another start has shown it, and has come further
+                return False
+            if not _are_same(origin, goal):
+                raise _taken(self, target)
+            origin.unlink(missing_ok=True)
+            return True
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if isinstance(error, DirectoryError):
+                raise
+            raise DirectoryError(f"{self.at(target)} cannot be shown: {error}") from error
+
+    def remove(self, relative: str) -> None:
+        shutil.rmtree(self._path / relative, ignore_errors=True)
+
+
+class HadoopFiles(FilesStore):
+    """A directory of any other file system: what was closed there is safe."""
+
+    def __init__(self, root: str, session: Any, system: Any) -> None:
+        super().__init__(root)
+        self._jvm = session._jvm
+        self._system = system
+
+    def files(self, relative: str) -> list[str]:
+        top = self._at(relative)
+        try:
+            if not self._system.exists(top):
+                return []
+            prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
+            walk, found = self._system.listFiles(top, True), []
+            while walk.hasNext():
+                found.append(str(walk.next().getPath().toString()).removeprefix(prefix))
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {reason(error)}") from error
+        return sorted(found)
+
+    def names(self, relative: str) -> list[str]:
+        top = self._at(relative)
+        try:
+            found = self._system.listStatus(top) if self._system.exists(top) else ()
+            return [str(status.getPath().getName()) for status in found]
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {reason(error)}") from error
+
+    def read(self, relative: str) -> str | None:
+        try:
+            if not self._system.exists(self._at(relative)):
+                return None
+            stream = self._system.open(self._at(relative))
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be read: {reason(error)}") from error
+
+    def write(self, relative: str, text: str) -> None:
+        try:
+            stream = self._system.create(self._at(relative), True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be written: {reason(error)}") from error
+
+    def sync(self, files: Iterable[str]) -> None:
+        """Do nothing: it is so once they are closed."""
+
+    def move(self, source: str, target: str) -> bool:
+        origin, goal = self._at(source), self._at(target)
+        try:
+            if not self._system.exists(origin):
+                return False
+            self._system.mkdirs(goal.getParent())
+            if not self._system.exists(goal) and self._system.rename(origin, goal):
+                return True
+            if not self._system.exists(origin):
+                return False
+            if not self._are_same(origin, goal):
+                raise _taken(self, target)
+            self._system.delete(origin, False)
+            return False
+        except DirectoryError:
+            raise
+        except Exception as error:
+            raise DirectoryError(f"{self.at(target)} cannot be shown: {reason(error)}") from error
+
+    def _are_same(self, one: Any, other: Any) -> bool:
+        """Say whether two files have the same content, as far as that can be told without reading them."""
+        lengths = {int(self._system.getFileStatus(path).getLen()) for path in (one, other)}
+        sums = [self._system.getFileChecksum(path) for path in (one, other)]
+        return len(lengths) == 1 and (None in sums or bool(sums[0].equals(sums[1])))
+
+    def remove(self, relative: str) -> None:
+        try:
+            self._system.delete(self._at(relative), True)
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be deleted: {reason(error)}") from error
+
+    def _at(self, relative: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.at(relative))
+
+
+def _taken(store: FilesStore, target: str) -> DirectoryError:
+    return DirectoryError(
+        f"{store.at(target)} is there already, and holds something else: it was written before offsets were set back, "
+        "of a topic that was made anew, or by another connector. Move it away, or delete it: then this goes on"
+    )
+
+
+def _link(origin: Path, goal: Path) -> None:
+    """Give a file its name, if nothing has that; where a file system has no links, by a rename."""
+    try:
+        os.link(origin, goal)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if not goal.exists():
+            origin.rename(goal)
+
+
+def _are_same(one: Path, other: Path) -> bool:
+    return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
+
+
+def _fail(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise DirectoryError(f"{error.filename} cannot be listed: {error}") from error
+
+
+def _sync(path: Path) -> None:
+    """Bring a file or a directory to disk, unless somebody has taken it away, or it is not ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, PermissionError):
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,63 @@
+"""VerifiableSink: what it is given and what is flushed, as lines of JSON, as in Kafka's connector of that name."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from fencepost.api import LOW, SinkBatch, SinkConnector, SinkTask, TopicPartition, Type, setting
+
+ID = "id"
+
+
+class VerifiableSinkTask(SinkTask):
+    """Prints each record when it comes, and again once it is flushed."""
+
+    config: "VerifiableSinkConnector"
+
+    def start(self) -> None:
+        self.unflushed: list[dict[str, Any]] = []
+
+    def put(self, batch: SinkBatch) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        lines = [
+            {
+                "name": self.config.name,
+                "task": record.key,
+                "sinkTask": self.config.id,
+                "topic": record.topic,
+                "time_ms": now_ms,
+                "seqno": record.value,
+                "flushed": False,
+            }
+            for record in batch
+        ]
+        _print(lines)
+        self.unflushed += lines
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        _print([{**line, "time_ms": now_ms, "flushed": True} for line in self.unflushed])
+        self.unflushed = []
+
+
+def _print(lines: list[dict[str, Any]]) -> None:
+    for line in lines:
+        print(orjson.dumps(line, default=str).decode(), flush=True)
+
+
+class VerifiableSinkConnector(SinkConnector):
+    """Prints the records of topics on the standard output of its tasks' processes, for tests."""
+
+    task = VerifiableSinkTask
+
+    name: str = setting("name", default="", importance=LOW, doc="The connector's name; part of what is printed.")
+    id: int = setting("id", type=Type.INT, default=0, importance=LOW, doc="The task's number. Set by the connector.")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+        return [{**own, ID: str(i)} for i, own in enumerate(super().task_configs(max_tasks))]
+
+    def alter_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Accept any change: nothing is kept outside of the group."""
+        return True
