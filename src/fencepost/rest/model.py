@@ -78,6 +78,11 @@ class TaskInfoBody(BaseModel):
     config: ConfigMap
 
 
+class RestartBody(BaseModel):
+    attempts: int = Field(description="Automatic restarts in a row so far.")
+    next: str | None = Field(description="When the next is due (ISO 8601, UTC); null: no other is made.")
+
+
 class StateBody(BaseModel):
     state: Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED"]
     worker_id: str
@@ -85,6 +90,9 @@ class StateBody(BaseModel):
         default="", description="Only present when something failed, or keeps a task that runs from getting on."
     )
     version: str = Field(default="", description="Only present when the plugin has one.")
+    restart: RestartBody | None = Field(
+        default=None, description="Only present where it has failed, and errors.restart.enabled is true."
+    )
 
 
 class TaskStateBody(StateBody):

@@ -1,6 +1,7 @@
 """Operation answers as the JSON bodies of Kafka Connect."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -77,7 +78,15 @@ def _state_body(state: ConnectorState | TaskState) -> Json:
         body["trace"] = state.trace
     if state.version:
         body["version"] = state.version
+    if state.restart is not None:
+        body["restart"] = {"attempts": state.restart.attempts, "next": _moment(state.restart.next_ms)}
     return body
+
+
+def _moment(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plugin_body(plugin: PluginInfo) -> Json:

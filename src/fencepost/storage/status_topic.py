@@ -31,6 +31,17 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """Automatic restarts of what has failed: how many were made in a row, and when the next is due, if it is.
+
+    Ours alone; readers of Kafka Connect's pass it over.
+    """
+
+    attempts: int
+    next_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """`generation` is the group generation in which `worker_id` (host:port) said so."""
 
@@ -39,19 +50,21 @@ class Status:
     generation: int
     trace: str | None = None
     version: str | None = None
+    restart: Restart | None = None
 
     def encode(self) -> bytes | None:
         if self.state is State.DESTROYED:
             return None
-        return orjson.dumps(
-            {
-                "state": self.state.value,
-                "trace": self.trace,
-                "worker_id": self.worker_id,
-                "generation": self.generation,
-                "version": self.version,
-            }
-        )
+        fields = {
+            "state": self.state.value,
+            "trace": self.trace,
+            "worker_id": self.worker_id,
+            "generation": self.generation,
+            "version": self.version,
+        }
+        if self.restart is not None:
+            fields["restart"] = {"attempts": self.restart.attempts, "next": self.restart.next_ms}
+        return orjson.dumps(fields)
 
 
 Subject = str | TaskId
@@ -225,7 +238,12 @@ def _status(fields: Any) -> Status | None:
         int(fields["generation"]),
         fields.get("trace"),
         fields.get("version"),
+        _restart(fields.get("restart")),
     )
+
+
+def _restart(fields: Any) -> Restart | None:
+    return None if fields is None else Restart(int(fields["attempts"]), fields["next"])
 
 
 def _is_late(status: Status, last: Status | None) -> bool:

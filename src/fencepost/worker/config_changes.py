@@ -80,7 +80,7 @@ class ConfigChanges:
         self._note_departures(old, new, changes)
         if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
             self._vanished.forget(new)  # before a connector of the same name says something
-        self._show_waiting(old, new)
+        self._see_to_waiting(old, new)
         self.take_work(new)
         for change in changes:
             if isinstance(change, RestartRequested):
@@ -99,8 +99,10 @@ class ConfigChanges:
             if isinstance(change, TasksStopped):
                 self._departures.ended(change.incarnation, change.tasks)
 
-    def _show_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
+    def _see_to_waiting(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Say, where this worker leads, of what a lost worker had that it waits for that worker to be back."""
         if self._leader.is_leading and new.assignment is not None and new.assignment is not old.assignment:
             before = old.assignment.waiting if old.assignment is not None else ()
-            self._supervision.board.waiting([each for each in new.assignment.waiting if each not in before])
+            lost = [each for each in new.assignment.waiting if each not in before]
+            self._supervision.board.waiting(lost)
+            self._supervision.lost(new, [each.worker for each in lost])

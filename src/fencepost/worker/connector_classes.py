@@ -2,20 +2,34 @@
 
 from typing import Any
 
-from fencepost.api import SourceConnector
+from fencepost.api import SinkConnector, SourceConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.snapshot import ClusterSnapshot
 
 
 def type_of(snapshot: ClusterSnapshot, name: str) -> ConnectorType:
-    """Return what a connector is; unknown where its class is not here: a sink that Kafka Connect ran, for one."""
+    """Return what a connector is; unknown where its class is not here."""
+    return type_of_config(snapshot.connectors.get(name, {}))
+
+
+def type_of_config(config: RawConfig) -> ConnectorType:
+    """Return what a connector with this config is."""
     try:
-        found = registry().find(PluginKind.CONNECTOR, snapshot.connectors.get(name, {}).get("connector.class") or "")
+        found = registry().find(PluginKind.CONNECTOR, config.get("connector.class") or "")
     except ConfigError:
         return ConnectorType.UNKNOWN
+    if issubclass(found, SinkConnector):
+        return ConnectorType.SINK
     return ConnectorType.SOURCE if issubclass(found, SourceConnector) else ConnectorType.UNKNOWN
+
+
+def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:
+    """Say whether a connector, whose class is here, reads or writes DataFrames."""
+    name_of_class = snapshot.connectors.get(name, {}).get("connector.class") or ""
+    return ConnectorClasses().is_dataframe(name_of_class)
 
 
 class ConnectorClasses:
@@ -26,7 +40,7 @@ class ConnectorClasses:
         return registry().find(PluginKind.CONNECTOR, name)
 
     def is_dataframe(self, name: str) -> bool:
-        """Say whether a class plans splits. Raises ConfigError for one that is not there."""
+        """Say whether a class reads or writes DataFrames. Raises ConfigError for one that is not there."""
         return bool(getattr(self.find(name), "is_dataframe", False))
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:

@@ -21,6 +21,7 @@ from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.operation.offset_change import OffsetChanges
 from fencepost.worker.operation.offset_write import OffsetWriting
 from fencepost.worker.operation.operations import WorkerOperations
+from fencepost.worker.operation.sink_offsets import SinkOffsets
 from fencepost.worker.outlook import TaskOutlook
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.start_up import StartUp
@@ -135,4 +136,5 @@ def _operations(
         membership.rounds.fence,
         departures.wait_for,
     )
-    return WorkerOperations(settings, topics, membership, supervision, life.progress, metrics, offsets)
+    sink_offsets = SinkOffsets(settings, classes.find, departures.wait_for)
+    return WorkerOperations(settings, topics, membership, supervision, life.progress, metrics, offsets, sink_offsets)

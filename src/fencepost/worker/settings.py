@@ -2,10 +2,17 @@
 
 import logging
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
+from fencepost.config.connector import (
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+)
 from fencepost.config.raw import RawConfig
 from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
@@ -14,9 +21,12 @@ from fencepost.kafka.settings import (
     Translated,
     admin_conf,
     member_conf,
+    most_records,
     own_batch_bytes,
     producer_conf,
+    range_conf,
     reader_conf,
+    sink_conf,
     transaction_timeout_ms,
     transactional_conf,
 )
@@ -27,6 +37,7 @@ from fencepost.task.spec import TaskSpec
 log = logging.getLogger(__name__)
 
 _OVERRIDE = "producer.override."
+_CONSUMER_OVERRIDE = "consumer.override."
 _HEARTBEAT_MS = 1000
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
@@ -105,20 +116,16 @@ class WorkerSettings:
 
     def task_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what creates a connector's topics, as its own principal: where its producers write."""
+        return self._admin_conf(connector_config, self._target(connector_config))
+
+    def _admin_conf(self, connector_config: RawConfig, target: Mapping[str, str]) -> dict[str, Any]:
         properties = {**self.config.internal_client_properties, **self.config.client_properties("admin.")}
         own = _overrides(connector_config, "admin.override.")
-        return _logged(admin_conf({**properties, **self._target(connector_config), **own}))
+        return _logged(admin_conf({**properties, **target, **own}))
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
         """Return the connector's config with the worker's converters where it names none of its own."""
-        effective = dict(connector_config)
-        for key in ("key.converter", "value.converter", "header.converter"):
-            if effective.get(key) is None:
-                settings = type(self.config).settings()
-                effective[key] = str(self.config.originals.get(key) or settings[key].default)
-                inherited = self.config.with_prefix(f"{key}.")
-                effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
-        return effective
+        return with_converters(connector_config, self.config)
 
     def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what reads a connector's own offsets topic, as its own principal: where its producers write."""
@@ -165,6 +172,73 @@ class WorkerSettings:
         """Return the topic that the connector's offsets are written to."""
         return connector_config.get("offsets.storage.topic") or self.config.offset_storage_topic
 
+    def _consumer_properties(self, connector_config: RawConfig) -> dict[str, object]:
+        return {
+            **self.config.internal_client_properties,
+            **self.config.client_properties("consumer."),
+            **_overrides(connector_config, _CONSUMER_OVERRIDE),
+        }
+
+    def sink_group(self, connector: str, connector_config: RawConfig) -> str:
+        """Return the consumer group of a sink."""
+        return _overrides(connector_config, _CONSUMER_OVERRIDE).get("group.id", "").strip() or own_group(connector)
+
+    def task_consumer_conf(self, connector: str, connector_config: RawConfig, task: int) -> dict[str, Any]:
+        """Return what a sink's task reads with, as a member of its group."""
+        properties, group = self._consumer_properties(connector_config), self.sink_group(connector, connector_config)
+        return _logged(sink_conf(properties, group, sink_client_id(connector, task)))
+
+    def dead_letters_conf(self, connector_config: RawConfig) -> dict[str, Any]:
+        """Return what a sink's dead letters are written with."""
+        return _logged(producer_conf(self._producer_properties(connector_config)))
+
+    def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
+        """Return what asks for the offsets of a sink's group, as the connector's own principal."""
+        servers = str(self._consumer_properties(connector_config)[_BOOTSTRAP])
+        return self._admin_conf(connector_config, {_BOOTSTRAP: servers})
+
+    def epoch_spec(
+        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
+    ) -> TaskSpec:
+        """Return what runs the task of a DataFrame sink; `identity` holds task, generation, incarnation."""
+        raw = snapshot.connectors[connector]
+        spec = self.sink_spec(snapshot, connector, task_config, **identity)
+        reader = range_conf(self._consumer_properties(raw), self.sink_group(connector, raw))
+        return replace(spec, admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
+
+    def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
+        """Return what a slot needs to run a task of a sink; `identity` holds task, generation, incarnation."""
+        raw = snapshot.connectors[connector]
+        given = {k: v for k, v in raw.items() if v is not None}
+        sink = SinkConnectorConfig(given)
+        has_letters = bool(sink.dead_letters_topic)
+        return TaskSpec(
+            producer_conf=self.dead_letters_conf(raw) if has_letters else {},
+            admin_conf=self.task_admin_conf(raw) if has_letters else {},
+            **_dead_letters(sink),
+            resend_topic=SinkChoice(given).resend_topic or "",
+            offsets_topic="",
+            consumer_conf=self.task_consumer_conf(connector, raw, identity["task"]),
+            topics=tuple(sink.topics),
+            topics_regex=sink.topics_regex,
+            most_records=most_records(self._consumer_properties(raw)),
+            **self._common(snapshot, connector, task_config),
+            **identity,
+        )
+
+    def _common(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig) -> dict[str, Any]:
+        """Return what the specs of a source's tasks and of a sink's have alike."""
+        return {
+            "connector": connector,
+            "connector_config": self.effective_config(snapshot.connectors[connector]),
+            "task_config": dict(task_config),
+            "group_id": self.group_id,
+            "target_state": snapshot.target_state(connector).value,
+            "offset_flush_interval_ms": self.config.offset_flush_interval_ms,
+            "offset_flush_timeout_ms": self.config.offset_flush_timeout_ms,
+            "plugin_path": tuple(self.config.plugin_path or ()),
+        }
+
     def task_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
         """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
@@ -172,16 +246,11 @@ class WorkerSettings:
         source = SourceConnectorConfig(given)
         producer = self.task_producer_conf(raw)
         return TaskSpec(
-            connector=connector,
-            connector_config=self.effective_config(raw),
-            task_config=dict(task_config),
             producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
             copies_offsets=self.has_own_offsets(raw),
-            group_id=self.group_id,
             task_count=snapshot.task_counts.get(connector, 1),
-            target_state=snapshot.target_state(connector).value,
             boundary=source.transaction_boundary.lower(),
             lanes=RuntimeChoice(given).transaction_lanes,
             batch_bytes=own_batch_bytes(self._producer_properties(raw)),
@@ -190,12 +259,41 @@ class WorkerSettings:
                 self.config.offset_flush_interval_ms,
                 transaction_timeout_ms(producer),
             ),
-            offset_flush_interval_ms=self.config.offset_flush_interval_ms,
-            offset_flush_timeout_ms=self.config.offset_flush_timeout_ms,
-            plugin_path=tuple(self.config.plugin_path or ()),
             topic_creation_enabled=self.config.topic_creation_enable,
+            **_dead_letters(DeadLetterConfig(given)),
+            **self._common(snapshot, connector, task_config),
             **identity,
         )
+
+
+def _dead_letters(config: DeadLetterConfig) -> dict[str, Any]:
+    return {
+        "dead_letters_topic": config.dead_letters_topic,
+        "dead_letters_replication": config.dead_letters_replication,
+        "dead_letters_headers": config.dead_letters_headers,
+    }
+
+
+def own_group(connector: str) -> str:
+    """Return the consumer group of a sink whose config names none."""
+    return f"connect-{connector}"
+
+
+def sink_client_id(connector: str, task: int) -> str:
+    """Return how a task's member of its group is called, as in Kafka Connect, unless the user says otherwise."""
+    return f"connector-consumer-{connector}-{task}"
+
+
+def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[str, str | None]:
+    """Return a connector's config with the worker's converters where it names none of its own."""
+    effective = dict(connector_config)
+    for key in ("key.converter", "value.converter", "header.converter"):
+        if effective.get(key) is None:
+            settings = type(config).settings()
+            effective[key] = str(config.originals.get(key) or settings[key].default)
+            inherited = config.with_prefix(f"{key}.")
+            effective.update({f"{key}.{k}": str(v) for k, v in inherited.items()})
+    return effective
 
 
 def worker_id(url: str) -> str:

@@ -1,4 +1,4 @@
-"""The second door: tasks of DataFrame connectors, each a driver thread that runs one split after the other.
+"""The second door: tasks of DataFrame connectors, each a driver thread that runs one split, or epoch, after the other.
 
 A split, or a few small ones together, is one Spark job of one partition, so a slow split holds up nobody
 (docs/decisions). Its executor does init, admission and reading of the position like any task, through this host's part
@@ -7,7 +7,7 @@ of the channel.
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.control import Control
 from fencepost.task.spec import (
+    EpochReading,
     Path,
     RunRequest,
     SplitAdmission,
@@ -29,7 +30,9 @@ from fencepost.task.spec import (
     TaskSpec,
 )
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.frame_task import PASSING, FrameTask, Run, Runtime
+from fencepost.worker.host.epoch_task import EpochTask
+from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime
+from fencepost.worker.host.frame_task import FrameTask, Run
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
@@ -57,12 +60,13 @@ class DataFrameHost:
         self.channel_url = channel_url
         self._runtime: Runtime | None = None
         self._lock = threading.Lock()
-        self._tasks: dict[str, FrameTask] = {}
+        self._tasks: dict[str, FrameLife] = {}
         self._runs: dict[str, Run] = {}
+        self._readings: dict[str, EpochReading] = {}
 
     def attach(self, runtime: Runtime | None) -> None:
         """Spark is ready, or gone (None), and what runs with it: the tasks start again."""
-        lost: list[FrameTask] = []
+        lost: list[FrameLife] = []
         with self._lock:
             self._runtime = runtime
             if runtime is None:
@@ -83,7 +87,7 @@ class DataFrameHost:
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)
-        task = FrameTask(self, spec, runtime)
+        task = EpochTask(self, spec, runtime) if spec.is_sink else FrameTask(self, spec, runtime)
         with self._lock:
             if self._runtime is not runtime:
                 raise NoRoomError("Spark is starting again")
@@ -124,6 +128,7 @@ class DataFrameHost:
             Path.SPLIT_COPY: self._copy,
             Path.SPLIT_REPORT: self._report,
             Path.SPLIT_EXPIRED: self._expired,
+            Path.EPOCH_READING: self._reading,
         }
 
     def add_run(self, run: Run) -> str:
@@ -136,6 +141,17 @@ class DataFrameHost:
     def remove_run(self, name: str) -> None:
         with self._lock:
             self._runs.pop(name, None)
+
+    def add_reading(self, conf: Mapping[str, Any]) -> str:
+        """Make known how executors get at the topics of an epoch; the name tells an executor nothing else."""
+        name = uuid.uuid4().hex
+        with self._lock:
+            self._readings[name] = EpochReading(conf)
+        return name
+
+    def remove_reading(self, name: str) -> None:
+        with self._lock:
+            self._readings.pop(name, None)
 
     def ended(self, incarnation: str) -> None:
         with self._lock:
@@ -204,3 +220,11 @@ class DataFrameHost:
         message = SplitExpiry.from_json(body)
         self._run(message.run).expired_s = message.after_s
         return {}
+
+    def _reading(self, body: dict[str, Any]) -> dict[str, Any]:
+        name = RunRequest.from_json(body).run
+        with self._lock:
+            reading = self._readings.get(name)
+        if reading is None:
+            raise RefusedError(f"epoch {name} is over")
+        return reading.to_json()

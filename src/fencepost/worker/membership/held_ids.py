@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fencepost.cluster.info import ConnectorType
 from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 
 
@@ -21,10 +23,13 @@ class HeldIds:
     def group_id(self) -> str:
         return self._settings.group_id
 
-    @property
-    def has_ids(self) -> bool:
-        """Say whether tasks may have ids: also while exactly-once is prepared, for other workers may have it on."""
-        return self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
+    def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
+        """Say whether tasks may have ids: also while exactly-once is prepared, for other workers may have it on.
+
+        Those of a sink have none. Of a class that is not here it is not known, so that they are fenced.
+        """
+        is_used = self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
+        return is_used and type_of(snapshot, connector) is not ConnectorType.SINK
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         """Return what takes the ids of a connector with this config. Raises ConfigError if it means nothing here."""

@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.cluster.acl import Access, ConnectorAccess, WorkerAccess
+from fencepost.cluster.acl import Access, ConnectorAccess, SinkAccess, WorkerAccess
+from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
-from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
+from fencepost.config.connector import (
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+)
 from fencepost.config.worker import WorkerConfig
+from fencepost.worker.connector_classes import type_of_config
 from fencepost.worker.settings import WorkerSettings
 
 ROLES = ("worker", "producer", "consumer", "admin")
@@ -72,9 +80,51 @@ def connector_access(
         is_exactly_once=settings.is_exactly_once,
         has_own_offsets=settings.may_have_own_offsets(connector),
         has_initial_offsets=has_initial_offsets,
+        dead_letters=source_dead_letters(connector),
         creates_topics=config.topic_creation_enable and bool(source.topic_creation()),
         is_prefixed=is_prefixed,
     )
+
+
+def sink_access(
+    config: WorkerConfig,
+    connector: Mapping[str, str],
+    principals: Principals,
+    *,
+    topics: Sequence[str] = (),
+    has_initial_offsets: bool = False,
+) -> SinkAccess:
+    """Return what a sink connector is on such workers: `topics` is what it reads; empty: what its config names.
+
+    Raises ConfigError where the config is wrong.
+    """
+    settings = WorkerSettings(config, "", "")
+    sink = SinkConnectorConfig(connector)
+    return SinkAccess(
+        name=sink.name,
+        consumer=principals.of("consumer", settings.task_consumer_conf(sink.name, connector, 0)),
+        producer=principals.of("producer", settings.dead_letters_conf(connector)),
+        admin=principals.of("admin", settings.sink_admin_conf(connector)),
+        group=settings.sink_group(sink.name, connector),
+        topics=tuple(topics) or tuple(sink.topics) or (UNKNOWN_TOPIC,),
+        dead_letters=sink.dead_letters_topic,
+        resends=SinkChoice(connector).resend_topic or "",
+        has_initial_offsets=has_initial_offsets,
+    )
+
+
+def source_dead_letters(connector: Mapping[str, str]) -> str:
+    """Return the dead letter topic of a source; empty where it has none, or fails instead of writing there."""
+    letters, source = DeadLetterConfig(connector), SourceConnectorConfig(connector)
+    return letters.dead_letters_topic if source.errors_tolerance.lower() == "all" else ""
+
+
+def is_sink(connector: Mapping[str, str]) -> bool:
+    """Say whether a config is a sink's: by its class, or where that is not here by what only a sink's config has."""
+    kind = type_of_config(connector)
+    if kind is ConnectorType.UNKNOWN:
+        return any(SinkConnectorConfig.key_of(name) in connector for name in ("topics", "topics_regex"))
+    return kind is ConnectorType.SINK
 
 
 def topics_of(connector: Mapping[str, str]) -> tuple[str, ...]:

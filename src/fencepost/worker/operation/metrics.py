@@ -34,6 +34,7 @@ def _ratio(part: str, whole: str, scale: float = 1.0) -> Value:
 
 
 _SOURCE = "kafka_connect_source_task_metrics"
+_SINK = "kafka_connect_sink_task_metrics"
 _TASKS = "kafka_connect_connector_task_metrics"
 _ERRORS = "kafka_connect_task_error_metrics"
 _WORKER = "kafka_connect_connect_worker_metrics"
@@ -121,11 +122,52 @@ _FROM_COUNTERS: tuple[tuple[str, str, Value], ...] = (
     (f"{_ERRORS}_retries_total", f"Operations tried again after an error that passes, {_SINCE}.", _of("error_retries")),
     (f"{_ERRORS}_errors_logged_total", f"Errors of records that were logged, {_SINCE}.", _of("error_logged")),
     (
+        f"{_ERRORS}_deadletterqueue_produce_requests",
+        f"Records written to the dead letter topic, {_SINCE}; refused ones included.",
+        _of("error_dead_letters"),
+    ),
+    (
+        f"{_ERRORS}_deadletterqueue_produce_failures",
+        f"Records that the dead letter topic did not take, {_SINCE}. Of a source also those that went with a "
+        "transaction that was not committed, or nobody knows.",
+        _of("error_dead_letter_failures"),
+    ),
+    (
         f"{_ERRORS}_last_error_timestamp",
         "When a record last could not be processed, in milliseconds since 1970; 0: never.",
         _of("error_last_error_ms"),
     ),
 )
+_FROM_COUNTERS_OF_SINKS: tuple[tuple[str, str, Value], ...] = (
+    (f"{_SINK}_sink_record_read_total", f"Records read from topics, {_SINCE}.", _of("records_polled")),
+    (
+        f"{_SINK}_sink_record_send_total",
+        f"Records that put took, after transforms, {_SINCE}; again after a rewind.",
+        _of("records_written"),
+    ),
+    (
+        f"{_SINK}_sink_record_lag_max",
+        "Records between what put took and the end of the log, of the partition that is most behind.",
+        _of("lag_max"),
+    ),
+    (f"{_SINK}_partition_count", "Partitions that the group has assigned to the task.", _of("partition_count")),
+    (
+        f"{_SINK}_offset_commit_completion_total",
+        f"Commits of offsets that succeeded, {_SINCE}.",
+        _of("commits"),
+    ),
+    (
+        f"{_SINK}_put_batch_max_time_ms",
+        f"The longest put, in milliseconds, {_SINCE}.",
+        lambda c: 1000 * c.get("poll_time_max_s", 0.0),
+    ),
+    (
+        f"{_SINK}_put_batch_avg_time_ms",
+        f"The mean of the puts, in milliseconds, {_SINCE}.",
+        _ratio("poll_time_total_s", "batches", 1000),
+    ),
+)
+_OF_A_SINK = "partition_count"  # a counter that only sinks have
 # Of tasks that run: what stands still here while the task is RUNNING is worth an alarm.
 _LAST: tuple[tuple[str, str, str], ...] = (
     (
@@ -221,8 +263,12 @@ class WorkerMetrics(Collector):
         for report in reports:
             status.add_metric([report.connector, str(report.task), report.state.lower()], 1)
         yield status
+        sinks = [report for report in reports if _OF_A_SINK in report.counters]
+        sources = [report for report in reports if _OF_A_SINK not in report.counters]
         for name, text, value in _FROM_COUNTERS:
-            yield _family(name, text, value, reports)
+            yield _family(name, text, value, sources if name.startswith(_SOURCE) else reports)
+        for name, text, value in _FROM_COUNTERS_OF_SINKS:
+            yield _family(name, text, value, sinks)
         for name, text, counter in _LAST:
             running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(counter)]
             yield _family(name, text, _of(counter), running)
@@ -242,6 +288,7 @@ class WorkerMetrics(Collector):
             "1 where this worker leads, else 0.",
             float(self._figures.is_leader()),
         )
+        yield _restarts({"connector": self._figures.connector_startups()["restarts"], "task": self._totals.restarts})
         ended = _metric(
             "fencepost_processes_ended_by_signal_total",
             "Processes of slots and splits that a signal ended; SIGKILL stands for an end without a trace.",
@@ -261,6 +308,14 @@ def _startups(kind: str, counted: dict[str, int]) -> Iterator[Metric]:
     for attribute, part in (("success", "successes"), ("failure", "failures")):
         text = f"{whole}: the share that {'succeeded' if attribute == 'success' else 'failed'}, from 0 to 1."
         yield _single(f"{name}_{attribute}_percentage", text, counted[part] / done if done else 0.0)
+
+
+def _restarts(counted: Mapping[str, int]) -> Metric:
+    text = "Automatic restarts on this worker of what had failed (errors.restart.enabled)."
+    family = _metric("fencepost_automatic_restarts_total", text, ("kind",))
+    for kind, count in counted.items():
+        family.add_metric([kind], count)
+    return family
 
 
 def _of_connector(attribute: str, text: str) -> GaugeMetricFamily:

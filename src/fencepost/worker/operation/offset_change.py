@@ -7,10 +7,11 @@ not fenced by 2, and may still commit.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from fencepost.api import ConfigError, ConnectError, FatalError, SourceConnector
 from fencepost.cluster.command import ConnectorCommand, EnsureAbsent, EnsureStopped, PutConnector, Standing
@@ -33,8 +34,8 @@ log = logging.getLogger(__name__)
 _READ_S = 60.0
 _ROUND_S = 60.0
 _NOT_FENCED = "Failed to perform zombie fencing for source connector prior to modifying offsets"
-_DONE = "The offsets for this connector have been {0} successfully"
-_FRAMEWORK_ONLY = (
+DONE = "The offsets for this connector have been {0} successfully"
+FRAMEWORK_ONLY = (
     "The Connect framework-managed offsets for this connector have been {0} successfully. However, if this connector "
     "manages offsets externally, they will need to be manually {0} in the system that the connector uses."
 )
@@ -118,7 +119,7 @@ class OffsetChanges:
                     f"principal needs the right to write to topic {self._settings.config.offset_storage_topic}"
                 ) from error
             raise
-        return snapshot, (_DONE if is_external else _FRAMEWORK_ONLY).format("altered")
+        return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
     def _put_back(
         self, ensure: EnsureAbsent, config: RawConfig, view: OffsetView, moved: Sequence[ConnectorOffset], lead: Lead
@@ -151,7 +152,7 @@ class OffsetChanges:
             offsets = wanted(self._view(connector, config))  # 3
             is_external = self._ask_connector(connector, config, offsets)  # 4
             self._apply(connector, config, offsets, lambda: _ignore(lead(ensure)))  # 5
-        return (_DONE if is_external else _FRAMEWORK_ONLY).format(done)
+        return (DONE if is_external else FRAMEWORK_ONLY).format(done)
 
     def _run_round(self, connector: str) -> None:
         """Have the leader do a round (KIP-618), which also records that no tasks are to be fenced any more."""
@@ -175,17 +176,8 @@ class OffsetChanges:
 
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
         """Let the connector check the change, or carry it out outside. Returns whether it says that it did."""
-        given = {k: v for k, v in config.items() if v is not None}
         asked = {partition_key(p): o for p, o in offsets if p is not None}
-        try:
-            return bool(self._find(given["connector.class"])(given).alter_offsets(asked))
-        except NotImplementedError as error:
-            raise OperationError(
-                f"Failed to modify offsets for connector {connector} because it doesn't support external "
-                "modification of offsets"
-            ) from error
-        except (ConnectError, ConfigError) as error:
-            raise OperationError(str(error)) from error
+        return ask_connector(self._find, connector, config, asked)
 
     def _apply(
         self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset], ensure_allowed: Callable[[], None]
@@ -209,6 +201,25 @@ class OffsetChanges:
                 f"Failed to modify offsets for source connector {connector}: {error}. Nothing was changed; the "
                 "request can be safely retried"
             ) from error
+
+
+def ask_connector(
+    find: Callable[[str], type[Any]], connector: str, config: RawConfig, offsets: Mapping[Any, Any]
+) -> bool:
+    """Let a connector check a change of offsets, or carry it out outside. Returns whether it says that it did.
+
+    Raises OperationError with the connector's words where it refuses.
+    """
+    given = {k: v for k, v in config.items() if v is not None}
+    try:
+        return bool(find(given["connector.class"])(given).alter_offsets(offsets))
+    except NotImplementedError as error:
+        raise OperationError(
+            f"Failed to modify offsets for connector {connector} because it doesn't support external "
+            "modification of offsets"
+        ) from error
+    except (ConnectError, ConfigError) as error:
+        raise OperationError(str(error)) from error
 
 
 def ensure_storable(connector: str, offsets: Sequence[ConnectorOffset]) -> None:

@@ -38,12 +38,14 @@ from fencepost.cluster.info import (
     ConnectorOffset,
     ConnectorState,
     ConnectorStatus,
+    ConnectorType,
     Health,
     HealthStatus,
     InitialState,
     KeyDefinition,
     Place,
     PluginInfo,
+    RestartInfo,
     ServerInfo,
     StoredConnector,
     TaskInfo,
@@ -61,12 +63,13 @@ from fencepost.storage.change import RestartRequested
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.connector_classes import type_of, type_of_config
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
 from fencepost.worker.operation.metrics import WorkerMetrics
 from fencepost.worker.operation.offset_change import OffsetChanges
 from fencepost.worker.operation.restart import plan_restart
+from fencepost.worker.operation.sink_offsets import SinkOffsets
 from fencepost.worker.progress import Progress
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.supervision import Supervision
@@ -101,6 +104,7 @@ class WorkerOperations:
         progress: Progress,
         metrics: WorkerMetrics,
         offsets: OffsetChanges,
+        sink_offsets: SinkOffsets,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -108,6 +112,7 @@ class WorkerOperations:
         self._supervision = supervision
         self._progress = progress
         self._offsets = offsets
+        self._sink_offsets = sink_offsets
         self.metrics = metrics.text
         self._topic, self._statuses, self._writer = topics.config, topics.status, topics.writer
         self._leader, self._peers = membership.leader, membership.peers
@@ -206,7 +211,9 @@ class WorkerOperations:
         if status is None:
             raise NotFoundError(f"No status found for connector {name}")
         tasks = [_task_state(number, s) for number, s in self._statuses.table.tasks(name).items()]
-        state = ConnectorState(status.state.value, status.worker_id, status.trace, status.version)
+        state = ConnectorState(
+            status.state.value, status.worker_id, status.trace, status.version, _restart_info(status)
+        )
         return ConnectorStatus(name, state, tasks, type_of(self._snapshot, name))
 
     def task_status(self, name: str, task: int) -> TaskState:
@@ -242,7 +249,8 @@ class WorkerOperations:
         stage = f"writing a config for connector {name} to the config topic"
         if initial_offsets is None:
             return _info(self._lead(command, stage), name)
-        snapshot, status = self._offsets.create(command, initial_offsets, lambda each: self._lead(each, stage))
+        offsets = self._offsets_of(config)
+        snapshot, status = offsets.create(command, initial_offsets, lambda each: self._lead(each, stage))
         return replace(_info(snapshot, name), offsets_status=status)
 
     def put_connector_config(self, name: str, config: RawConfig) -> StoredConnector:
@@ -348,17 +356,22 @@ class WorkerOperations:
     # offsets
 
     def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
-        return self._offsets.read(self._known(name), name)
+        snapshot = self._known(name)
+        return self._offsets_of(snapshot.connectors[name]).read(snapshot, name)
+
+    def _offsets_of(self, config: RawConfig) -> OffsetChanges | SinkOffsets:
+        return self._sink_offsets if type_of_config(config) is ConnectorType.SINK else self._offsets
 
     def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
         self._ensure_leading()
-        return self._offsets.alter(
+        return self._offsets_of(self._snapshot.connectors.get(name, {})).alter(
             name, offsets, lambda each: self._lead(each, f"modifying offsets for connector {name}")
         )
 
     def reset_connector_offsets(self, name: str) -> str:
         self._ensure_leading()
-        return self._offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
+        offsets = self._offsets_of(self._snapshot.connectors.get(name, {}))
+        return offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
 
     # topics, plugins, the inside
 
@@ -459,7 +472,12 @@ def _info(snapshot: ClusterSnapshot, name: str) -> ConnectorInfo:
 
 
 def _task_state(number: int, status: Status) -> TaskState:
-    return TaskState(number, status.state.value, status.worker_id, status.trace, status.version)
+    restart = _restart_info(status)
+    return TaskState(number, status.state.value, status.worker_id, status.trace, status.version, restart)
+
+
+def _restart_info(status: Status) -> RestartInfo | None:
+    return None if status.restart is None else RestartInfo(status.restart.attempts, status.restart.next_ms)
 
 
 def _with_restarting(status: ConnectorStatus, connector: bool, tasks: Sequence[int]) -> ConnectorStatus:

@@ -4,11 +4,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from fencepost.cluster.info import ConnectorType
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import Admission, AdmissionRequest
+from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.preparation import check_current
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
@@ -36,18 +38,21 @@ class Admissions:
         """Answer the channel's `/task/admit`."""
         asked = AdmissionRequest.from_json(body)
         try:
-            admission = self.decide(TaskId(asked.connector, asked.task), asked.generation, asked.incarnation)
+            task = TaskId(asked.connector, asked.task)
+            admission = self.decide(task, asked.generation, asked.incarnation, wants_offsets=asked.wants_offsets)
         except KafkaAuthorizationError as error:  # it would be the same for the next start of the task
             admission = Admission(False, failure=str(error))
         return admission.to_json()
 
-    def decide(self, task: TaskId, generation: int, incarnation: str) -> Admission:
+    def decide(self, task: TaskId, generation: int, incarnation: str, *, wants_offsets: bool = True) -> Admission:
         """Admit a start if its generation is the newest, it is assigned here, and it is the newest start here."""
         snapshot = self._read_to_end(_READ_S)  # step 6: to the end, after the init
         reason = self._refusal(snapshot, task, generation, incarnation)
         if reason is not None:
             log.info("task %s (%s) is not admitted: %s", task, incarnation, reason)
             return Admission(False, reason)
+        if not wants_offsets or type_of(snapshot, task.connector) is ConnectorType.SINK:
+            return Admission(True)  # where a sink stands is its group's matter
         view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
         return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))

@@ -46,7 +46,7 @@ class ConnectorHost:
         self.put_task_configs = put_task_configs
         self.board = board
         self.offsets_of = offsets_of
-        self.startups = {"attempts": 0, "successes": 0, "failures": 0}
+        self.startups = {"attempts": 0, "successes": 0, "failures": 0, "restarts": 0}
         self._lock = threading.Lock()
         self._snapshot = ClusterSnapshot()
         self._lives: dict[str, ConnectorLife] = {}

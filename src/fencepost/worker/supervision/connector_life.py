@@ -1,12 +1,13 @@
 """One connector on this worker: what its author's code is asked, and what becomes of the answers."""
 
 import logging
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from fencepost.api import SourceConnector
+from fencepost.api import Connector
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig
@@ -15,6 +16,7 @@ from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.status import StatusBoard
 
 log = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ class Surroundings(Protocol):
     settings: WorkerSettings
     board: StatusBoard
 
-    def find(self, connector_class: str) -> type[SourceConnector]: ...
+    def find(self, connector_class: str) -> type[Connector]: ...
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]": ...
 
@@ -72,8 +74,11 @@ class ConnectorLife:
         self._around = around
         self._config: RawConfig | None = None  # None: it does not live here
         self._target: TargetState | None = None
-        self._instance: SourceConnector | None = None
+        self._instance: Connector | None = None
         self._is_failed = False
+        self._restarts: AutomaticRestarts[str] = AutomaticRestarts()
+        self._failure: object = None  # the newest, which a restart by itself belongs to
+        self._began_s = 0.0
         self._is_on_the_way = False
         self._is_due = False  # once what is on the way has arrived
         self._is_again_soon = False
@@ -92,6 +97,7 @@ class ConnectorLife:
     def leave(self) -> None:
         """Stop: it is somebody else's, or gone."""
         self._end()
+        self._call_off_restarts()
         self._config = self._target = None
 
     def reconfigure(self) -> None:
@@ -116,6 +122,10 @@ class ConnectorLife:
 
     def restart(self) -> None:
         """Stop and start it, not its tasks."""
+        self._call_off_restarts()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
         if self._config is None or self._target is not TargetState.STARTED:
             return
         self._end()
@@ -128,9 +138,27 @@ class ConnectorLife:
         self._is_failed = True
         self._end()
         log.error("connector %s failed: %s", self.name, trace.strip().splitlines()[-1])
-        self._around.board.connector(self.name, State.FAILED, trace)
+        lived_s = time.monotonic() - self._began_s
+        plan = self._restarts.failed(self.name, RestartPolicy.of(self._config), lived_s)
+        self._around.board.failed(self.name, trace, plan)
+        failure = self._failure = object()
+        if plan is not None and plan.in_s is not None:
+            self._around.take_turn(self.name, lambda: self._restart_after(failure), plan.in_s)
+
+    def _restart_after(self, failure: object) -> None:
+        """Start it anew by itself, unless somebody has seen to that failure meanwhile."""
+        if self._failure is failure:
+            self._restarts.made(self.name)
+            self._around.count_startup("restarts")
+            log.info("connector %s is restarted by itself", self.name)
+            self._start_anew()
+
+    def _call_off_restarts(self) -> None:
+        self._failure = None
+        self._restarts.forget(self.name)
 
     def _go_to(self, target: TargetState) -> None:
+        self._call_off_restarts()
         self._target = target
         if target is TargetState.STARTED and self._config is not None:
             self._begin(self._config)
@@ -140,6 +168,7 @@ class ConnectorLife:
 
     def _begin(self, config: RawConfig) -> None:
         self._is_failed = False
+        self._began_s = time.monotonic()
         self._around.count_startup("attempts")
         try:
             cls = self._around.find(str(config["connector.class"]))
@@ -155,7 +184,7 @@ class ConnectorLife:
         self._around.board.connector(self.name, State.RUNNING)
         self.reconfigure()
 
-    def _published(self, instance: SourceConnector, written: "Future[Any]") -> None:
+    def _published(self, instance: Connector, written: "Future[Any]") -> None:
         """Take note that the leader has written the task configs, or of why it has not."""
         self._is_on_the_way = False
         if self._is_due:
@@ -172,7 +201,7 @@ class ConnectorLife:
         if not self._is_on_the_way:
             self.reconfigure()
 
-    def _task_configs(self, properties: RawConfig, instance: SourceConnector) -> list[RawConfig]:
+    def _task_configs(self, properties: RawConfig, instance: Connector) -> list[RawConfig]:
         config = ConnectorConfig({k: v for k, v in properties.items() if v is not None})
         configs = instance.task_configs(config.tasks_max)
         if len(configs) > config.tasks_max and config.tasks_max_enforce:
@@ -192,7 +221,7 @@ class ConnectorLife:
                 log.exception("connector %s: an error in stop() is ignored", self.name)
 
 
-def _task_class(connector: type[SourceConnector]) -> str:
+def _task_class(connector: type[Connector]) -> str:
     """Return what Kafka Connect writes as `task.class`; the built-ins have the Java names."""
     name = registry().name_of(PluginKind.CONNECTOR, connector)
     return f"{name.removesuffix('Connector')}Task"

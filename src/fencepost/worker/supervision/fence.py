@@ -1,31 +1,52 @@
-"""Ends what a start of a task has left open that no other start follows."""
+"""Ends what a start of a task has left: a transaction that no other start follows, a member of its sink's group."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
+from fencepost.kafka.leave import MemberRemoval
+from fencepost.storage.ids import TaskId
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import WriterOpenError
-from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.settings import WorkerSettings, sink_client_id
 
 log = logging.getLogger(__name__)
 
 _LOCK_OUT_S = 30.0
+_REMOVE_S = 5.0
 
 
 class TaskFence:
-    """Fences transactional ids of tasks. Any thread; every method waits for the brokers."""
+    """Fences transactional ids of tasks, and takes their members out of groups.
+
+    Any thread; every method waits for the brokers.
+    """
 
     def __init__(
         self, settings: WorkerSettings, fence_ids: Callable[[Iterable[str], ConfOf, float], None] = fence
     ) -> None:
         self._settings = settings
         self._fence_ids = fence_ids
+        self._removal = MemberRemoval(_REMOVE_S)
 
     def lock_out(self, spec: TaskSpec) -> None:
         """End what a start of a task has left open, on a connector that is stopped or gone."""
+        if spec.is_sink:
+            self.remove_members(TaskId(spec.connector, spec.task), spec.consumer_conf, lambda: True)
+            return
         ids = task_transactional_ids(self._settings.group_id, spec.connector, spec.task)
         try:
             self._fence_ids(ids, lambda transactional_id: spec.producer_conf, _LOCK_OUT_S)
         except WriterOpenError as error:
             log.warning("task %s may have left a transaction open: %s", spec.id, error)
+
+    def remove_members(self, task: TaskId, consumer_conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
+        """Remove what earlier starts of a sink's task have left in its group: certainly or probably dead members.
+
+        One that lives is fenced by it. Where the user names the client, several tasks may go by that name: nothing is
+        removed; nor is a static member, whose place its successor takes.
+        """
+        is_its_own = consumer_conf["client.id"] == sink_client_id(task.connector, task.task)
+        if is_its_own and "group.instance.id" not in consumer_conf:
+            self._removal.remove(consumer_conf, is_due)

@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from typing import Any
 
 from fencepost.api import RetriableError
 from fencepost.cluster.errors import (
@@ -16,6 +17,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.cluster.fencing import task_transactional_id
+from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.cluster.targets import is_covered
@@ -24,6 +26,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.back_off import pause_after
 from fencepost.task.spec import TaskSpec
+from fencepost.worker.connector_classes import is_dataframe, type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task_handle import TaskHandle
@@ -41,6 +44,8 @@ class AbandonedError(Exception):
 def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
     """Return why a start of a task is not, or no longer, the one to run once it is fenced; None if it is. Pure."""
     reason = why_not(snapshot, (task, generation), settings.incarnation)
+    if type_of(snapshot, task.connector) is ConnectorType.SINK:
+        return reason  # its group keeps predecessors out, no transactional id
     if reason is None and settings.is_exactly_once and not snapshot.is_ready(task.connector):
         return f"connector {task.connector} has task configs that no task-count record follows"
     if reason is None and settings.is_exactly_once and not is_covered(snapshot, task.connector):
@@ -56,10 +61,11 @@ class Preparation:
     request_fencing: Callable[[str], "Future[None]"]
     read_to_end: Callable[[float], ClusterSnapshot]
     is_stopping: threading.Event
+    remove_members: Callable[[TaskId, Mapping[str, Any], Callable[[], bool]], None]
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
         """Return the spec to hand to a slot. Raises AbandonedError, or whatever makes the task fail."""
-        if self.settings.is_exactly_once:
+        if self.settings.is_exactly_once and not handle.is_sink:
             self._fence(handle)  # step 2; with one task before and after the id fences itself
         snapshot = self.read_to_end(_READ_S)  # step 3
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
@@ -67,9 +73,12 @@ class Preparation:
             raise AbandonedError(reason)
         try:
             spec = self._spec(snapshot, handle)
-            ensure_own_topic(self.settings, spec.connector_config)  # step 4
+            if not handle.is_sink:
+                ensure_own_topic(self.settings, spec.connector_config)  # step 4
         except KafkaUnavailableError as error:
             raise AbandonedError(str(error)) from error
+        if handle.is_sink:  # this start has no member yet
+            self.remove_members(handle.id, spec.consumer_conf, lambda: handle.is_live)
         return spec
 
     def _fence(self, handle: TaskHandle) -> None:
@@ -89,15 +98,12 @@ class Preparation:
 
     def _spec(self, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
         connector, task = handle.id
+        config = snapshot.task_config(handle.id) or {}
+        start = {"task": task, "generation": handle.generation, "incarnation": handle.incarnation}
+        if handle.is_sink:
+            spec_of = self.settings.epoch_spec if is_dataframe(snapshot, connector) else self.settings.sink_spec
+            return spec_of(snapshot, connector, config, **start)
         transactional_id = (
             task_transactional_id(self.settings.group_id, connector, task) if self.settings.is_exactly_once else None
         )
-        return self.settings.task_spec(
-            snapshot,
-            connector,
-            snapshot.task_config(handle.id) or {},
-            task=task,
-            generation=handle.generation,
-            incarnation=handle.incarnation,
-            transactional_id=transactional_id,
-        )
+        return self.settings.task_spec(snapshot, connector, config, transactional_id=transactional_id, **start)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from fencepost.config.cluster import GroupConfig
 from fencepost.storage.change import Waiting
 from fencepost.storage.ids import TaskId
-from fencepost.storage.status_topic import State, Status, StatusTopic
+from fencepost.storage.status_topic import Restart, State, Status, StatusTopic
+from fencepost.worker.supervision.automatic_restart import Plan
 
 
 class StatusBoard:
@@ -29,6 +30,10 @@ class StatusBoard:
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self._put(name, state, trace)
 
+    def failed(self, subject: str | TaskId, trace: str, plan: Plan | None) -> None:
+        """Say that a connector, or a task, has failed, and when it is restarted by itself, where that is wanted."""
+        self._put(subject, State.FAILED, trace, restart=None if plan is None else _restart(plan))
+
     def topic(self, connector: str, topic: str, task: int) -> None:
         """Note, once, that a connector uses a topic."""
         if self._tracks_topics and topic not in self._topic.table.topics(connector):
@@ -45,10 +50,21 @@ class StatusBoard:
             for task in each.worker.tasks:
                 self._put(task, State.UNASSIGNED, trace)
 
-    def _put(self, subject: str | TaskId, state: State, trace: str | None, generation: int | None = None) -> None:
+    def _put(
+        self,
+        subject: str | TaskId,
+        state: State,
+        trace: str | None,
+        generation: int | None = None,
+        restart: Restart | None = None,
+    ) -> None:
         said_in = self._generation() if generation is None else generation
-        status = Status(state, self._worker_id, said_in, trace, self._version)
+        status = Status(state, self._worker_id, said_in, trace, self._version, restart)
         if state in (State.UNASSIGNED, State.FAILED):
             self._topic.put_safe(subject, status)
         else:
             self._topic.put(subject, status)
+
+
+def _restart(plan: Plan) -> Restart:
+    return Restart(plan.made, None if plan.in_s is None else int((time.time() + plan.in_s) * 1000))

@@ -1,14 +1,18 @@
 """What should run on this worker, put together: its connectors, its tasks, and what is said of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from fencepost import __version__
 from fencepost.cluster.departure import Departures
+from fencepost.cluster.info import ConnectorType
+from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
+from fencepost.storage.change import WorkerAssignment
+from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.connector_classes import ConnectorClasses, type_of
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
@@ -24,6 +28,7 @@ from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
 _READ_S = 60.0
+_REMOVED_AT_ONCE = 4  # of one connector
 
 
 class Line(Protocol):
@@ -61,7 +66,7 @@ class Supervision:
         )
         self.supervisor = TaskSupervisor(
             settings,
-            Preparation(settings, line.fence, topics.read_config, life.stopping),
+            Preparation(settings, line.fence, topics.read_config, life.stopping, fence.remove_members),
             self.doors,
             self.board,
             self.totals,
@@ -69,6 +74,8 @@ class Supervision:
             notices,
             fence,
         )
+        self._fence = fence
+        self._threads = ThreadsByKey(_REMOVED_AT_ONCE, "remove")
         self.admissions = Admissions(settings, topics.read_config, self.supervisor.handle)
         self.copying = OffsetCopying(self.admissions.topics, topics.copies, self.supervisor.starts)
         self.offsets = OffsetsAhead(self.admissions.topics, life.stopping)
@@ -85,6 +92,23 @@ class Supervision:
         self.supervisor.changed(snapshot)
         self.connectors.changed(snapshot)
 
+    def lost(self, snapshot: ClusterSnapshot, workers: Iterable[WorkerAssignment]) -> None:
+        """Have the members of a lost worker's sinks leave their groups: what these had goes to other tasks at once.
+
+        The tasks themselves may have to wait for that worker to be back. Never waits.
+        """
+        for worker in workers:
+            for task in worker.tasks:
+                if type_of(snapshot, task.connector) is ConnectorType.SINK:
+                    self._threads.submit(task.connector, self._remove_members, task)
+
+    def _remove_members(self, task: TaskId) -> None:
+        snapshot = self._topics.snapshot
+        config = snapshot.connectors.get(task.connector)
+        if config is not None:
+            conf = self._settings.task_consumer_conf(task.connector, config, task.task)
+            self._fence.remove_members(task, conf, lambda: not _is_assigned(self._topics.snapshot, task))
+
     def stop(self, *, is_replaced: bool) -> None:
         """End all tasks by their boundary's rule, and all connectors.
 
@@ -92,6 +116,7 @@ class Supervision:
         """
         if is_replaced:
             self.supervisor.cut_off(True)
+        self._threads.stop()
         self.supervisor.shut_down(self._settings.config.task_shutdown_graceful_timeout_ms / 1000)
         if not is_replaced:
             self.connectors.stop()
@@ -103,3 +128,8 @@ class Supervision:
     def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         view = self.admissions.view(self._topics.config.read_to_end(_READ_S), connector, may_be_missing=True)
         return [(dict(partition or {}), dict(offset)) for partition, offset in view.offsets]
+
+
+def _is_assigned(snapshot: ClusterSnapshot, task: TaskId) -> bool:
+    """Say whether a worker that is there has the task: it may be a member again."""
+    return snapshot.assignment is not None and any(task in each.tasks for each in snapshot.assignment.workers)

@@ -6,6 +6,7 @@ successor's are started one by one as their predecessors have ended or were aban
 """
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -16,13 +17,16 @@ from dataclasses import replace
 from typing import Protocol
 
 from fencepost.cluster.departure import Departures
+from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.running import Start, running_on
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
+from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.port import NoRoomError, TaskHost
 from fencepost.worker.supervision.preparation import AbandonedError, Preparation
 from fencepost.worker.supervision.status import StatusBoard
@@ -91,6 +95,7 @@ class TaskSupervisor:
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
         self._suspicions = Suspicions()
+        self._restarts: AutomaticRestarts[Start] = AutomaticRestarts()
         self._events: queue.Queue[Callable[[], None]] = queue.Queue()
         self._is_shutting_down = False
         self._is_done = threading.Event()
@@ -194,6 +199,8 @@ class TaskSupervisor:
                 self._begin(task, generation)
             elif current.state is HandleState.HOSTED:
                 self._follow_target(current)
+            elif current.state is HandleState.FAILED:
+                self._see_to_failed(current, now)
         self._announce_ended()
 
     def _announce_ended(self) -> None:
@@ -215,7 +222,10 @@ class TaskSupervisor:
     def _begin(self, task: TaskId, generation: int) -> None:
         target, assignment = self._snapshot.target_state(task.connector).value, self._snapshot.assignment
         assert assignment is not None  # for there is something to begin
-        handle = TaskHandle(task, generation, uuid.uuid4().hex, target, assigned_in=assignment.generation)
+        is_sink = type_of(self._snapshot, task.connector) is ConnectorType.SINK
+        handle = TaskHandle(
+            task, generation, uuid.uuid4().hex, target, assigned_in=assignment.generation, is_sink=is_sink
+        )
         self._handles[task] = handle
         self.began_last_s = time.monotonic()
         self._totals.started(task)
@@ -318,15 +328,15 @@ class TaskSupervisor:
             self._move_away(incarnation)
 
     def _end_what_is_open(self, handle: TaskHandle) -> None:
-        """End the transaction of a start that went without a word. Where another start follows, that one fences it;
-        where none does, every reader of the offsets topic would wait for the transaction's time-out."""
+        """End the transaction, or the membership, of a start that went without a word. Where another start follows,
+        that one does; where none does, all readers of the offsets topic would wait for the transaction's time-out."""
         id_, snapshot = handle.id, self._snapshot
         is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
         if not is_followed:
             self._lock_out(handle)
 
     def _lock_out(self, handle: TaskHandle) -> None:
-        if handle.spec is not None and handle.spec.transactional_id is not None:
+        if handle.spec is not None and (handle.spec.is_sink or handle.spec.is_exactly_once):
             self._threads.submit(("lock out", handle.id.connector), self._fence.lock_out, handle.spec)
 
     def _move_away(self, incarnation: str) -> None:
@@ -346,14 +356,45 @@ class TaskSupervisor:
         if self._handles.get(handle.id) is not handle or not handle.is_live:
             return
         handle.move(HandleState.FAILED)
+        handle.failure = trace
         self._totals.failed(handle.id)
-        self._board.task(handle.id, State.FAILED, trace)
+        self._plan_restart(handle)
+        self._board.failed(handle.id, trace, handle.plan)
+
+    def _plan_restart(self, handle: TaskHandle) -> None:
+        """Have a failed start followed by another by itself, where that is wanted, and the task is not paused."""
+        target, now = self._snapshot.target_state(handle.id.connector), time.monotonic()
+        policy = RestartPolicy.of(self._snapshot.connectors.get(handle.id.connector, {}))
+        lived_s = now - handle.hosted_at if handle.hosted_at else 0.0
+        is_paused = target is TargetState.PAUSED
+        handle.target = target.value
+        handle.plan = None if is_paused else self._restarts.failed((handle.id, handle.generation), policy, lived_s)
+        in_s = None if handle.plan is None else handle.plan.in_s
+        handle.starts_again_at = math.inf if in_s is None else now + in_s
+
+    def _see_to_failed(self, handle: TaskHandle, now: float) -> None:
+        """Restart it by itself when that is due. A pause calls it off; what is resumed counts anew."""
+        start = (handle.id, handle.generation)
+        if self._snapshot.target_state(handle.id.connector).value != handle.target:
+            before = handle.plan
+            self._restarts.forget(start)
+            self._plan_restart(handle)
+            if handle.plan != before:
+                self._board.failed(handle.id, handle.failure, handle.plan)
+        elif now >= handle.starts_again_at:
+            self._restarts.made(start)
+            self._totals.restarted()
+            log.info("task %s is restarted by itself", handle.id)
+            handle.move(HandleState.ENDED)
+            self._board.task(handle.id, State.RESTARTING)
+            self._begin(*start)
 
     def _restart(self, task: TaskId) -> None:
         handle = self._handles.get(task)
         if handle is not None:
             self._board.task(task, State.RESTARTING)
             self._suspicions.clear((handle.id, handle.generation))
+            self._restarts.forget((handle.id, handle.generation))
             self._let_go(handle)
         self._reconcile()
 
@@ -391,7 +432,8 @@ class TaskSupervisor:
         return handle.state is HandleState.HOSTED and self._suspicions.is_suspect((handle.id, handle.generation))
 
     def _clear_who_lives(self, now: float) -> None:
-        self._suspicions.keep_only((h.id, h.generation) for h in self._handles.values())
+        for counts in (self._suspicions, self._restarts):
+            counts.keep_only((h.id, h.generation) for h in self._handles.values())
         for handle in self._handles.values():
             if handle.state is HandleState.HOSTED and (now - handle.hosted_at > TRIAL_S or _has_committed(handle)):
                 self._suspicions.clear((handle.id, handle.generation))

@@ -5,6 +5,7 @@ from enum import Enum
 
 from fencepost.storage.ids import TaskId
 from fencepost.task.spec import TaskReport, TaskSpec
+from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.port import TaskHost
 
 
@@ -44,11 +45,15 @@ class TaskHandle:
     target: str
     state: HandleState = HandleState.PREPARING
     assigned_in: int = 0
+    is_sink: bool = False
     spec: TaskSpec | None = None
     host: TaskHost | None = None
     stop_deadline: float | None = None
     reason: str | None = None
     starts_again_at: float = 0.0
+    failure: str = field(default="", repr=False)
+    plan: Plan | None = None
+    """Of its automatic restart, once it has failed."""
     prepared_at: float = 0.0  # this and the next by the monotonic clock
     hosted_at: float = 0.0
     report: TaskReport | None = field(default=None, repr=False)

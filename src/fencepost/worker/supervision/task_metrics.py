@@ -17,11 +17,17 @@ class TaskTotals:
         self.attempts = 0
         self.successes = 0
         self.failures = 0
+        self.restarts = 0
 
     def started(self, task: TaskId) -> None:
         with self._lock:
             self.attempts += 1
             self._pending.add(task)
+
+    def restarted(self) -> None:
+        """Count a start that follows a failure by itself."""
+        with self._lock:
+            self.restarts += 1
 
     def running(self, task: TaskId) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import Kind, SettingsError, transaction_timeout_ms, translate
+from fencepost.kafka.settings import Kind, SettingsError, check_sink_settings, transaction_timeout_ms, translate
 from fencepost.worker.validation.findings import below
 
 
@@ -45,6 +45,8 @@ def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConf
     try:
         shared = {**worker.internal_client_properties, **worker.client_properties(f"{kind.value}.")}
         translate(kind, {**shared, **overrides})
+        if kind is Kind.CONSUMER:
+            check_sink_settings({**shared, **overrides})
     except SettingsError as error:
         prefix = f"{kind.value}.override."
         return {

@@ -3,18 +3,23 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.api import SourceConnector
+from fencepost.api import Connector, SinkConnector
 from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
 from fencepost.config import Config, Setting, SettingValue
-from fencepost.config.connector import SourceConnectorConfig
+from fencepost.config.connector import ConnectorConfig, SinkConnectorConfig, SourceConnectorConfig
 from fencepost.config.setting import rendered
 
 
 def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
     """Return what a plug-in can be told: its own keys, then the framework's that it does not declare itself."""
     own = plugin.settings()
-    shared = SourceConnectorConfig.settings() if issubclass(plugin, SourceConnector) else {}
+    shared = framework_config(plugin).settings() if issubclass(plugin, Connector) else {}
     return [definition_of(one) for one in (*own.values(), *(s for k, s in shared.items() if k not in own))]
+
+
+def framework_config(connector: type[Connector]) -> type[ConnectorConfig]:
+    """Return what the framework reads of the configs of a class of connectors."""
+    return SinkConnectorConfig if issubclass(connector, SinkConnector) else SourceConnectorConfig
 
 
 def definition_of(setting: Setting) -> KeyDefinition:

@@ -8,22 +8,38 @@ Steps, in the order of the answer:
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from fencepost.api import DataFrameConnector, SourceConnector
+from fencepost.api import Connector, DataFrameConnector, DataFrameSink, SinkConnector, SourceConnector
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ValidationReport
-from fencepost.config import ConfigError
-from fencepost.config.connector import ConnectorConfig, RuntimeChoice, SourceConnectorConfig
+from fencepost.config import Config, ConfigError
+from fencepost.config.connector import (
+    ConnectorConfig,
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SourceConnectorConfig,
+)
 from fencepost.config.raw import RawConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
+from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.splits import SplitReader
+from fencepost.worker.settings import with_converters
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.client_settings import override_reports, transaction_limit_ms
-from fencepost.worker.validation.findings import Findings, aliases, definition_of, plugin_definitions
+from fencepost.worker.validation.findings import (
+    Findings,
+    aliases,
+    definition_of,
+    framework_config,
+    invalid,
+    plugin_definitions,
+)
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
+from fencepost.worker.validation.sink import check_sink
 
 __all__ = ["FindPlugin", "definition_of", "plugin_definitions", "require_valid", "validate_connector"]
 
@@ -47,14 +63,23 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     connector = _connector_class(class_name, find_plugin)
     given = {key: value for key, value in config.items() if value is not None}
     findings = Findings()
-    findings.add(SourceConnectorConfig.validate_values(given))  # 1
+    findings.add(framework_config(connector).validate_values(given))  # 1
     findings.add(transform_findings(given, find_plugin))
     _add_own(findings, connector, given)  # 2
     check_converters(findings, given, find_plugin)
-    _check_topic_creation(findings, given)
+    if issubclass(connector, SinkConnector):
+        check_sink(findings, given, worker)
+    else:
+        _check_topic_creation(findings, given)
+    _check_letters(findings, given, worker)
     _check_nulls(findings, config)
     _check_providers(findings, given)
-    _check_runtime_choice(findings, given)
+    _check_unlisted(findings, given, RuntimeChoice)
+    _check_restarts(findings, given)
+    if not issubclass(connector, SinkConnector):
+        _check_unlisted(findings, given, DeadLetterConfig)
+    else:
+        _check_unlisted(findings, given, SinkChoice)
     _check_construction(findings, connector, given, worker)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(findings, given, find_plugin)  # 4
@@ -84,15 +109,15 @@ def require_valid(report: ValidationReport) -> None:
     )
 
 
-def _connector_class(name: str, find_plugin: FindPlugin) -> type[SourceConnector]:
+def _connector_class(name: str, find_plugin: FindPlugin) -> type[Connector]:
     try:
-        found: type[SourceConnector] = find_plugin(PluginKind.CONNECTOR, name)
+        found: type[Connector] = find_plugin(PluginKind.CONNECTOR, name)
     except ConfigError as error:
         raise BadRequestError(str(error)) from error
     return found
 
 
-def _add_own(findings: Findings, connector: type[SourceConnector], given: Mapping[str, str]) -> None:
+def _add_own(findings: Findings, connector: type[Connector], given: Mapping[str, str]) -> None:
     try:
         findings.add(connector.validate(given))
     except ConfigError as error:
@@ -120,14 +145,25 @@ def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
             findings.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
 
 
-def _check_runtime_choice(findings: Findings, given: Mapping[str, str]) -> None:
-    for one in RuntimeChoice.validate_values(given):
+def _check_unlisted(findings: Findings, given: Mapping[str, str], config: type[Config]) -> None:
+    """Check keys that are ours alone, which an answer shows only where they are wrong."""
+    for one in config.validate_values(given):
         for text in one.errors:
             findings.fault(one.setting.key, text)
 
 
+def _check_restarts(findings: Findings, given: Mapping[str, str]) -> None:
+    if any(one.errors for one in RuntimeChoice.validate_values(given)):
+        return
+    choice, longest = RuntimeChoice(given), RuntimeChoice.key_of("restart_backoff_max_ms")
+    if choice.restart_backoff_max_ms < choice.restart_backoff_initial_ms:
+        first = RuntimeChoice.key_of("restart_backoff_initial_ms")
+        text = f"Value must be at least that of {first}, {choice.restart_backoff_initial_ms}"
+        findings.fault(longest, invalid(longest, choice.restart_backoff_max_ms, text))
+
+
 def _check_construction(
-    findings: Findings, connector: type[SourceConnector], given: Mapping[str, str], worker: WorkerConfig
+    findings: Findings, connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig
 ) -> None:
     """Check what can only be asked of an instance, which there is once its own settings are right."""
     if not all(findings.is_valid(key) for key in connector.settings()):
@@ -138,23 +174,49 @@ def _check_construction(
         for text in error.messages:
             findings.fault(_key_in(text, connector), text)
         return
+    if isinstance(instance, DataFrameSink):
+        effective = {k: v for k, v in with_converters(given, worker).items() if v is not None}
+        _check_frame(findings, lambda: EpochReader(instance, effective))
+    if not isinstance(instance, SourceConnector):
+        return
     check_exactly_once(findings, instance, worker)
     check_boundary(findings, instance)
     check_interval(findings, transaction_limit_ms(given, worker), worker)
     if isinstance(instance, DataFrameConnector):
-        _check_frame(findings, instance, given)
+        _check_frame(findings, lambda: SplitReader(instance, given))
+        _check_no_letters(findings, given)
 
 
-def _check_frame(findings: Findings, instance: DataFrameConnector, given: Mapping[str, str]) -> None:
-    """Refuse what a DataFrame connector cannot follow: transforms record by record, converters that Spark has not."""
+def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
+    """Refuse what DataFrames cannot follow: transforms record by record, converters that Spark has not."""
     try:
-        SplitReader(instance, given)
+        make_reader()
     except ConfigError as error:
         for text in error.messages:
             findings.fault(text.partition("=")[0].partition(":")[0], text)
 
 
-def _key_in(text: str, connector: type[SourceConnector]) -> str:
+def _check_letters(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+    """Refuse topics for dead letters that hold the cluster's own records, or the connector's offsets."""
+    own = SourceConnectorConfig.key_of("offsets_storage_topic")
+    taken = (worker.config_storage_topic, worker.offset_storage_topic, worker.status_storage_topic, given.get(own))
+    for key in (DeadLetterConfig.key_of("dead_letters_topic"), SinkChoice.key_of("resend_topic")):
+        name = (given.get(key) or "").strip()
+        if name and name in taken:
+            findings.fault(key, invalid(key, name, "this topic holds configs, offsets or statuses; choose another one"))
+
+
+def _check_no_letters(findings: Findings, given: Mapping[str, str]) -> None:
+    key = DeadLetterConfig.key_of("dead_letters_topic")
+    if given.get(key):
+        findings.fault(
+            key,
+            f"{key}: Spark reads and converts the rows of a DataFrame connector, so none of them fails by itself. "
+            f"Remove {key}; with errors.tolerance=all a split that cannot be read is set aside as a whole.",
+        )
+
+
+def _key_in(text: str, connector: type[Connector]) -> str:
     """Return the key that an error names, so that it is shown there."""
     words = text.replace(":", " ").replace("'", " ").replace('"', " ").split()
     return next((word for word in words if word in connector.settings()), _CLASS_KEY)

@@ -1,0 +1,234 @@
+"""What tasks behind the second door have in common: a driver thread, its states, its troubles, and a core for a job."""
+
+import logging
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from fencepost.api import FatalError, RetriableError
+from fencepost.config import ConfigError
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slots import cancel_group
+from fencepost.storage.ids import TargetState, TaskId
+from fencepost.storage.offset_copies import OffsetCopy
+from fencepost.task.admitted import NotAdmittedError, report_of
+from fencepost.task.back_off import BackOff
+from fencepost.task.control import Control
+from fencepost.task.counters import Counters
+from fencepost.task.spec import Admission, RunState, TaskSpec
+from fencepost.worker.host.trouble import Trouble, text_of
+from fencepost.worker.supervision.admission import Admissions
+from fencepost.worker.supervision.port import HostEvents
+
+log = logging.getLogger(__name__)
+
+_MOST_FAILURES = 5
+BACK_OFF_S = 1.0
+_PAUSES_S = (BACK_OFF_S, BACK_OFF_S, 2.0, 3.0, 4.0)
+PASSING = (RetriableError, OSError)
+"""Kafka, a network or a file system that is away for a while."""
+
+
+class Runtime(Protocol):
+    """What is needed of `SparkRuntime`."""
+
+    @property
+    def session(self) -> Any: ...
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    def adopt_thread(self) -> None: ...
+
+
+class FrameHost(Protocol):
+    """What a task needs of its host. What is added is known to the channel by the name that it is given."""
+
+    events: HostEvents
+    ledger: CoreLedger
+    admissions: Admissions
+    connector_of: Callable[[str], type[Any]]
+    channel_url: str
+    ends: ProcessEnds
+
+    def add_run(self, run: Any) -> str: ...
+
+    def remove_run(self, name: str) -> None: ...
+
+    def add_reading(self, conf: Mapping[str, Any]) -> str: ...
+
+    def remove_reading(self, name: str) -> None: ...
+
+    def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None: ...
+
+    def ended(self, incarnation: str) -> None: ...
+
+
+class FrameLife(ABC):
+    """One start of a task whose work is a driver thread's: turn after turn until it is told to stop."""
+
+    counters: Counters
+
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+        self.spec = spec
+        self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
+        self._host = host
+        self._runtime = runtime
+        self._is_abandoned = False
+        self._back_off = BackOff(self.control, _PAUSES_S)
+        self._trouble = Trouble()
+        self._group: str | None = None  # of the Spark jobs that run now
+        self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
+
+    @abstractmethod
+    def _turn(self) -> bool:
+        """Do what there is to do. Returns whether there was anything."""
+
+    @abstractmethod
+    def _rest(self) -> None:
+        """Wait a while, after a turn without anything to do."""
+
+    @property
+    def _is_well(self) -> bool:
+        """Say whether a turn that raised nothing means that trouble has passed."""
+        return True
+
+    def _stay_paused(self) -> None:
+        """Return once the task is resumed or is to stop."""
+        self.control.wait_while_paused()
+
+    def _settle(self) -> None:
+        """End what others would wait for, where that may be needed: before a pause, and after a failure."""
+
+    def _close(self) -> None:
+        """Let go of what the task holds. Called once, before the last report."""
+
+    def _topics_used(self) -> Sequence[str]:
+        """Return the topics to tell of in reports."""
+        return ()
+
+    def admit(self) -> Admission:
+        """Ask whether this start is still the one to run."""
+        return self._host.admissions.decide(
+            TaskId(self.spec.connector, self.spec.task), self.spec.generation, self.spec.incarnation
+        )
+
+    def abandon(self) -> None:
+        """End it without waiting for anything: Spark's JVM, which may stand still, is told in a thread of its own."""
+        self._is_abandoned = True
+        self.control.stop()
+        group = self._group
+        if group is not None:
+            threading.Thread(target=self._cancel, args=(group,), name=f"cancel-{self.spec.id}", daemon=True).start()
+
+    def _cancel(self, group: str) -> None:
+        try:
+            cancel_group(self._runtime.session.sparkContext, group)
+        except Exception as error:  # the JVM has gone, and the jobs with it
+            log.info("task %s: a job was not cancelled: %s", self.spec.id, error)
+
+    def lost(self) -> None:
+        """Spark has gone from under it: its thread ends by itself, and says nothing more."""
+        self._is_abandoned = True
+        self.control.stop()
+
+    # the task's thread
+
+    def _run(self) -> None:
+        try:
+            state, trace = self._run_to_the_end()
+            self._close()
+            self._report_end(state, trace)
+        finally:
+            self._host.ended(self.spec.incarnation)
+
+    def _run_to_the_end(self) -> tuple[RunState, str | None]:
+        try:
+            self._loop()
+        except NotAdmittedError as error:
+            return RunState.ABANDONED, str(error)
+        except Exception as error:
+            if not self._is_abandoned:
+                log.exception("task %s failed", self.spec.id)
+                self._settle()
+            return RunState.FAILED, "".join(traceback.format_exception(error))
+        return RunState.STOPPED, None
+
+    def _loop(self) -> None:
+        while not self.control.is_stopping:
+            if self.control.is_paused:
+                self._trouble.passed()
+                self._settle()
+                self._report(RunState.PAUSED)
+                self._stay_paused()
+                continue
+            try:
+                self._runtime.adopt_thread()
+                if self.counters.state is not RunState.RUNNING:
+                    self._report(RunState.RUNNING)
+                has_run = self._turn()
+                if self._is_well and self._trouble.passed():
+                    self._report(RunState.RUNNING)
+                if not has_run:
+                    self._rest()
+            except Exception as error:
+                self._turn_failed(error)
+
+    def _turn_failed(self, error: Exception) -> None:
+        """Back off before the next turn; as often as it takes, where the trouble passes by itself. Raises the rest."""
+        if self.control.is_stopping:
+            return
+        if not self._runtime.is_alive:
+            self.control.wait_for_stop(BACK_OFF_S)  # the host hears of it too, and gives up this start
+            return
+        if isinstance(error, NotAdmittedError) or _is_final(error):
+            raise error
+        if not isinstance(error, PASSING):
+            self._back_off.failed()
+            if self._back_off.failures >= _MOST_FAILURES:
+                raise error
+        log.warning("task %s tries again: %s", self.spec.id, text_of(error))
+        if self._trouble.met(error):
+            self._report(self.counters.state)
+        self._back_off.wait()
+
+    def _take_core(self) -> bool:
+        """Take a core for a Spark job, so that slots and DataFrames never wait for each other for ever.
+
+        Returns False where the task is to stop or to pause instead.
+        """
+        logged = ""
+        while not self.control.should_yield:
+            try:
+                self._host.ledger.take(1, CoreUse.SPLIT)
+                return True
+            except NoCoreError as error:
+                if logged != str(error):
+                    logged = str(error)
+                    log.info("task %s waits: %s", self.spec.id, logged)
+                self.control.wait(0.5)
+        return False
+
+    def _release_core(self) -> None:
+        self._host.ledger.release(1, CoreUse.SPLIT)
+
+    def _report_end(self, state: RunState, trace: str | None) -> None:
+        self._report(state, trace)
+
+    def _report(self, state: RunState, trace: str | None = None) -> None:
+        self.counters.state = state
+        if self._is_abandoned:
+            return
+        if state is RunState.RUNNING:
+            trace = self._trouble.trace
+        report = report_of(self.spec, state, trace, self.counters.to_json(), self._topics_used())
+        self._host.events.reported([report])
+
+
+def _is_final(error: Exception) -> bool:
+    """Say whether the task fails at once. What Kafka refuses, a cluster that is coming up may grant."""
+    return isinstance(error, ConfigError | FatalError) and not isinstance(error, KafkaRequestError)

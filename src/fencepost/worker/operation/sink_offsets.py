@@ -1,0 +1,233 @@
+"""Moving the offsets of a sink (KIP-875): those of its consumer group. On the leader, but for reading them.
+
+Order: 1 it is stopped, by the newest config topic ▸ 2 its tasks have ended, or their time to do so is up ▸ 3 the
+connector itself is asked ▸ 4 it still is stopped, in the same life ▸ 5 the group is changed, which its coordinator
+refuses while a task is a member. A new connector that is told where to begin (KIP-995) is not there yet, in 1 and 4,
+and its config is written last.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fencepost.api import ConfigError, SinkConnector, TopicPartition
+from fencepost.cluster.command import EnsureAbsent, EnsureStopped, PutConnector, Standing
+from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
+from fencepost.cluster.info import ConnectorOffset
+from fencepost.config.raw import RawConfig
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.operation.offset_change import DONE, FRAMEWORK_ONLY, Lead, ask_connector
+from fencepost.worker.settings import WorkerSettings, own_group
+
+log = logging.getLogger(__name__)
+
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+_ASK_S = 30.0
+_REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
+_ZOMBIES = (
+    "Failed to {0} consumer group offsets for connector {1} either because its tasks haven't stopped completely yet or "
+    "the connector was resumed before the request to {0} its offsets could be successfully completed. If the connector "
+    "is in a stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect "
+    "cluster may need to be restarted to get rid of the zombie sink tasks."
+)
+
+Wanted = Mapping[TopicPartition, int | None]
+
+
+class SinkOffsets:
+    """Reads and changes where sinks stand."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        find: Callable[[str], type[SinkConnector]],
+        wait_for_stops: Callable[[str, int | None], None],
+    ) -> None:
+        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up."""
+        self._settings = settings
+        self._find = find
+        self._wait_for_stops = wait_for_stops
+
+    def read(self, snapshot: ClusterSnapshot, connector: str) -> list[ConnectorOffset]:
+        """Return where a sink stands. Raises OperationError where that cannot be learned."""
+        try:
+            found = self._group(connector, snapshot.connectors[connector]).read()
+        except _REFUSED as error:
+            raise OperationError(
+                f"Failed to retrieve consumer group offsets for connector {connector}: {error}"
+            ) from error
+        return [_shown(place, offset) for place, offset in sorted(found.items())]
+
+    def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
+        """Move the named partitions of a stopped sink; returns what to tell the user."""
+        wanted = parsed(offsets)
+
+        def change(group: GroupOffsets, config: RawConfig) -> None:
+            self._ensure_there(config, wanted)
+            _write(group, wanted)
+
+        return self._modify(connector, lambda group: wanted, change, "alter", "altered", lead)
+
+    def reset(self, connector: str, lead: Lead) -> str:
+        """Forget every offset of a stopped sink; returns what to tell the user."""
+        return self._modify(
+            connector,
+            lambda group: dict.fromkeys(group.read(), None),
+            lambda group, config: group.delete(),
+            "reset",
+            "reset",
+            lead,
+        )
+
+    def create(
+        self, command: PutConnector, offsets: Sequence[ConnectorOffset], lead: Lead
+    ) -> tuple[ClusterSnapshot, str]:
+        """Create a sink that begins at `offsets`, and at nothing that a deleted one of its name has left.
+
+        What else is in a group that its config names stays: it may be somebody else's. Where the connector is refused
+        at last, the group is put back.
+        """
+        connector, config, wanted = command.connector, command.config, parsed(offsets)
+        snapshot = lead(EnsureAbsent(connector))  # 1
+        ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
+        self._wait_for_stops(connector, None)  # 2
+        try:
+            self._ensure_there(config, wanted)
+            group = self._group(connector, config)
+            before = group.read()
+            if self._settings.sink_group(connector, config) == own_group(connector):
+                wanted = dict.fromkeys(before) | wanted
+            is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            lead(ensure)  # 4
+            _write(group, wanted)  # 5
+        except GroupInUseError as error:
+            raise OperationError(
+                f"Failed to create connector {connector} with initial_offsets: {error}. Tasks of a deleted connector "
+                "of the name may still be stopping: then the request can be safely retried. Or somebody else reads as "
+                "a member of that group: name another in consumer.override.group.id"
+            ) from error
+        except _REFUSED as error:
+            raise OperationError(f"Failed to create connector {connector} with initial_offsets: {error}") from error
+        try:
+            snapshot = lead(replace(command, since=ensure.since))
+        except Exception:
+            self._put_back(ensure, group, {place: before.get(place) for place in wanted}, lead)
+            raise
+        return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
+
+    def _put_back(self, ensure: EnsureAbsent, group: GroupOffsets, before: Wanted, lead: Lead) -> None:
+        """Undo what `create` wrote; only where the leader is certain that no connector was there meanwhile."""
+        try:
+            lead(ensure)
+            _write(group, before)
+        except Exception as error:
+            log.warning(
+                "connector %s was not created, but its group says where it was to begin: the same request again is "
+                "safe, and a create without initial_offsets would go on there (%s)",
+                ensure.connector, error,
+            )  # fmt: skip
+
+    def _modify(
+        self,
+        connector: str,
+        wanted: Callable[[GroupOffsets], Wanted],
+        change: Callable[[GroupOffsets, RawConfig], None],
+        verb: str,
+        done: str,
+        lead: Lead,
+    ) -> str:
+        snapshot = lead(EnsureStopped(connector))  # 1
+        ensure = EnsureStopped(connector, since=Standing.of(snapshot, connector))
+        self._wait_for_stops(connector, snapshot.commit_offsets.get(connector))  # 2
+        config = snapshot.connectors[connector]
+        try:
+            group = self._group(connector, config)
+            is_external = ask_connector(self._find, connector, config, wanted(group))  # 3
+            lead(ensure)  # 4
+            change(group, config)  # 5
+        except GroupInUseError as error:
+            raise OperationError(_ZOMBIES.format(verb, connector)) from error
+        except _REFUSED as error:
+            raise OperationError(
+                f"Failed to {verb} consumer group offsets for connector {connector}: {error}"
+            ) from error
+        return (DONE if is_external else FRAMEWORK_ONLY).format(done)
+
+    def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
+        conf = self._settings.sink_admin_conf(config)
+        return GroupOffsets(conf, self._settings.sink_group(connector, config), timeout_s=_ASK_S)
+
+    def _ensure_there(self, config: RawConfig, wanted: Wanted) -> None:
+        """Raise BadRequestError for an offset that the log has not, or no more: a sink would skip without a word."""
+        asked = {place: offset for place, offset in wanted.items() if offset is not None}
+        admin = Admin(self._settings.sink_admin_conf(config))
+        for topic in sorted({place.topic for place in asked}):
+            found = admin.topic(topic, timeout_s=_ASK_S)
+            if found is None:
+                raise BadRequestError(f"There is no topic {topic}: its offsets cannot be altered")
+            for place in asked:
+                if place.topic == topic and not 0 <= place.partition < found.partitions:
+                    raise BadRequestError(f"Topic {topic} has no partition {place.partition}")
+        starts = admin.start_offsets(asked, timeout_s=_ASK_S)
+        ends = admin.end_offsets(asked, timeout_s=_ASK_S, read_committed=False)
+        for place, offset in asked.items():
+            if not starts[place] <= offset <= ends[place]:
+                raise BadRequestError(
+                    f"Offset {offset} of topic {place.topic}, partition {place.partition} is not there: its log begins "
+                    f"at {starts[place]} and ends at {ends[place]}"
+                )
+
+
+def _write(group: GroupOffsets, wanted: Wanted) -> None:
+    """Set offsets, and forget those that are None."""
+    group.alter({place: offset for place, offset in wanted.items() if offset is not None})
+    group.forget([place for place, offset in wanted.items() if offset is None])
+
+
+def _shown(place: TopicPartition, offset: int) -> ConnectorOffset:
+    return ConnectorOffset({TOPIC: place.topic, PARTITION: place.partition}, {OFFSET: offset})
+
+
+def parsed(offsets: Sequence[ConnectorOffset]) -> dict[TopicPartition, int | None]:
+    """Return what a body asks for, the last entry of a partition. Raises BadRequestError, in Kafka Connect's words."""
+    if not offsets:
+        raise NothingToAlterError
+    return {_place(partition): _offset(offset) for partition, offset in offsets}
+
+
+def _place(partition: Mapping[str, Any] | None) -> TopicPartition:
+    if partition is None:
+        raise BadRequestError("The partition for a sink connector offset cannot be null or missing")
+    if TOPIC not in partition or PARTITION not in partition:
+        raise BadRequestError(
+            f"The partition for a sink connector offset must contain the keys '{TOPIC}' and '{PARTITION}'"
+        )
+    if partition[TOPIC] is None:
+        raise BadRequestError("Kafka topic names must be valid strings and may not be null")
+    if partition[PARTITION] is None:
+        raise BadRequestError("Kafka partitions must be valid numbers and may not be null")
+    return TopicPartition(str(partition[TOPIC]), _whole(partition[PARTITION], "partition"))
+
+
+def _offset(offset: Mapping[str, Any] | None) -> int | None:
+    if offset is None:
+        return None
+    if OFFSET not in offset:
+        raise BadRequestError(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
+    return _whole(offset[OFFSET], "offset")
+
+
+def _whole(value: object, what: str) -> int:
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(value)
+        return int(value)
+    except ValueError:
+        raise BadRequestError(
+            f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
+            f"{what.capitalize()} values for sink connectors need to be integers."
+        ) from None

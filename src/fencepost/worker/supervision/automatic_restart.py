@@ -1,0 +1,90 @@
+"""Automatic restarts of what has failed (`errors.restart.*`): how many were made in a row, and when the next is due.
+
+The counts live in the worker that runs the connector or task. Where that is lost, or gives it away, they begin anew.
+"""
+
+import random
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fencepost.config import ConfigError
+from fencepost.config.connector import RuntimeChoice
+from fencepost.config.raw import RawConfig
+
+S = TypeVar("S", bound=Hashable)
+
+_JITTER = 0.2
+"""A pause is up to so much shorter or longer: what failed together does not come back together. As Kafka's clients."""
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """What a connector's config asks for; `most` below 0 is without an end."""
+
+    is_enabled: bool = False
+    first_s: float = 1.0
+    longest_s: float = 300.0
+    most: int = -1
+    window_s: float = 600.0
+
+    @classmethod
+    def of(cls, config: RawConfig) -> "RestartPolicy":
+        """Return it; none where the config, which somebody else may have stored, is not valid."""
+        try:
+            choice = RuntimeChoice({k: v for k, v in config.items() if v is not None})
+        except ConfigError:
+            return cls()
+        return cls(
+            choice.restart_enabled,
+            choice.restart_backoff_initial_ms / 1000,
+            choice.restart_backoff_max_ms / 1000,
+            choice.restart_attempts,
+            choice.restart_window_ms / 1000,
+        )
+
+    def pause_s(self, made: int, chance: float) -> float:
+        """Return the pause behind so many restarts in a row: twice the last one. `chance` is from 0 to 1. Pure."""
+        doubled_s = self.first_s * 2.0 ** min(made, 62)
+        return float(min(doubled_s, self.longest_s) * (1 + _JITTER * (2 * chance - 1)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many restarts were made in a row, and in how many seconds the next is due; None: there is none."""
+
+    made: int
+    in_s: float | None
+
+
+class AutomaticRestarts(Generic[S]):
+    """Counts the restarts of each subject. Not thread-safe."""
+
+    def __init__(self, chance: Callable[[], float] = random.random) -> None:
+        self._chance = chance
+        self._made: dict[S, int] = {}
+
+    def failed(self, subject: S, policy: RestartPolicy, lived_s: float) -> Plan | None:
+        """Return what follows from a failure, of what had run for so long; None where nobody has asked for restarts."""
+        if not policy.is_enabled or lived_s >= policy.window_s:
+            self.forget(subject)
+        if not policy.is_enabled:
+            return None
+        made = self._made.get(subject, 0)
+        if 0 <= policy.most <= made:
+            return Plan(made, None)
+        return Plan(made, policy.pause_s(made, self._chance()))
+
+    def made(self, subject: S) -> None:
+        """Count one that is being made."""
+        self._made[subject] = self._made.get(subject, 0) + 1
+
+    def forget(self, subject: S) -> None:
+        """Begin anew: somebody has seen to it, or it is another's."""
+        self._made.pop(subject, None)
+
+    def keep_only(self, subjects: Iterable[S]) -> None:
+        """Forget all others."""
+        if self._made:
+            kept = set(subjects)
+            self._made = {subject: count for subject, count in self._made.items() if subject in kept}

@@ -1,0 +1,88 @@
+"""Whether a sink can read what its config names, under the group that it names."""
+
+import re
+from collections.abc import Mapping
+
+from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
+from fencepost.config.worker import WorkerConfig
+from fencepost.transform.java_regex import compiled
+from fencepost.worker.validation.findings import Findings, aliases, invalid
+
+_GROUP = "consumer.override.group.id"
+_TOPICS, _REGEX, _DEAD_LETTERS = (
+    SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex", "dead_letters_topic")
+)
+_HEADERS, _RESEND = SinkConnectorConfig.key_of("dead_letters_headers"), SinkChoice.key_of("resend_topic")
+_NAME = ConnectorConfig.key_of("name")
+
+
+def check_sink(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+    """Check what only a sink has. The texts are Kafka Connect's."""
+    _check_topics(findings, given)
+    _check_dead_letters(findings, given)
+    _check_resend(findings, given)
+    _check_group(findings, given, worker)
+
+
+def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
+    topics, regex = aliases(given.get(_TOPICS)), (given.get(_REGEX) or "").strip()
+    if topics and regex:
+        for key in (_TOPICS, _REGEX):
+            findings.fault(key, f"{_TOPICS} and {_REGEX} are mutually exclusive options, but both are set.")
+    elif not topics and not regex:
+        for key in (_TOPICS, _REGEX):
+            findings.fault(key, f"Must configure one of {_TOPICS} or {_REGEX}")
+    if regex:
+        try:
+            compiled(regex)
+        except (ValueError, re.error) as error:
+            findings.fault(_REGEX, invalid(_REGEX, regex, f"Invalid regular expression: {error}"))
+
+
+def _check_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
+    name = (given.get(_DEAD_LETTERS) or "").strip()
+    if not name:
+        return
+    if name in aliases(given.get(_TOPICS)):
+        findings.fault(
+            _DEAD_LETTERS,
+            f"The DLQ topic '{name}' may not be included in the list of topics ('{_TOPICS}={given[_TOPICS]}') consumed "
+            "by the connector",
+        )
+    regex = (given.get(_REGEX) or "").strip()
+    if regex and findings.is_valid(_REGEX) and compiled(regex).fullmatch(name):
+        findings.fault(
+            _DEAD_LETTERS,
+            f"The DLQ topic '{name}' may not be included in the regex matching the topics ('{_REGEX}={regex}') "
+            "consumed by the connector",
+        )
+
+
+def _check_resend(findings: Findings, given: Mapping[str, str]) -> None:
+    """Check the topic that dead letters are sent again to: they must tell their origin, and come there alone."""
+    name = (given.get(_RESEND) or "").strip()
+    if not name:
+        return
+    if not given.get(_DEAD_LETTERS) or (given.get(_HEADERS) or "").strip().lower() != "true":
+        findings.fault(
+            _RESEND,
+            f"{_RESEND} is for dead letters that tell where they come from: set {_DEAD_LETTERS}, and {_HEADERS}=true",
+        )
+    regex = (given.get(_REGEX) or "").strip()
+    is_matched = bool(regex) and findings.is_valid(_REGEX) and compiled(regex).fullmatch(name) is not None
+    if is_matched or name in (*aliases(given.get(_TOPICS)), (given.get(_DEAD_LETTERS) or "").strip()):
+        findings.fault(_RESEND, f"{_RESEND}: '{name}' is another topic of this connector; choose one for this alone")
+
+
+def _check_group(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+    override = given.get(_GROUP)
+    if override is not None and override.strip() == worker.group_id:
+        findings.fault(
+            _GROUP, f"Consumer group {override.strip()} conflicts with Connect worker group {worker.group_id}"
+        )
+    elif override is None and f"connect-{given.get(_NAME, '')}" == worker.group_id:
+        findings.fault(
+            _NAME,
+            f"Consumer group for sink connector named {given.get(_NAME)} conflicts with Connect worker group "
+            f"{worker.group_id}",
+        )
