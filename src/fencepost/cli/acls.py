@@ -11,7 +11,14 @@ import typer
 from fencepost.cluster.acl import Access, Acl, Need, Resource, required_acls
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.operation.access import UNKNOWN_TOPIC, connector_access, parse_principals, worker_access
+from fencepost.worker.operation.access import (
+    UNKNOWN_TOPIC,
+    connector_access,
+    is_sink,
+    parse_principals,
+    sink_access,
+    worker_access,
+)
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -34,7 +41,9 @@ def acls(
     if connector is not None:
         properties, has_initial_offsets = read_connector(connector)
         found.append(
-            connector_access(
+            sink_access(config, properties, given, topics=topics, has_initial_offsets=has_initial_offsets)
+            if is_sink(properties)
+            else connector_access(
                 config,
                 properties,
                 given,
@@ -98,7 +107,7 @@ def _row(acl: Acl) -> tuple[str, ...]:
 
 def _remarks(listed: Sequence[Acl]) -> Iterator[str]:
     if any(acl.name == UNKNOWN_TOPIC and acl.resource is Resource.TOPIC for acl in listed):
-        yield f"{UNKNOWN_TOPIC} stands for what the connector writes to: name it with --topic, once for each topic."
+        yield f"{UNKNOWN_TOPIC} stands for the connector's topics: name them with --topic, once for each."
 
 
 def commands(listed: Sequence[Acl]) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """The `fencepost` command."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fencepost import __version__
+from fencepost.api.errors import ConnectError
+from fencepost.cli.ending import end_process
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
 
@@ -71,6 +72,47 @@ def acls(
     )
 
 
+@app.command("dead-letters")
+def dead_letters(
+    connector: Annotated[str, typer.Argument(help="The connector's name.", metavar="CONNECTOR")],
+    url: Annotated[str, typer.Option(help="A worker's REST API.")] = "http://127.0.0.1:8083",
+    properties: Annotated[
+        Path | None,
+        typer.Option(help="A file with the settings of Kafka clients, such as the worker's own.", metavar="FILE"),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(help="Kafka's bootstrap servers; else the connector's, the file's, or 127.0.0.1:9092."),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="The dead letter topic; else the connector's config says.")] = None,
+    limit: Annotated[int, typer.Option(help="How many letters to show; 0: all.", min=0)] = 20,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Show the oldest letters, not the newest.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each letter, with all of it.")
+    ] = False,
+    resend: Annotated[
+        bool,
+        typer.Option(
+            "--resend",
+            help="Send the letters of a sink that were not sent again yet, as they were read: to its "
+            "errors.deadletterqueue.resend.topic.name, which it alone reads; where it has none, to the topics and "
+            "partitions that they came from, and then every consumer of those topics reads them again.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
+) -> None:
+    """Show the records that a connector could not process, or send a sink's again: each letter once."""
+    from fencepost.cli.dead_letters import Where, send_again, show
+
+    where = Where(url, properties, bootstrap)
+    if resend:
+        send_again(connector, where, topic=topic, is_confirmed=yes)
+    else:
+        show(connector, where, topic=topic, limit=limit, is_from_beginning=from_beginning, as_json=as_json)
+
+
 @app.command()
 def dev(
     port: Annotated[int, typer.Option(help="Port of the REST API.")] = 8083,
@@ -90,12 +132,19 @@ def dev(
 
 def main() -> None:
     """Entry point of the console script."""
+    code: object = 0
     try:
         app()
+    except SystemExit as error:
+        code = error.code
     except ConfigError as error:
         for message in error.messages:
             typer.echo(message, err=True)
-        sys.exit(1)
+        code = 1
+    except ConnectError as error:
+        typer.echo(str(error), err=True)
+        code = 1
+    end_process(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A worker in the foreground: signals, REST, and a clean end."""
 
+import faulthandler
 import logging
 import signal
 import socket
@@ -27,6 +28,7 @@ def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
 
     Raises ConfigError for settings that it cannot serve.
     """
+    faulthandler.enable()  # says where Python was, should Kafka's client crash
     is_over = threading.Event()
 
     def over(_signal: int, _frame: FrameType | None) -> None:

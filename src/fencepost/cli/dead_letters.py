@@ -1,0 +1,170 @@
+"""`fencepost dead-letters`: shows what a connector could not process, and sends a sink's records again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import typer
+
+from fencepost.cli.letter import Letter, summary
+from fencepost.cli.resend import Resend, progress_name
+from fencepost.config import ConfigError
+from fencepost.config.connector import DeadLetterConfig, SinkChoice
+from fencepost.config.properties import read_properties
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.bookmark import Bookmark
+from fencepost.kafka.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.settings import admin_conf, range_conf, transactional_conf
+
+_TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
+_RESEND = SinkChoice.key_of("resend_topic")
+_BOOTSTRAP = "bootstrap.servers"
+_READER = "fencepost-dead-letters"  # a name that nothing is committed under
+_LOCAL = "127.0.0.1:9092"
+_REST_S = 30.0
+_ASK_S = 10.0
+_NAME_IT = "name the worker's brokers with --bootstrap, or its file with --properties"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a worker's REST API and its Kafka are. `properties`: a file of client settings, or the worker's own."""
+
+    url: str
+    properties: Path | None = None
+    bootstrap: str | None = None
+
+    def client(self, connector: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings of clients that find the dead letters of a connector: where its producers write."""
+        given = {} if self.properties is None else read_properties(self.properties)
+        own = connector.get(f"producer.override.{_BOOTSTRAP}")
+        return {**given, _BOOTSTRAP: self.bootstrap or own or given.get(_BOOTSTRAP) or _LOCAL}
+
+
+@dataclass(frozen=True)
+class Connector:
+    """What REST says of a connector."""
+
+    name: str
+    kind: str
+    config: Mapping[str, str]
+    cluster_id: str
+
+    @property
+    def topic(self) -> str:
+        """Return its dead letter topic. Raises ConfigError where there is none, or only a reference to one."""
+        topic = (self.config.get(_TOPIC) or "").strip()
+        if not topic:
+            raise ConfigError(f"{self.name} has no dead letter topic: set {_TOPIC} in its config")
+        if topic.startswith("${"):
+            raise ConfigError(f"{_TOPIC} of {self.name} is {topic}, which only its worker can resolve: use --topic")
+        return topic
+
+
+def connector_at(url: str, name: str) -> Connector:
+    """Ask a worker. Raises ConfigError, which says what to do."""
+    try:
+        with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
+            answer = rest.get(f"/connectors/{quote(name, safe='')}")
+            cluster_id = str(rest.get("/").json().get("kafka_cluster_id", ""))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise ConfigError(f"--url {url}: no worker answers ({error}); name its REST address") from None
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        raise ConfigError(f"There is no connector {name} on the workers at {url}")
+    if answer.is_error:
+        raise ConfigError(f"--url {url}: {answer.status_code} {answer.text[:200]}")
+    found = answer.json()
+    return Connector(name, str(found.get("type")), found["config"], cluster_id)
+
+
+def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_beginning: bool, as_json: bool) -> None:
+    """Print letters. Raises ConfigError, or what Kafka says."""
+    connector = connector_at(where.url, name)
+    conf = _reader(connector, where)
+    browser = TopicBrowser(conf, topic or connector.topic)
+
+    def is_shown(record: TopicRecord) -> bool:
+        return Letter.of(browser.topic, record).connector in (name, None)
+
+    if is_from_beginning or not limit:
+        records = list(islice(filter(is_shown, browser.read(browser.ranges)), limit or None))
+    else:
+        records = browser.newest(limit, is_shown)
+    with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
+        passed = bookmark.read(browser.ranges)
+    letters = [Letter.of(browser.topic, record) for record in records]
+    for letter in letters:
+        is_sent_again = bool(letter.origin) and letter.record.offset < passed.get(letter.record.partition, 0)
+        if as_json:
+            typer.echo(json.dumps(letter.to_json(is_sent_again=is_sent_again), ensure_ascii=False))
+        else:
+            typer.echo("\n".join([*letter.lines(is_sent_again=is_sent_again), ""]))
+    if not as_json:
+        typer.echo(summary(letters, browser.topic, name))
+
+
+def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool) -> None:
+    """Send the letters of a sink again that were not, after the user has agreed. Raises as `show` does."""
+    connector = connector_at(where.url, name)
+    _ensure_can_be_sent(connector)
+    conf = _reader(connector, where)
+    group = progress_name(name)
+    browser = TopicBrowser(conf, topic or connector.topic)
+    with Bookmark(conf, group, browser.topic) as bookmark:
+        own_topic = (connector.config.get(_RESEND) or "").strip()
+        resend = Resend(name, browser, bookmark, own_topic)
+        targets = resend.targets()
+        if not targets:
+            typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
+            return
+        if own_topic:
+            typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
+        else:
+            typer.echo(f"To where they came from, for every consumer there and not only {name}: {_listed(targets)}")
+            typer.echo(f"(With {_RESEND} in its config they would be for {name} alone.)")
+        if not is_confirmed:
+            typer.confirm("Send them?", abort=True)
+        sent = resend.send(transactional_conf(where.client(connector.config), group).conf)
+        typer.echo(f"Sent again: {sent}")
+
+
+def _listed(targets: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of topic {topic}" for topic, count in sorted(targets.items()))
+
+
+def _ensure_can_be_sent(connector: Connector) -> None:
+    if connector.kind != "sink":
+        raise ConfigError(
+            f"{connector.name} is a {connector.kind}: its dead letters tell of records as far as JSON can, and are not "
+            "what it read. Correct what the errors name, stop the connector, set its offsets to before these records "
+            f"(PATCH /connectors/{connector.name}/offsets; each letter has its source partition and offset), and "
+            "resume it: what came after them is then delivered again, too"
+        )
+    reads, writes = (connector.config.get(f"{client}.override.{_BOOTSTRAP}") for client in ("consumer", "producer"))
+    if reads != writes:
+        raise ConfigError(
+            f"{connector.name} reads from another Kafka (consumer.override.{_BOOTSTRAP}={reads}) than its dead letters "
+            f"are in (producer.override.{_BOOTSTRAP}={writes}): they cannot be sent again in one transaction"
+        )
+
+
+def _reader(connector: Connector, where: Where) -> dict[str, Any]:
+    """Return what reads the letters; raises ConfigError where the brokers are another cluster than the worker's."""
+    properties = where.client(connector.config)
+    try:
+        cluster_id = Admin(admin_conf(properties).conf, timeout_s=_ASK_S).cluster_id()
+    except KafkaUnavailableError as error:
+        raise ConfigError(f"{error}; {_NAME_IT}") from None
+    is_elsewhere = f"producer.override.{_BOOTSTRAP}" in connector.config
+    if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
+        raise ConfigError(
+            f"The Kafka at {properties[_BOOTSTRAP]} is {cluster_id}, and that of the worker at {where.url} is "
+            f"{connector.cluster_id}: {_NAME_IT}"
+        )
+    return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)

@@ -1,0 +1,151 @@
+"""A dead letter as people and machines are shown it."""
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from fencepost.kafka.browse import TopicRecord
+from fencepost.task.dead_letter import (
+    CLASS,
+    CONNECTOR,
+    EXCEPTION,
+    MESSAGE,
+    OFFSET,
+    PARTITION,
+    PREFIX,
+    RESENT,
+    RESENT_OFFSET,
+    RESENT_PARTITION,
+    RESENT_TOPIC,
+    STACKTRACE,
+    STAGE,
+    TASK,
+    TOPIC,
+)
+
+_WIDTH = 160
+_BEFORE = {TOPIC: RESENT_TOPIC, PARTITION: RESENT_PARTITION, OFFSET: RESENT_OFFSET}
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One record of a dead letter topic, and what its context headers tell; `facts` is empty where it has none."""
+
+    topic: str
+    record: TopicRecord
+    facts: dict[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, topic: str, record: TopicRecord) -> "Letter":
+        """Read a record's headers. Of those with the same name the last counts, as in Kafka Connect."""
+        texts = {name: (data or b"").decode("utf-8", "replace") for name, data in record.headers if _is_ours(name)}
+        facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
+        if facts and RESENT_TOPIC in texts:  # it failed once more: it came from where it came from at first
+            facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
+        return cls(topic, record, facts)
+
+    @property
+    def connector(self) -> str | None:
+        """Return whose letter it is; None where no header tells."""
+        return self.facts.get(CONNECTOR)
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers that the record had by itself."""
+        return [(name, data) for name, data in self.record.headers if not _is_ours(name)]
+
+    @property
+    def origin(self) -> tuple[str, int] | None:
+        """Return the topic and the partition of a record that a sink has read; None where no header tells."""
+        topic, partition = self.facts.get(TOPIC), self.facts.get(PARTITION, "")
+        return (topic, int(partition)) if topic and partition.isdecimal() else None
+
+    @property
+    def resent_headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers by which the sink takes it as a record of the topic that it came from."""
+        return [*self.headers, *((now, self.facts.get(name, "").encode()) for name, now in _BEFORE.items())]
+
+    def to_json(self, *, is_sent_again: bool) -> dict[str, Any]:
+        """Return all of it: bytes as text where they are UTF-8, else as `{"base64": …}`."""
+        facts = self.facts
+        return {
+            "letter": {"topic": self.topic, "partition": self.record.partition, "offset": self.record.offset},
+            "timestamp": self.record.timestamp_ms,
+            "connector": facts.get(CONNECTOR),
+            "task": _parsed(facts.get(TASK)),
+            "origin": {
+                "topic": facts.get(TOPIC),
+                "partition": _parsed(facts.get(PARTITION)),
+                "offset": _parsed(facts.get(OFFSET)),
+            },
+            "stage": facts.get(STAGE),
+            "class": facts.get(CLASS),
+            "exception": facts.get(EXCEPTION),
+            "message": facts.get(MESSAGE),
+            "stacktrace": facts.get(STACKTRACE),
+            "key": _machine(self.record.key),
+            "value": _machine(self.record.value),
+            "headers": [[name, _machine(data)] for name, data in self.headers],
+            "is_sent_again": is_sent_again,
+        }
+
+    def lines(self, *, is_sent_again: bool) -> Iterator[str]:
+        """Yield what it says in some lines, each shortened."""
+        facts = self.facts
+        where = f"{self.topic}-{self.record.partition}@{self.record.offset}"
+        again = "sent again" if is_sent_again else ""
+        if not facts:
+            yield "  ".join(part for part in (where, _when(self.record.timestamp_ms), again) if part)
+            yield "  without context headers (errors.deadletterqueue.context.headers.enable)"
+        else:
+            origin = f"from {facts.get(TOPIC)}-{facts.get(PARTITION)}@{facts.get(OFFSET)}"
+            parts = (where, _when(self.record.timestamp_ms), origin, facts.get(STAGE), f"task {facts.get(TASK)}", again)
+            yield _shown("  ".join(part for part in parts if part))
+            yield f"  {_shown(f'{facts.get(EXCEPTION)}: {facts.get(MESSAGE)}')}"
+        yield f"  key    {_human(self.record.key)}"
+        yield f"  value  {_human(self.record.value)}"
+
+
+def summary(letters: Sequence[Letter], topic: str, connector: str) -> str:
+    """Return a last line: how many there are, and how many are somebody's unknown."""
+    text = f"{len(letters)} dead letter{'s' if len(letters) != 1 else ''} of {connector} in {topic}"
+    unknown = sum(letter.connector is None for letter in letters)
+    return f"{text}; of {unknown} of them no header tells whose they are" if unknown else text
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((PREFIX, RESENT))
+
+
+def _when(timestamp_ms: int | None) -> str:
+    return "" if timestamp_ms is None else f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def _parsed(fact: str | None) -> Any:
+    """Return a number, or a source's position, as JSON has it; other text as it is."""
+    try:
+        return None if fact is None else json.loads(fact)
+    except ValueError:
+        return fact
+
+
+def _machine(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _human(data: bytes | None) -> str:
+    return "(none)" if data is None else _shown(data[: 4 * _WIDTH].decode("utf-8", "backslashreplace"))
+
+
+def _shown(text: str) -> str:
+    """Return one line of it that no terminal takes for a command."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: 2 * _WIDTH])
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
