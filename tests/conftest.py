@@ -23,6 +23,8 @@ _BROKER_PROPERTIES = {
     "broker.heartbeat.interval.ms": "2000",
     # How often a broker looks for transactions that are open for too long.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # How often it looks for what can be compacted.
+    "log.cleaner.backoff.ms": "500",
 }
 _START_S = 240  # a second or two where nothing else runs; tests share the machine
 

@@ -18,7 +18,9 @@ SUMMARY = PAGE.with_suffix(".json")
 _LATER = ("converged_s", "returned_s")
 _MOMENTS = ("before", "during", "after")
 _PHASES = ("init", "first produce", "send offsets", "commit")
+_PHASES_OF_SINKS = ("open", "put", "flush", "offset commit")
 _MATRIX = "matrix"
+_SINK_MATRIX = "sink-matrix"
 _CLUSTER = "cluster"
 
 _HEAD = """\
@@ -51,6 +53,23 @@ records of the offsets topic. *After send offsets* and *before commit* withhold 
 
 `python -m pytest tests/chaos/test_matrix.py`; a cell says how many faults hit there, and the state the broker
 described.
+"""
+
+_SINK_TEXT = """\
+## Faults at chosen points of a sink's calls
+
+The task asks the test at each point of `open`, `put` and `flush` whether it may go on, and is held there: at the
+entry (*before*), in the middle, when a half of its records is written (*during*), or at the end (*after*). A commit
+of offsets goes through a proxy, which withholds the request, or its answer; *after* it the task is held at its next
+`put`. While it is held, what is committed is noted in the file that the sink writes. Then the fault comes; what a
+killed process had sent is delivered late or lost, and a process that was stopped goes on when its successor has
+written.
+
+The file alone is judged: no record missing and none unexpected, in the order of each partition where the first time
+counts; everything below a committed offset was written before that; whoever takes over begins no earlier than what
+was committed; the group never goes back. The times are those until another has written of every partition.
+
+`python -m pytest tests/chaos/test_sink_matrix.py`
 """
 
 _CLUSTER_TEXT = """\
@@ -120,10 +139,13 @@ def page(summary: Mapping[str, Any]) -> str:
     cells = summary["cells"]
     matrix = [cell for cell in cells if cell["test"] == _MATRIX]
     cluster = [cell for cell in cells if cell["test"] == _CLUSTER]
-    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER)]
+    sinks = [cell for cell in cells if cell["test"] == _SINK_MATRIX]
+    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX)]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
-        parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix)))
+        parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix, _PHASES)))
+    if sinks:
+        parts.append(_SINK_TEXT + "\n" + "\n".join(_tables(sinks, _PHASES_OF_SINKS)))
     if cluster:
         parts.append(_CLUSTER_TEXT + "\n".join(map(_cluster_row, cluster)) + "\n")
     if others:
@@ -156,14 +178,14 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([*lines, "", f"Versions: {', '.join(versions)}. `FENCEPOST_CHAOS_SEED` repeats a plan.", ""])
 
 
-def _tables(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _tables(cells: Sequence[Mapping[str, Any]], phases: Sequence[str]) -> Iterator[str]:
     for door in sorted({cell["door"] for cell in cells}, reverse=True):
         own = [cell for cell in cells if cell["door"] == door]
         kinds = sorted({cell["what"] for cell in own})
-        yield f"### Tasks behind the {door} door\n"
+        yield f"### Tasks behind the {door} door\n" if phases is _PHASES else "### Tasks in slots\n"
         yield f"| point | {' | '.join(kinds)} |"
         yield "|---" * (len(kinds) + 1) + "|"
-        for phase in (f"{moment} {phase}" for phase in _PHASES for moment in _MOMENTS):
+        for phase in (f"{moment} {phase}" for phase in phases for moment in _MOMENTS):
             found = [[c for c in own if (c["what"], c["phase"]) == (kind, phase)] for kind in kinds]
             yield f"| {phase} | {' | '.join(_cell(c[0]) if c else '0' for c in found)} |"
         yield f"| recovery, median and longest | {' | '.join(_times(own, kind) for kind in kinds)} |"
@@ -171,7 +193,8 @@ def _tables(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
-    return f"{cell['faults']} ({', '.join(sorted(cell['states']))})"
+    states = ", ".join(sorted(cell["states"]))
+    return f"{cell['faults']} ({states})" if states else str(cell["faults"])
 
 
 def _times(cells: Sequence[Mapping[str, Any]], kind: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from model.broker import COMMITTED, PREPARED, Anomaly, Broker, Coordinator, Kind, Log, Request, decided, handle
@@ -94,7 +94,7 @@ class World:
     @cached_property
     def _answered(self) -> "Callable[[Task, Request, int], Step]":
         """What a task does once a request is done: the same for many a state of the broker and the network."""
-        return lru_cache(maxsize=None)(self.plan.answered)
+        return cache(self.plan.answered)
 
     def _step(self, state: State, asking: Task, request: Request, broker: Broker, is_done: bool) -> Step | None:
         """What a task makes of an answer. Refused, it starts again if it is the current one, else it leaves."""

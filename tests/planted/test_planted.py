@@ -15,6 +15,8 @@ from support.quick import LENT
 ROOT = Path(__file__).parents[2]
 _CONFORMANCE = "tests/conformance/transaction"
 _LONE = f"{_CONFORMANCE}/test_lone_task.py"
+_SINK = "tests/unit/task/sink/test_sink_loop.py"
+_EPOCHS = "tests/conformance/task/test_epoch_task.py"
 
 PLANTS = {
     "no_fence": (
@@ -32,6 +34,21 @@ PLANTS = {
     "lane_commits_early": f"{_LONE}::test_no_lane_commits_before_the_transaction_in_front_of_it",
     "one_lane_fenced": f"{_LONE}::test_e2_neither_lane_of_a_zombie_commits_when_its_successor_uses_one",
     "lane_sends_early": f"{_LONE}::test_no_lane_sends_before_the_transaction_in_front_of_it_is_flushed",
+    "offset_before_flush": (
+        f"{_SINK}::test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_read_again"
+    ),
+    "put_after_revocation": f"{_SINK}::test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before",
+    "fetched_before_revocation": (
+        "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over"
+    ),
+    "dead_letter_not_awaited": f"{_SINK}::test_no_offset_passes_a_dead_letter_that_is_not_safe",
+    "epoch_planned_anew": f"{_EPOCHS}::test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges[write]",
+    "token_not_durable": f"{_EPOCHS}::test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges[publish]",
+    "shown_before_on_disk": "tests/unit/connector/test_files_store.py::test_e17_what_is_shown_is_on_disk_first",
+    "letter_outside_transaction": (
+        "tests/conformance/task/test_source_letters.py::"
+        "test_e15_a_task_that_is_gone_before_its_commit_leaves_no_dead_letter"
+    ),
 }
 
 

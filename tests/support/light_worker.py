@@ -91,4 +91,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    from fencepost.cli.ending import end_process
+
+    end_process(main(sys.argv[1:]))

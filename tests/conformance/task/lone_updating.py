@@ -92,7 +92,7 @@ class UpdatingRun:
 
         return next_batch
 
-    def _admit(self, spec: TaskSpec) -> Admission:
+    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         found = stored(self._reader.read_known(spec.connector, 30))
         return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in found))
 

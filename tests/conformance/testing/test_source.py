@@ -29,7 +29,7 @@ _RUNNER = textwrap.dedent("""
 
     spec, bootstrap = TaskSpec.from_json(json.loads(sys.argv[1])), sys.argv[2]
 
-    def admit(spec):
+    def admit(spec, *, wants_offsets=True):
         latest = {}
         reader = LogReader({"bootstrap.servers": bootstrap}, spec.offsets_topic)
         reader.read_to_end(20, lambda record: latest.update({record.key: record.value}))

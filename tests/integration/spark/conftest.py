@@ -12,6 +12,8 @@ from fencepost.task.signature import SECRET_VARIABLE
 from support.quick import spark_properties
 
 sys.path.insert(0, str(Path(__file__).parent))  # executors get the same modules by py_files
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))  # what reads the pages
+sys.path.insert(0, str(Path(__file__).parents[3]))  # the bench fetches the jars of Spark's own Kafka source
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from fencepost.spark.session import SparkRuntime
 from fencepost.spark.slots import SlotJobs
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
+from support.log_writer import LogWriter
 from support.quick import spark_properties
 
 ROWS = 60_000
@@ -50,6 +51,22 @@ def on_cluster(cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
 
 def test_cores_are_those_of_the_executors(on_cluster: SparkRuntime) -> None:
     eventually(lambda: on_cluster.cores == 8, within_s=_EXECUTORS_S)
+
+
+def test_topics_are_read_by_the_executors(on_cluster: SparkRuntime, kafka: EmbeddedKafka, topic_name: str) -> None:
+    """Nothing goes from the driver to them but the plan."""
+    writer = LogWriter(kafka.bootstrap_servers)
+    writer.topic(topic_name, 4)
+    for partition in range(4):
+        writer.write(topic_name, [str(n) for n in range(1_000)], partition)
+    writer.settle([topic_name])
+    writer.close()
+    reader = on_cluster.session.read.format("fencepost").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    rows = (
+        reader.option("subscribe", topic_name).load().selectExpr("partition", "cast(cast(value AS string) AS int) AS n")
+    )
+    found = {row.partition: row["sum(n)"] for row in rows.groupBy("partition").sum("n").collect()}
+    assert found == dict.fromkeys(range(4), sum(range(1_000)))
 
 
 def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(

@@ -18,7 +18,7 @@ from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_topic import encode
-from fencepost.task.spec import Admission
+from fencepost.task.spec import Admission, AdmissionRequest
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.settings import WorkerSettings
@@ -87,7 +87,7 @@ class Scene:
                 done.set_exception(error)
             return done
 
-        own = Preparation(self.settings, fence, self.topic.read_to_end, self.is_stopping)
+        own = Preparation(self.settings, fence, self.topic.read_to_end, self.is_stopping, lambda *_: None)
         return own.prepare(self.handle)
 
     def hosted(self) -> Admissions:
@@ -96,8 +96,9 @@ class Scene:
         self.handle.state = HandleState.HOSTED
         return Admissions(self.settings, self.topic.read_to_end, {TASK: self.handle}.get)
 
-    def admit(self, admissions: Admissions, incarnation: str = "i") -> Admission:
-        return admissions.decide(TASK, self.generation, incarnation)
+    def admit(self, admissions: Admissions, incarnation: str = "i", *, wants_offsets: bool = True) -> Admission:
+        request = AdmissionRequest(TASK.connector, TASK.task, self.generation, incarnation, wants_offsets)
+        return Admission.from_json(admissions.admit(request.to_json()))
 
     def task_producer(self) -> TransactionalWriter:
         writer = TransactionalWriter(transactional_conf({"bootstrap.servers": self.bootstrap}, "id").conf, self.id)
@@ -225,6 +226,19 @@ def test_step_7_offsets_are_read_up_to_the_uncommitted_end(scene: Scene) -> None
     other.commit()
     eventually(lambda: answers, within_s=20)
     assert answers[0].offsets == (({"filename": "f"}, {"position": 7}),)
+    other.close()
+
+
+def test_who_knows_its_offsets_is_told_none_and_waits_for_no_open_transaction(scene: Scene) -> None:
+    admissions = scene.hosted()
+    other = scene.task_producer()
+    key, value = encode("c", {"filename": "f"}, {"position": 7})
+    other.send(scene.offsets_topic, value, key=key)
+    other.flush()
+    answer = scene.admit(admissions, wants_offsets=False)
+    assert (answer.is_admitted, answer.offsets) == (True, ())
+    assert not scene.admit(admissions, "an-older-start", wants_offsets=False).is_admitted
+    other.abort()
     other.close()
 
 

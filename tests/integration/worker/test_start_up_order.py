@@ -41,7 +41,7 @@ class Gate:
         self.reports: list[TaskReport] = []
         self.at_each: Callable[[], None] = lambda: None
 
-    def admit(self, spec: TaskSpec) -> Admission:
+    def admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         assert spec.transactional_id is not None
         known = self._transactions.describe([spec.transactional_id])
         self.asked.append(known[spec.transactional_id].state if known else "unknown")
@@ -198,7 +198,8 @@ def test_a_fenced_task_that_is_still_current_starts_again_and_is_admitted_anew(s
     rival = scene.rival()
     rival.open()
     rival.close()
-    eventually(lambda: scene.starts() == 2, within_s=30)
+    # More than once, perhaps: an init that finds a transaction open fences it, and then comes again.
+    eventually(lambda: scene.starts() >= 2, within_s=30)
     assert len(scene.gate.asked) >= asked + 2, "before it initialises again, and after"
     count = len(scene.committed())
     eventually(lambda: len(scene.committed()) > count + 20, within_s=30)

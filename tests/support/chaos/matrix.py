@@ -113,7 +113,10 @@ class Matrix:
             for hold in together:
                 hold.arm()
             for hold in together:
-                hold.await_held()
+                try:
+                    hold.await_held()
+                except AssertionError as error:
+                    raise AssertionError(f"{error}; {self._campaign.described()}") from None
         prepared = [hold for hold in holds if hold.point.withholds_markers]
         for hold in holds:
             if hold not in prepared:

@@ -68,8 +68,16 @@ def test_a_version_that_differs_between_parts_is_not_told_as_that_of_all() -> No
 def test_a_part_of_several_runs_tells_all_their_commits_and_how_long_they_took() -> None:
     runs = [{"began": f"2026-01-0{n}T00:00:00+00:00", "seconds": 90.0, "commit": f"c{n}"} for n in (1, 2)]
     text = page.render([_result(runs=runs)])
-    assert "Took 3 minutes; commit c1, c2." in text
+    assert "Took 3 minutes; commit c1, c2; Abacus" in text
     assert "Measured on 2026-01-01 to 2026-01-02" in text
+
+
+def test_a_page_of_several_machines_says_so_and_each_part_names_its_own() -> None:
+    other = {"processor": "Slide rule", "cores": "2", "memory": "8 GiB", "system": "Linux"}
+    text = page.render([_result(part="start"), _result(part="throughput", machine=other)])
+    first, *parts = text.split("\n## ")
+    assert "each part names" in first
+    assert [name for part in parts for name in ("Abacus", "Slide rule") if name in part] == ["Abacus", "Slide rule"]
 
 
 def test_parts_are_loaded_in_their_order_and_others_are_left_alone(tmp_path: Path) -> None:

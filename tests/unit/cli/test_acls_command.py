@@ -97,7 +97,7 @@ def test_e11_no_password_is_printed(worker: Path, tmp_path: Path) -> None:
 )
 def test_a_topic_that_the_config_does_not_tell_is_asked_for(worker: Path, tmp_path: Path, config: object) -> None:
     path = connector(tmp_path, config)
-    assert "name it with --topic" in printed(worker, path)
+    assert "name them with --topic" in printed(worker, path)
     found = rows(printed(worker, path, "--topic", "a", "--topic", "b"))
     assert ["User:producer", "topic", "b", "Write", "required"] in found
     assert "--topic" not in printed(worker, path, "--topic", "a")
@@ -150,3 +150,56 @@ def test_a_missing_file_is_named(worker: Path, tmp_path: Path) -> None:
         printed(worker, tmp_path / "no.json")
     with pytest.raises(ConfigError, match=r"no\.properties"):
         printed(tmp_path / "no.properties")
+
+
+def test_a_sink_needs_its_group_and_its_topics_and_no_transactional_id(worker: Path, tmp_path: Path) -> None:
+    config = {
+        "connector.class": "FileStreamSink",
+        "topics": "words,more",
+        "errors.deadletterqueue.topic.name": "dead",
+        "consumer.override.sasl.jaas.config": f'{_SCRAM} required username="reader" password="r";',
+    }
+    found = rows(printed(worker, connector(tmp_path, config)))
+    assert ["User:reader", "group", "connect-c", "Read", "required"] in found
+    assert ["User:reader", "topic", "words", "Read", "required"] in found
+    assert ["User:reader", "topic", "more", "Read", "required"] in found
+    assert ["User:producer", "topic", "dead", "Write", "required"] in found
+    assert ["User:worker", "group", "connect-c", "Delete", "optional"] in found
+    assert [row for row in found if row[1] == "transactional-id" and row[2] != "connect-cluster-g"] == []
+    assert all(row[0] != "User:producer" or row[2] in ("dead", "kafka-cluster") for row in found)
+
+
+def test_a_sink_reads_the_topic_that_its_dead_letters_are_sent_again_to(worker: Path, tmp_path: Path) -> None:
+    config = {"connector.class": "FileStreamSink", "topics": "t", "errors.deadletterqueue.resend.topic.name": "again"}
+    found = rows(printed(worker, connector(tmp_path, config)))
+    assert ["User:worker", "topic", "again", "Read", "required"] in found
+    assert ["User:worker", "topic", "again", "Create", "required"] in found
+
+
+def test_a_sink_that_is_told_where_to_begin_needs_the_rights_to_its_group(worker: Path, tmp_path: Path) -> None:
+    body = {
+        "name": "c",
+        "config": {"connector.class": "FileStreamSink", "topics": "words"},
+        "initial_offsets": [
+            {"partition": {"kafka_topic": "words", "kafka_partition": 0}, "offset": {"kafka_offset": 1}}
+        ],
+    }
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(body))
+    assert ["User:worker", "group", "connect-c", "Delete", "required"] in rows(printed(worker, path))
+
+
+def test_a_sink_of_java_s_is_known_by_its_topics(worker: Path, tmp_path: Path) -> None:
+    config = {"connector.class": "io.example.QueueSink", "topics.regex": "w.*", "consumer.override.group.id": "mine"}
+    text = printed(worker, connector(tmp_path, config))
+    assert "mine" in text
+    assert "stands for the connector's topics" in text
+
+
+def test_a_source_needs_its_dead_letter_topic_where_it_tolerates_errors(worker: Path, tmp_path: Path) -> None:
+    config = {**_CONFIG, "errors.deadletterqueue.topic.name": "dead"}
+    right = ["User:producer", "topic", "dead", "Write", "required"]
+    assert right not in rows(printed(worker, connector(tmp_path, config)))
+    found = rows(printed(worker, connector(tmp_path, {**config, "errors.tolerance": "all"})))
+    assert right in found
+    assert ["User:worker", "topic", "dead", "Create", "required"] in found

@@ -24,19 +24,22 @@ class Fences:
     """Clusters, one of which may be away, and everything that `LeftOpen` needs."""
 
     group_id = "g"
-    has_ids = True
 
     def __init__(self) -> None:
         self.connectors: dict[str, RawConfig] = {"near": NEAR, "away": AWAY, "java": JAVA}
         self.targets: dict[str, tuple[RawConfig, ...]] = {}
         self.states: dict[str, TargetState] = {}
         self.is_away = True
+        self.without_ids: set[str] = set()
         self.fenced: list[str] = []
         self.fenced_at: set[tuple[str, str]] = set()
         self.tried: list[str] = []
         self.settled = threading.Event()
         self.stopping = threading.Event()
         self.left_open = LeftOpen(self, self.settled.set, self.stopping, self.fence)
+
+    def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
+        return connector not in self.without_ids
 
     def conf(self, config: RawConfig) -> Mapping[str, Any]:
         if config == JAVA:
@@ -131,7 +134,10 @@ def test_no_late_fence_strikes_the_successor_of_a_task_that_is_started_elsewhere
     assert not any("away" in id_ for id_ in fences.fenced)
 
 
-def test_nothing_is_fenced_where_no_task_has_ids(fences: Fences) -> None:
-    fences.has_ids = False
+def test_nothing_is_fenced_of_tasks_that_have_no_ids(fences: Fences) -> None:
+    fences.without_ids = {"away"}
+    fences.end(TaskId("near", 0), TaskId("away", 0)).wait()
+    assert fences.tried == _ids("near", 1)
+    fences.without_ids = {"near", "away"}
     assert fences.end(TaskId("near", 0)).is_settled
-    assert fences.tried == []
+    assert fences.tried == _ids("near", 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.api import ConfigError, Converter, HeaderConverter, Predicate, SourceConnector, Transform
+from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, Transform
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.builtin import BUILT_IN
 
@@ -43,7 +43,7 @@ def test_a_built_in_answers_to_its_names(name: str) -> None:
 @pytest.mark.parametrize("kind", list(PluginKind))
 def test_every_built_in_is_there(kind: PluginKind) -> None:
     bases = {
-        PluginKind.CONNECTOR: SourceConnector,
+        PluginKind.CONNECTOR: Connector,
         PluginKind.TRANSFORM: Transform,
         PluginKind.PREDICATE: Predicate,
         PluginKind.CONVERTER: Converter,
@@ -80,7 +80,7 @@ def test_an_unknown_connector_is_answered_with_those_that_there_are() -> None:
         ("io.confluent.connect.s3.S3SinkConnector", "S3"),
         ("com.github.jcustenborder.kafka.connect.spooldir.SpoolDirCsvSourceConnector", "SpoolDirectory"),
         ("io.confluent.kafka.connect.datagen.DatagenConnector", "the connector Datagen"),
-        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "sources only"),
+        ("io.example.QueueSinkConnector", "SinkConnector of your own"),
     ],
 )
 def test_a_well_known_java_plug_in_is_answered_with_an_offer(name: str, instead: str) -> None:
@@ -152,7 +152,14 @@ def test_one_name_for_two_classes_is_refused(tmp_path: Path) -> None:
 
 def test_plugins_are_listed_by_kind_in_kafkas_order() -> None:
     types = [d.type for d in PluginRegistry().all_plugins()]
-    assert list(dict.fromkeys(types)) == ["source", "transformation", "predicate", "converter", "header_converter"]
+    assert list(dict.fromkeys(types)) == [
+        "sink",
+        "source",
+        "transformation",
+        "predicate",
+        "converter",
+        "header_converter",
+    ]
 
 
 def test_looking_up_one_built_in_imports_no_other() -> None:

@@ -18,6 +18,10 @@ def test_secrets_stay_off_the_command_line(key: str, value: str) -> None:
     assert is_secret(key, value)
 
 
+def test_jars_are_no_secrets_whatever_they_are_called() -> None:
+    assert not is_secret("spark.jars", "/opt/spark-token-provider-kafka-0-10_2.13-4.0.0.jar")
+
+
 def test_ordinary_properties_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "")  # else it is set for executors: what that holds stays off in any case
     assert not [k for k, v in spark_properties({}).items() if is_secret(k, v)]

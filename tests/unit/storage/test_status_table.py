@@ -1,7 +1,8 @@
+import orjson
 import pytest
 
 from fencepost.storage.ids import TaskId
-from fencepost.storage.status_topic import State, Status, StatusTable, apply
+from fencepost.storage.status_topic import Restart, State, Status, StatusTable, apply
 
 TASK = TaskId("c-d", 1)
 
@@ -97,3 +98,11 @@ def test_foreign_record_raises_and_changes_nothing(key: bytes, value: bytes):
     with pytest.raises((ValueError, KeyError, TypeError)):
         apply(table, key, value)
     assert table.subjects() == []
+
+
+def test_the_next_restart_is_told_and_a_status_without_one_is_as_kafka_connect_writes_it():
+    table, failed = StatusTable(), Status(State.FAILED, "w:1", 4, "broken", "1.0", Restart(2, 1_700_000_000_000))
+    apply(table, b"status-task-c-d-1", failed.encode())
+    assert table.status(TASK) == failed
+    plain = orjson.loads(running(4).encode() or b"")
+    assert set(plain) == {"state", "trace", "worker_id", "generation", "version"}

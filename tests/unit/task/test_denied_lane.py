@@ -22,4 +22,4 @@ def test_it_is_warned_of_once_and_never_asks_for_another_lane(
         delivery._collisions = 1_000  # type: ignore[attr-defined]
         assert not delivery.is_narrow
         delivery.close()
-    assert sum("uses one lane" in r.message for r in caplog.records) == warnings
+    assert sum("uses one lane" in message for message in caplog.messages) == warnings

@@ -11,7 +11,7 @@ from fencepost.worker.connector_classes import type_of
     ("connector_class", "expected"),
     [
         ("FileStreamSource", ConnectorType.SOURCE),
-        ("org.apache.kafka.connect.file.FileStreamSinkConnector", ConnectorType.UNKNOWN),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", ConnectorType.SINK),
         (None, ConnectorType.UNKNOWN),
     ],
 )

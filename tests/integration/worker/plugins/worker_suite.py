@@ -11,6 +11,9 @@ from fencepost.api import (
     ExactlyOnceSupport,
     RecordError,
     RetriableError,
+    SinkBatch,
+    SinkConnector,
+    SinkTask,
     SourceConnector,
     SourceRecord,
     SourceTask,
@@ -121,6 +124,18 @@ class PickyConverter(Converter):
         return None, data
 
 
+class SevensConverter(Converter):
+    """Text as bytes; takes no number that seven divides."""
+
+    def from_connect_data(self, topic: str, schema: Any, value: Any) -> bytes | None:
+        if int(value) % 7 == 0:
+            raise RecordError(f"seven divides {value}")
+        return str(value).encode()
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Any, Any]:
+        return None, data
+
+
 class CountingTask(SourceTask):
     """Counts up for ever, ten a batch; leaves a line in a file when it is started."""
 
@@ -150,6 +165,25 @@ class CountingConnector(SourceConnector):
     topic: str = setting("topic", doc="Where records go.")
     witness: str = setting("witness", doc="A file that gets a line for every start.")
     last: int = setting("last", default=1_000_000, doc="Where to end.")
+
+
+class OriginTask(SinkTask):
+    """Writes down what a record says of itself: its topic, where it was read, the names of its headers, its value."""
+
+    config: "OriginSink"
+
+    def put(self, batch: SinkBatch) -> None:
+        with open(self.config.file, "a") as out:
+            for record in batch:
+                names = ",".join(header.key for header in record.headers)
+                out.write(f"{record.topic} {record.at and record.at.topic} {names}={record.value}\n")
+
+
+class OriginSink(SinkConnector):
+    """Tells where records come from."""
+
+    task = OriginTask
+    file: str = setting("file", doc="Where to write.")
 
 
 class DeadlyTask(SourceTask):

@@ -14,8 +14,8 @@ from fencepost.spark.ended import ProcessEnds
 from fencepost.spark.error import SparkError
 from fencepost.spark.splits import SplitError
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.worker.host import frame_life, trouble
 from fencepost.worker.host import frame_task as module
-from fencepost.worker.host import trouble
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame_task import FrameTask
 
@@ -93,8 +93,9 @@ class Stage:
             self.events, self.ledger, anything, lambda _: cast(Any, lambda _: self), "", anything, ProcessEnds()
         )
         self.host.attach(self.runtime)
-        monkeypatch.setattr(module, "_BACK_OFF_S", 0.0)
-        monkeypatch.setattr(module, "_PAUSES_S", (0.0,))
+        monkeypatch.setattr(module, "BACK_OFF_S", 0.0)
+        monkeypatch.setattr(frame_life, "BACK_OFF_S", 0.0)
+        monkeypatch.setattr(frame_life, "_PAUSES_S", (0.0,))
         monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
@@ -279,7 +280,7 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
     it = stage("a")
     moves_on, cancelled, waited = threading.Event(), threading.Event(), []
 
-    def cancel_run(runtime: Any, run: str) -> None:
+    def cancel_group(context: Any, group: str) -> None:
         waited.append(moves_on.wait(10))
         cancelled.set()
 
@@ -287,7 +288,8 @@ def test_a_task_is_abandoned_at_once_also_when_sparks_jvm_stands_still(
         it.task.abandon()
         moves_on.set()
 
-    monkeypatch.setattr(module, "cancel_run", cancel_run)
+    monkeypatch.setattr(frame_life, "cancel_group", cancel_group)
+    monkeypatch.setattr(Runtime, "sparkContext", None, raising=False)
     it.trouble = abandoned
     it.run()
     assert cancelled.wait(20)

@@ -24,7 +24,7 @@ class Page:
     def __init__(self, jvm_pid: int | None = None) -> None:
         self.totals = TaskTotals()
         self.counters = Counters()
-        startups = {"attempts": 3, "successes": 2, "failures": 1}
+        startups = {"attempts": 3, "successes": 2, "failures": 1, "restarts": 4}
         figures = WorkerFigures(
             lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2}
         )
@@ -100,3 +100,9 @@ def test_the_process_and_the_jvm_of_spark_are_measured() -> None:
 
 def test_processes_that_a_signal_ended_are_counted_by_its_name(page: Page) -> None:
     assert 'fencepost_processes_ended_by_signal_total{signal="SIGSEGV"} 2.0' in page.text
+
+
+def test_automatic_restarts_are_counted(page: Page) -> None:
+    page.totals.restarted()
+    assert 'fencepost_automatic_restarts_total{kind="connector"} 4.0' in page.text
+    assert 'fencepost_automatic_restarts_total{kind="task"} 1.0' in page.text

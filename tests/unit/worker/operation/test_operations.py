@@ -42,6 +42,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
         "progress": Progress(),
         "metrics": SimpleNamespace(text=None),
         "offsets": None,
+        "sink_offsets": None,
     }
     return WorkerOperations(**parts)
 

@@ -14,10 +14,12 @@ from fencepost.plugin import registry
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.fold import apply
+from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.connector_host import ConnectorHost
 from support.settings import SETTINGS
 
@@ -27,9 +29,14 @@ CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id
 class Board:
     def __init__(self) -> None:
         self.said: list[State] = []
+        self.plans: list[Plan | None] = []
 
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self.said.append(state)
+
+    def failed(self, name: str, trace: str, plan: Plan | None) -> None:
+        self.said.append(State.FAILED)
+        self.plans.append(plan)
 
 
 class Planned(SourceConnector):
@@ -61,7 +68,18 @@ class Slow(SourceConnector):
             self.go.wait(60)
 
 
-OWN = {"Planned": Planned, "Slow": Slow}
+class Broken(SourceConnector):
+    """Does not start before it is mended."""
+
+    task = SourceTask
+    is_mended = False
+
+    def start(self) -> None:
+        if not type(self).is_mended:
+            raise OSError("no such table")
+
+
+OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken}
 
 
 class Stage:
@@ -172,3 +190,45 @@ def test_a_connector_that_does_not_return_holds_up_no_other(
         eventually(lambda: "t" in stage.topics, within_s=10)
     finally:
         Slow.go.set()
+
+
+_RESTART = {"connector.class": "Broken", "errors.restart.enabled": "true"}
+
+
+def test_a_connector_that_has_failed_is_restarted_by_itself_until_it_starts(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Broken, "is_mended", False)
+    stage.put(**_RESTART, **{"errors.restart.backoff.initial.ms": "5"})
+    eventually(lambda: len(stage.board.plans) >= 3, within_s=10, every_s=0.001)
+    assert [plan.made for plan in stage.board.plans[:3] if plan] == [0, 1, 2]
+    monkeypatch.setattr(Broken, "is_mended", True)
+    eventually(lambda: stage.board.said[-2:] == [State.RESTARTING, State.RUNNING], within_s=10)
+    assert stage.host.startups["restarts"] == stage.host.startups["failures"]
+
+
+@pytest.mark.parametrize("by", ["restart", "pause", "config"])
+def test_who_sees_to_a_failed_connector_calls_its_restart_off(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    later: list[Any] = []
+    take_turn = stage.host.take_turn
+    monkeypatch.setattr(
+        stage.host, "take_turn", lambda name, act, in_s=0.0: later.append(act) if in_s else take_turn(name, act)
+    )
+    monkeypatch.setattr(Broken, "is_mended", False)
+    stage.put(**_RESTART)
+    eventually(lambda: len(later) == 1, within_s=10)
+    if by == "restart":
+        assert stage.host.restart("c").wait(10)
+    elif by == "pause":
+        apply(stage.builder, stage.builder.offset, *records.target_state("c", TargetState.PAUSED))
+        stage.host.changed(stage.builder.freeze())
+    else:
+        stage.put(**_RESTART)
+    take_turn("c", lambda: None).result(10)
+    said = list(stage.board.said)
+    take_turn("c", later[0]).result(10)
+    assert stage.board.said == said
+    if by != "pause":
+        assert [plan.made for plan in stage.board.plans if plan] == [0, 0]

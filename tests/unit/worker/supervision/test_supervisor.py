@@ -20,6 +20,7 @@ from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import supervisor as module
+from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, Plan
 from fencepost.worker.supervision.port import NoRoomError
 from fencepost.worker.supervision.preparation import AbandonedError
 from fencepost.worker.supervision.supervisor import TaskSupervisor
@@ -70,11 +71,16 @@ class Board:
     def __init__(self) -> None:
         self.said: list[tuple[TaskId, State, str | None]] = []
         self.said_in: list[int | None] = []
+        self.plans: list[Plan | None] = []
         self.topics: list[str] = []
 
     def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
         self.said.append((task, state, trace))
         self.said_in.append(generation)
+
+    def failed(self, task: TaskId, trace: str, plan: Plan | None) -> None:
+        self.task(task, State.FAILED, trace)
+        self.plans.append(plan)
 
     def topic(self, connector: str, topic: str, task: int) -> None:
         self.topics.append(topic)
@@ -630,3 +636,103 @@ def test_starts_of_one_connector_that_take_long_hold_up_no_other_s(monkeypatch: 
     finally:
         go.set()
         supervisor.shut_down(1.0)
+
+
+@pytest.fixture
+def reviving(stage: Stage) -> Stage:
+    """A task that runs, of a connector that is restarted by itself, twice in a row at most, after 1 s and 2 s."""
+    stage.supervisor._restarts = AutomaticRestarts(lambda: 0.5)
+    restart = {"enabled": "true", "attempts": "2", "window.ms": "60000"}
+    config = {"name": "c", **{f"errors.restart.{key}": value for key, value in restart.items()}}
+    stage.write(records.connector_config("c", config))
+    stage.tasks(1)
+    stage.tick()
+    stage.report(stage.handle(), "RUNNING")
+    return stage
+
+
+def fail(stage: Stage, after_s: float = 0.0) -> None:
+    stage.now += after_s
+    stage.report(stage.handle(), "FAILED", "broken")
+
+
+def test_what_has_failed_is_restarted_by_itself_later_each_time_until_it_has_been_often_enough(reviving: Stage) -> None:
+    for made, in_s in ((0, 1.0), (1, 2.0)):
+        fail(reviving)
+        assert reviving.board.plans[-1] == Plan(made, in_s)
+        reviving.tick(after_s=in_s - 0.01)
+        assert reviving.handle().state is HandleState.FAILED
+        reviving.tick(after_s=0.01)
+        assert reviving.handle().state is HandleState.HOSTED
+        assert reviving.board.states()[-1] is State.RESTARTING
+    fail(reviving)
+    assert reviving.board.plans[-1] == Plan(2, None)
+    reviving.tick(after_s=100_000)
+    assert reviving.handle().state is HandleState.FAILED
+    assert reviving.supervisor._totals.restarts == 2
+
+
+def test_what_has_run_for_the_window_counts_its_restarts_anew(reviving: Stage) -> None:
+    fail(reviving)
+    reviving.tick(after_s=1)
+    fail(reviving, after_s=59.9)
+    assert reviving.board.plans[-1] == Plan(1, 2.0)
+    reviving.tick(after_s=2)
+    fail(reviving, after_s=60)
+    assert reviving.board.plans[-1] == Plan(0, 1.0)
+
+
+def test_a_restart_by_hand_counts_anew(reviving: Stage) -> None:
+    fail(reviving)
+    reviving.tick(after_s=1)
+    reviving.supervisor.restart(FIRST)
+    reviving.tick()
+    reviving.report(reviving.supervisor._stopping[0], "STOPPED")
+    fail(reviving)
+    assert reviving.board.plans[-1] == Plan(0, 1.0)
+
+
+def test_a_pause_calls_a_restart_off_and_what_is_resumed_counts_anew(reviving: Stage) -> None:
+    fail(reviving)
+    reviving.tick(after_s=1)
+    fail(reviving)
+    reviving.target(TargetState.PAUSED)
+    reviving.tick()
+    assert reviving.board.plans[-1] is None
+    reviving.tick(after_s=1000)
+    assert reviving.handle().state is HandleState.FAILED
+    reviving.target(TargetState.STARTED)
+    reviving.tick()
+    assert reviving.board.plans[-1] == Plan(0, 1.0)
+    reviving.tick(after_s=1)
+    assert reviving.handle().state is HandleState.HOSTED
+
+
+@pytest.mark.parametrize("away", ["stopped", "another's"])
+def test_what_runs_here_no_more_is_not_restarted_here(reviving: Stage, away: str) -> None:
+    fail(reviving)
+    reviving.target(TargetState.STOPPED) if away == "stopped" else reviving.share({"other": [FIRST]})
+    reviving.tick()
+    started = reviving.door.verbs.count("start STARTED")
+    reviving.tick(after_s=1000)
+    assert reviving.door.verbs.count("start STARTED") == started
+
+
+def test_new_task_configs_begin_with_a_count_of_their_own(reviving: Stage) -> None:
+    fail(reviving)
+    reviving.tick(after_s=1)
+    reviving.tasks(1)
+    reviving.tick()
+    reviving.report(reviving.supervisor._stopping[0], "STOPPED")
+    fail(reviving)
+    assert reviving.board.plans[-1] == Plan(0, 1.0)
+
+
+def test_nothing_is_restarted_by_itself_unless_it_is_asked_for(running: Stage) -> None:
+    fail(running)
+    assert running.board.plans == [None]
+    running.tick(after_s=100_000)
+    running.target(TargetState.PAUSED)
+    running.tick()
+    assert running.handle().state is HandleState.FAILED
+    assert running.board.states() == [State.RUNNING, State.FAILED]

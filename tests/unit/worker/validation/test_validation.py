@@ -413,6 +413,54 @@ def test_topic_creation_groups_are_checked():
     assert set(errors(validate(config))) == {"topic.creation.default.partitions"}
 
 
+def test_a_source_may_have_a_dead_letter_topic_and_no_answer_lists_the_keys_unless_they_are_wrong():
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    assert errors(validate({**GOOD, **letters})) == {}
+    wrong = validate({**GOOD, **letters, "errors.deadletterqueue.topic.replication.factor": "many"})
+    assert set(errors(wrong)) == {"errors.deadletterqueue.topic.replication.factor"}
+
+
+def test_dead_letters_do_not_go_where_the_cluster_keeps_its_own_records():
+    key = "errors.deadletterqueue.topic.name"
+    found = errors(validate({**GOOD, key: "o"}, worker(offset_storage_topic="o")))
+    assert "choose another one" in found[key][0]
+    assert errors(validate({**GOOD, key: "mine", "offsets.storage.topic": "mine"})).keys() == {key}
+
+
+def test_a_dataframe_connector_has_no_dead_letters_and_is_told_why():
+    spool = {"name": "c", "connector.class": "SpoolDirectorySource", "input.path": "/in", "topic": "t"}
+    key = "errors.deadletterqueue.topic.name"
+    [text] = errors(validate({**spool, key: "dead", "input.format": "csv"}))[key]
+    assert f"Remove {key}" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_right"),
+    [
+        ({}, True),
+        ({"errors.deadletterqueue.context.headers.enable": "false"}, False),
+        ({"errors.deadletterqueue.topic.name": ""}, False),
+        ({"errors.deadletterqueue.topic.name": "again"}, False),
+        ({"topics": "t,again"}, False),
+        ({"topics": "", "topics.regex": "a.*"}, False),
+        ({"topics": "", "topics.regex": "b.*"}, True),
+        ({"errors.deadletterqueue.resend.topic.name": "no topic"}, False),
+    ],
+)
+def test_what_is_sent_again_needs_letters_that_tell_their_origin_and_a_topic_of_its_own(changes, is_right):
+    key = "errors.deadletterqueue.resend.topic.name"
+    config = {
+        "name": "c",
+        "connector.class": "FileStreamSink",
+        "topics": "t",
+        "errors.deadletterqueue.topic.name": "dead",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        key: "again",
+        **changes,
+    }
+    assert (key not in errors(validate(config))) is is_right
+
+
 def test_a_connector_cannot_declare_config_providers():
     config = {**GOOD, "config.providers": "file", "config.providers.file.class": "x"}
     assert set(errors(validate(config))) == {"config.providers", "config.providers.file.class"}
@@ -428,3 +476,19 @@ def test_the_definitions_of_a_plugin_are_its_own_first():
 def test_the_finder_of_the_test_is_the_real_one():
     with pytest.raises(ConfigError):
         find_plugin(PluginKind.CONVERTER, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("enabled", "perhaps", "either true or false"),
+        ("attempts", "-2", "at least -1"),
+        ("backoff.initial.ms", "0", "at least 1"),
+        ("window.ms", "-1", "at least 0"),
+        ("backoff.max.ms", "999", "at least that of errors.restart.backoff.initial.ms, 1000"),
+    ],
+)
+def test_what_automatic_restarts_cannot_follow_is_refused_by_name(key: str, value: str, text: str):
+    found = errors(validate({**GOOD, f"errors.restart.{key}": value}))
+    assert list(found) == [f"errors.restart.{key}"]
+    assert text in found[f"errors.restart.{key}"][0]

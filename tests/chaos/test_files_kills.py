@@ -1,0 +1,154 @@
+"""A worker with a files sink is killed at any moment, under load: every record is in one file, once, in order."""
+
+import glob
+import itertools
+import json
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.verdict import judge
+from support.worker import Worker
+
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+ROUNDS = 25 if IS_LONG else 1
+PARTITIONS = 4
+PER_S = 400
+TRANSACTION = 20  # records; each fifth is aborted
+
+
+class Feed:
+    """Writes 1, 2, 3 and so on in transactions, number n to partition n modulo their count, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent = 0
+        settings = {"bootstrap.servers": bootstrap, "transactional.id": topic}
+        self._producer = Producer(settings)
+        self._producer.init_transactions(60)
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if self._stop.wait(TRANSACTION / PER_S):
+                return
+            self._producer.begin_transaction()
+            is_aborted = number % 5 == 4
+            for n in range(self.sent + 1, self.sent + 1 + TRANSACTION):
+                value = json.dumps({"n": -n if is_aborted else n}).encode()
+                self._producer.produce(self._topic, value, partition=n % PARTITIONS)
+            if is_aborted:
+                self._producer.flush(60)
+                self._producer.abort_transaction(60)
+            else:
+                self._producer.commit_transaction(60)
+                self.sent += TRANSACTION
+
+    def stop(self) -> int:
+        self._stop.set()
+        self._thread.join()
+        return self.sent
+
+
+@pytest.fixture
+def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
+    running = Feed(kafka.bootstrap_servers, topic_name)
+    yield running
+    running.stop()
+
+
+def shown(out: Path) -> list[tuple[int, int]]:
+    """Return (partition, n) of all lines, file by file, as a reader finds them."""
+    found = []
+    for path in sorted(glob.glob(f"{out}/*.json")):
+        partition = int(path.rpartition("/")[2].split("+")[1])
+        found += [(partition, json.loads(line)["n"]) for line in Path(path).read_text().splitlines()]
+    return found
+
+
+def below(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400 + 120 * ROUNDS)
+def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed, topic_name, tmp_path, seed, capfd):
+    drawn, out = random.Random(seed), tmp_path / "out"
+    config = {
+        "connector.class": "fencepost.connector.files_sink.FilesSink",
+        "path": str(out),
+        "format": "json",
+        "topics": topic_name,
+        "epoch.interval.ms": "300",
+        "consumer.override.session.timeout.ms": "6000",
+        "consumer.override.heartbeat.interval.ms": "500",
+    }
+    seen: list[list[tuple[int, int]]] = []
+    is_over = threading.Event()
+
+    trouble: list[Exception] = []
+
+    def watch() -> None:
+        try:
+            while not is_over.wait(0.05):
+                seen.append(shown(out))
+        except Exception as error:  # a file that is half there, for one
+            trouble.append(error)
+
+    watcher = threading.Thread(target=watch)
+    with (
+        capfd.disabled(),
+        Worker(kafka.bootstrap_servers, tmp_path, {"slots.max": "1"}, group=f"files-{seed}") as worker,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        assert worker.create("out", config).status_code == 201
+        eventually(lambda: len(shown(out)) > 100, within_s=120)
+        watcher.start()
+        try:
+            faults = ["killed", "frozen"] * ROUNDS
+            drawn.shuffle(faults)
+            for fault in faults:
+                before = len(shown(out))
+                is_over.wait(drawn.uniform(0.0, 1.5))
+                if fault == "frozen":
+                    # All of it stands still for longer than the session, and goes on for a moment.
+                    processes = below(psutil.Process(worker.process.pid))
+                    for each in processes:
+                        each.suspend()
+                    is_over.wait(drawn.uniform(6.5, 8.0))
+                    for each in processes:
+                        each.resume()
+                else:
+                    worker.kill()
+                    worker.start()
+                print(fault, flush=True)
+                eventually(lambda before=before: len(shown(out)) > before + 50, within_s=120)
+            sent = feed.stop()
+            eventually(lambda: len(shown(out)) >= sent, within_s=120)
+        finally:
+            is_over.set()
+            watcher.join()
+        worker.stop()
+    assert not trouble, trouble
+    assert len(seen) > 20
+    found = shown(out)
+    expected = {p: [n for n in range(1, sent + 1) if n % PARTITIONS == p] for p in range(PARTITIONS)}
+    verdict = judge(expected, found)
+    assert verdict.is_clean, str(verdict)
+    for listed in seen:
+        assert max(Counter(n for _, n in listed).values(), default=0) <= 1, "a reader has seen a record twice"
+    lengths = [len(listed) for listed in seen]
+    assert lengths == sorted(lengths), "a reader has seen records go"

@@ -1,0 +1,134 @@
+"""The tasks of a sink are killed, frozen and divided anew under load: no record is missing, and none is skipped.
+
+A FileStreamSink delivers at least once. So each partition's numbers come in order when only their first lines count:
+who takes over begins where the group stands, which is never beyond what is in the file.
+"""
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from support.worker import Worker
+
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+ROUNDS = 25 if IS_LONG else 1
+PARTITIONS = 4
+PER_S = 500
+SETTINGS = {
+    "offset.flush.interval.ms": "500",
+    "slot.lease.ms": "2000",
+    "task.shutdown.graceful.timeout.ms": "2000",
+    "spark.python.task.killTimeout": "120s",  # here the zombie has to live until it wakes up
+}
+
+
+class Feed:
+    """Writes 1, 2, 3 and so on, number n to partition n modulo their count, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent = 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            for number in range(self.sent + 1, self.sent + 1 + PER_S // 20):
+                self._producer.produce(self._topic, str(number).encode(), partition=number % PARTITIONS)
+            assert self._producer.flush(60) == 0
+            self.sent += PER_S // 20
+
+    def stop(self) -> int:
+        self._stop.set()
+        self._thread.join()
+        return self.sent
+
+
+def firsts(out: Path) -> list[int]:
+    """Return the numbers in the order of their first lines. The half line of a killed task counts as what it says."""
+    lines = out.read_text().split("\n")[:-1] if out.exists() else []
+    return list(dict.fromkeys(int(line) for line in lines if line))
+
+
+@pytest.fixture
+def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
+    running = Feed(kafka.bootstrap_servers, topic_name)
+    yield running
+    running.stop()
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300 * ROUNDS)
+def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_path, seed, capfd):
+    drawn, name, out = random.Random(seed), "out", tmp_path / "out.txt"
+    config = {
+        "connector.class": "FileStreamSink",
+        "file": str(out),
+        "topics": topic_name,
+        "tasks.max": "2",
+        "slot.dedicated": "true",
+        "consumer.override.session.timeout.ms": "3000",
+        "consumer.override.heartbeat.interval.ms": "300",
+    }
+    with (
+        capfd.disabled(),
+        Worker(kafka.bootstrap_servers, tmp_path, SETTINGS, group=f"sink-{seed}") as worker,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        assert worker.create(name, config).status_code == 201
+        worker.wait_for_tasks(name, "RUNNING", "RUNNING")
+
+        def go_on() -> None:
+            """Return when what is written from now on is in the file."""
+            mark = feed.sent + PER_S // 2
+            eventually(lambda: set(range(1, mark + 1)) <= set(firsts(out)), within_s=120, every_s=0.2)
+
+        go_on()
+        faults = ["kill", "stop", "rescale", "kill"] * ROUNDS
+        drawn.shuffle(faults)
+        counts = itertools.cycle([3, 2])
+        count = 2
+        for fault in faults:
+            worker.wait_for_tasks(name, *["RUNNING"] * count, within_s=120)
+            go_on()  # a start that has committed is not suspected of its slot's death
+            victim = drawn.choice(eventually(lambda: sorted(worker.slots().values())))
+            if fault == "rescale":
+                count = next(counts)
+                answer = worker.rest.patch(f"/connectors/{name}/config", json={"tasks.max": str(count)})
+                assert answer.status_code == 200, answer.text
+                worker.wait_for_tasks(name, *["RUNNING"] * count, within_s=120)
+                go_on()
+            elif fault == "kill":
+                os.kill(victim, signal.SIGKILL)
+                go_on()
+            else:
+                os.kill(victim, signal.SIGSTOP)
+                try:
+                    go_on()  # another has its partitions
+                finally:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(victim, signal.SIGCONT)
+                go_on()
+            print(f"{fault}: {len(firsts(out))} numbers in the file", flush=True)
+        last = feed.stop()
+        eventually(lambda: set(range(1, last + 1)) <= set(firsts(out)), within_s=120, every_s=0.2)
+        written = out.read_text().count("\n")
+        print(f"{last} numbers, {written} lines")
+        for partition in range(PARTITIONS):
+            own = [number for number in firsts(out) if number % PARTITIONS == partition]
+            assert own == [n for n in range(1, last + 1) if n % PARTITIONS == partition]
+        worker.wait_for_tasks(name, *["RUNNING"] * count, within_s=120)

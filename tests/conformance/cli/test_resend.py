@@ -1,0 +1,164 @@
+"""Dead letters that are sent again, on the real broker: each once, as it was read, whatever fails meanwhile."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from fencepost.api import FatalError
+from fencepost.cli.resend import Resend, progress_name
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.bookmark import Bookmark
+from fencepost.kafka.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.settings import range_conf, transactional_conf
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+
+Send = Callable[..., int]
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
+    """A topic that a sink reads, beside it one of dead letters; both have two partitions."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    for name in (topic_name, f"{topic_name}-dead"):
+        admin.create_topic(name, partitions=2, replication=1)
+    return topic_name
+
+
+@pytest.fixture
+def bury(kafka: EmbeddedKafka, topic: str) -> Callable[..., None]:
+    """Writes dead letters with the given values."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def write(*values: str, connector: str = topic, partition: int = 0, **fields: Any) -> None:
+        facts = {"topic": topic, "partition": "1", "offset": "7", "connector.name": connector, "stage": "TASK_PUT"}
+        context = [(f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items()]
+        for value in values:
+            headers = [("own", b"1"), *context]
+            producer.produce(f"{topic}-dead", value.encode(), headers=headers, partition=partition, **fields)
+        assert producer.flush(30) == 0
+
+    return write
+
+
+def resend(kafka: EmbeddedKafka, topic: str, via: str | None = None) -> int:
+    """What `fencepost dead-letters C --resend` does once it is confirmed."""
+    conf = dict(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf)
+    group, dead = progress_name(topic), f"{topic}-dead"
+    browser = TopicBrowser(conf, dead)
+    with Bookmark(conf, group, dead) as bookmark:
+        own = Resend(topic, browser, bookmark)
+        return own.send(transactional_conf({"bootstrap.servers": via or kafka.bootstrap_servers}, group).conf)
+
+
+def read(kafka: EmbeddedKafka, topic: str) -> list[TopicRecord]:
+    """Return what is committed; a commit is answered before its markers are in the log."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    places = [(topic, 0), (topic, 1)]
+    eventually(
+        lambda: admin.end_offsets(places, read_committed=True) == admin.end_offsets(places, read_committed=False)
+    )
+    browser = TopicBrowser(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf, topic)
+    return list(browser.read(browser.ranges))
+
+
+def values(kafka: EmbeddedKafka, topic: str) -> list[str]:
+    return [(record.value or b"").decode() for record in read(kafka, topic)]
+
+
+def test_a_letter_is_sent_again_once_as_it_was_read(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
+) -> None:
+    bury("a", key=b"k", timestamp=1_000)
+    bury("other", connector="somebody-else")
+    assert resend(kafka, topic) == 1
+    [record] = read(kafka, topic)
+    assert record == TopicRecord(1, 0, 1_000, b"k", b"a", (("own", b"1"),))
+    assert resend(kafka, topic) == 0
+    bury("b", partition=1)
+    assert resend(kafka, topic) == 1
+    assert values(kafka, topic) == ["a", "b"]
+
+
+def test_a_letter_without_context_headers_is_not_sent(kafka: EmbeddedKafka, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(f"{topic}-dead", b"whose?")
+    producer.flush(30)
+    assert resend(kafka, topic) == 0
+    assert values(kafka, topic) == []
+
+
+def test_e10_nothing_is_sent_in_the_name_of_a_group_that_has_members(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
+) -> None:
+    """Their offsets are theirs, and the broker would take ours."""
+    bury("a")
+    conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": progress_name(topic)}
+    consumer = Consumer({**conf, "session.timeout.ms": 6000})
+    try:
+        consumer.subscribe([f"{topic}-dead"])
+        eventually(lambda: consumer.poll(0.1) is None and consumer.assignment())
+        with pytest.raises(FatalError, match="has members"):
+            resend(kafka, topic)
+    finally:
+        consumer.close()
+    assert values(kafka, topic) == []
+    assert resend(kafka, topic) == 1
+
+
+def test_more_letters_than_a_transaction_holds_are_sent_in_order(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
+) -> None:
+    bury(*map(str, range(1_200)))
+    assert resend(kafka, topic) == 1_200
+    assert values(kafka, topic) == [str(n) for n in range(1_200)]
+
+
+@pytest.fixture
+def hanging(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
+) -> Iterator[tuple[Any, threading.Thread, list[object]]]:
+    """Somebody who sends two letters again, and has not been heard of since the commit was asked for."""
+    bury("a", "b")
+    outcome: list[object] = []
+
+    def run(via: str) -> None:
+        try:
+            outcome.append(resend(kafka, topic, via))
+        except Exception as error:
+            outcome.append(error)
+
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        end = proxy.on(ApiKey.END_TXN, Action.HOLD, 1)
+        thread = threading.Thread(target=run, args=(proxy.bootstrap_servers,))
+        thread.start()
+        end.await_met()
+        yield end, thread, outcome
+        thread.join(60)
+
+
+def test_two_who_send_the_same_letters_send_each_once(
+    kafka: EmbeddedKafka, topic: str, hanging: tuple[Any, threading.Thread, list[object]]
+) -> None:
+    """The one who comes later fences the other, whose transaction is gone with what it said of the progress."""
+    end, thread, outcome = hanging
+    assert resend(kafka, topic) == 2
+    end.release()
+    thread.join(60)
+    assert outcome == [0] or isinstance(outcome[0], Exception)  # it finds that all is sent, or that it is fenced
+    assert values(kafka, topic) == ["a", "b"]
+    assert resend(kafka, topic) == 0
+
+
+def test_the_newest_letters_are_found_from_the_end(kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]) -> None:
+    """Also where others have written many behind them."""
+    bury(*"abc", timestamp=1_000)
+    bury(*map(str, range(700)), connector="somebody-else", timestamp=2_000)
+    conf = dict(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf)
+    browser = TopicBrowser(conf, f"{topic}-dead")
+    found = browser.newest(2, lambda record: record.value is not None and record.value.isalpha())
+    assert [record.value for record in found] == [b"b", b"c"]

@@ -1,0 +1,126 @@
+"""A range of a partition, read from the real broker: all of it, nothing else, and never in silence."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencepost.kafka.errors import DataLossError, ReadTimeoutError
+from fencepost.kafka.log_range import LogRange
+from fencepost.kafka.range_input import RangeInput
+from fencepost.kafka.settings import range_conf
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from support.log_writer import LogWriter
+from support.worker import free_port
+
+Read = Callable[..., list[str]]
+
+
+@pytest.fixture
+def topic(log_writer: LogWriter, topic_name: str) -> str:
+    return log_writer.topic(topic_name)
+
+
+@pytest.fixture
+def read(log_writer: LogWriter, topic: str) -> Read:
+    def read_range(start: int, end: int, *, topic_id: str = "", level: str = "read_committed", **how: Any) -> list[str]:
+        conf = range_conf({"bootstrap.servers": log_writer.bootstrap, "isolation.level": level}, "test").conf
+        reader = RangeInput(conf, LogRange(TopicPartition(topic, 0), start, end, topic_id), **how)
+        return [value.decode() for batch in reader.batches() for value in batch.column("value").to_pylist()]
+
+    return read_range
+
+
+def test_a_range_is_read_from_its_start_to_before_its_end(log_writer: LogWriter, topic: str, read: Read) -> None:
+    log_writer.send(topic, [str(n) for n in range(2_000)])
+    assert read(0, 2_000) == [str(n) for n in range(2_000)]
+    assert read(3, 5) == ["3", "4"]
+    assert read(1_999, 2_000) == ["1999"]
+    assert read(7, 7) == []
+
+
+def test_ends_are_reached_where_nobody_sees_a_record(log_writer: LogWriter, topic: str, read: Read) -> None:
+    """0-1 committed, 2 its marker, 3-4 aborted, 5 its marker, 6 committed, 7 its marker."""
+    log_writer.write(topic, ["a", "b"])
+    log_writer.write(topic, ["x", "y"], is_committed=False)
+    log_writer.write(topic, ["c"])
+    log_writer.settle([topic])
+    every = {(start, end): read(start, end) for start in range(8) for end in range(start + 1, 9)}
+    kept = {0: "a", 1: "b", 6: "c"}
+    assert every == {(s, e): [kept[n] for n in range(s, e) if n in kept] for s, e in every}
+    assert read(0, 8, level="read_uncommitted") == ["a", "b", "x", "y", "c"]
+
+
+def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
+    log_writer: LogWriter, topic: str, read: Read
+) -> None:
+    log_writer.write(topic, ["a"])
+    with log_writer.transaction() as producer:
+        producer.produce(topic, "b")
+        producer.flush(10)
+        with pytest.raises(ReadTimeoutError, match=r"at offset 2: a transaction that wrote to it may still be open"):
+            read(0, 3, idle_s=1.0)
+    assert read(0, 3) == ["a", "b"]
+
+
+def test_a_broker_that_is_away_is_told_when_the_time_is_over(topic: str) -> None:
+    conf = range_conf({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "test").conf
+    reader = RangeInput(conf, LogRange(TopicPartition(topic, 0), 0, 1), idle_s=1.0)
+    with pytest.raises(ReadTimeoutError, match="the broker cannot be reached"):
+        list(reader.batches())
+
+
+def test_a_range_that_begins_below_the_log_is_refused_or_cut_with_a_warning(
+    log_writer: LogWriter, topic: str, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_writer.send(topic, [str(n) for n in range(10)])
+    log_writer.truncate(topic, 4)
+    with pytest.raises(DataLossError, match=r"offsets 0 to 3 are gone: the log begins at 4 now.*failOnDataLoss"):
+        read(0, 10)
+    with pytest.raises(DataLossError, match="offsets 1 to 2 are gone"):
+        read(1, 3)
+    assert read(4, 10) == ["4", "5", "6", "7", "8", "9"]
+    with caplog.at_level(logging.WARNING):
+        assert read(0, 6, fails_on_loss=False) == ["4", "5"]
+        assert read(1, 3, fails_on_loss=False) == []
+    assert "the log begins at 4 now" in caplog.text
+
+
+def test_a_range_that_ends_beyond_the_log_is_refused_or_cut(log_writer: LogWriter, topic: str, read: Read) -> None:
+    log_writer.send(topic, ["a", "b"])
+    with pytest.raises(DataLossError, match=r"the log ends at 2: it was truncated, or the topic was made anew"):
+        read(0, 3, idle_s=0.7)
+    with pytest.raises(DataLossError, match="the log ends at 2"):
+        read(5, 9)
+    assert read(0, 3, idle_s=0.7, fails_on_loss=False) == ["a", "b"]
+    assert read(5, 9, fails_on_loss=False) == []
+
+
+def test_a_topic_that_was_made_anew_is_noticed_though_the_offsets_are_there(
+    log_writer: LogWriter, topic: str, read: Read, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client itself goes on in the new topic without a word."""
+    log_writer.send(topic, ["old"])
+    found = log_writer.admin.topic(topic)
+    assert found is not None
+    assert read(0, 1, topic_id=found.id) == ["old"]
+    log_writer.recreate(topic)
+    log_writer.send(topic, ["new"])
+    with pytest.raises(DataLossError, match="was deleted and created again while it was read"):
+        read(0, 1, topic_id=found.id)
+    assert read(0, 1, topic_id=found.id, fails_on_loss=False) == ["new"]
+    log_writer.admin.delete_topics([topic])
+    eventually(lambda: log_writer.admin.topic(topic) is None)
+    with pytest.raises(DataLossError, match="there is no such topic or partition any more"):
+        read(0, 1, idle_s=0.7)
+
+
+def test_large_values_come_in_batches_that_fit_the_memory(log_writer: LogWriter, topic_name: str, topic: str) -> None:
+    large = log_writer.topic(f"{topic_name}-large", max_message_bytes="4000000")
+    log_writer.send(large, ["x" * 3_000_000] * 12)
+    conf = range_conf({"bootstrap.servers": log_writer.bootstrap}, "test").conf
+    batches = list(RangeInput(conf, LogRange(TopicPartition(large, 0), 0, 12)).batches())
+    assert sum(batch.num_rows for batch in batches) == 12
+    assert len(batches) > 1

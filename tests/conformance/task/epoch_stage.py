@@ -1,0 +1,199 @@
+"""The task of a DataFrame sink on the real broker, with a Spark and a store that are made up.
+
+The store notes what it is asked to write and to show; the verdicts are about offsets.
+"""
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from fencepost.api import DataFrameSink, Epoch
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.settings import sink_conf
+from fencepost.spark.cores import CoreLedger
+from fencepost.spark.ended import ProcessEnds
+from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.worker.host import epoch_task as module
+from fencepost.worker.host.epoch_task import EpochTask
+
+
+class Store:
+    """What the sinks of a test write to: aside by token, then shown, range by range."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, Epoch] = {}
+        self.shown: list[tuple[str, int, int, int]] = []  # token, partition, start, end
+        self.lock = threading.Lock()
+        self.before: dict[str, Callable[[Epoch], object]] = {}  # by step: called ahead of it, in the work's thread
+
+    def at(self, step: str, epoch: Epoch) -> None:
+        self.before.get(step, lambda _: None)(epoch)
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Return partition, start and end of all that is shown, sorted; what is shown twice is there twice."""
+        with self.lock:
+            return sorted(shown[1:] for shown in self.shown)
+
+    def holds(self, ends: dict[int, int]) -> None:
+        """Check that each partition is shown from its start to an end, without gap or overlap."""
+        reached = dict.fromkeys(ends, 0)
+        for partition, start, end in self.ranges():
+            assert start == reached[partition], self.ranges()
+            reached[partition] = end
+        assert reached == ends, self.ranges()
+
+
+class Sink(DataFrameSink):
+    store: Store
+
+    def write(self, session: Any, frame: Any, epoch: Epoch) -> str:
+        token = uuid.uuid4().hex
+        self.store.at("write", epoch)
+        with self.store.lock:
+            self.store.written[token] = epoch
+        self.store.at("after write", epoch)
+        return token
+
+    def publish(self, session: Any, epoch: Epoch, token: str) -> None:
+        self.store.at("publish", epoch)
+        assert self.store.written[token] == epoch
+        for number, each in enumerate(epoch.ranges):
+            if number:
+                self.store.at("during publish", epoch)
+            with self.store.lock:
+                shown = (token, each.partition, each.start, each.end)
+                if shown not in self.store.shown:
+                    self.store.shown.append(shown)
+        self.store.at("after publish", epoch)
+
+    def published(self, session: Any, epoch: Epoch, token: str) -> None:
+        self.store.at("published", epoch)
+
+
+class Runtime:
+    is_alive = True
+    sparkContext = None  # noqa: N815
+
+    @property
+    def session(self) -> Any:
+        return self
+
+    def adopt_thread(self) -> None: ...
+
+
+class Stage:
+    """A topic of two partitions, and starts of the task, one after the other or at the same time."""
+
+    def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bootstrap, self.topic, self.store = bootstrap, topic, Store()
+        self.reports: list[TaskReport] = []
+        self.tasks: list[EpochTask] = []
+        self.cancelled = threading.Event()
+        monkeypatch.setattr(module, "job_group", lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr(module, "cancel_group", lambda *_: self.cancelled.set(), raising=False)
+        monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: self.cancelled.set())
+        monkeypatch.setattr(module, "_LAST_WORK_S", 0.5)
+        monkeypatch.setattr(
+            "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run: epoch
+        )
+        Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=2, replication=1)
+
+    @property
+    def group(self) -> str:
+        return f"connect-{self.topic}"
+
+    def produce(self, count: int, partition: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for number in range(count):
+            producer.produce(self.topic, str(number).encode(), partition=partition)
+        assert producer.flush(30) == 0
+
+    def offsets(self) -> dict[int, int]:
+        found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
+        return {place.partition: offset for place, offset in found.items()}
+
+    def delete_before(self, offset: int) -> None:
+        """Delete what is below an offset of partition 0, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for done in admin.delete_records([ClientPartition(self.topic, 0, offset)]).values():
+            done.result(30)
+
+    def start(self, via: str | None = None, *, auto_offset_reset: str = "earliest", **settings: str) -> EpochTask:
+        """Begin a start of the task, whose member finds the broker at `via`."""
+        consumer = {
+            "bootstrap.servers": via or self.bootstrap, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300",
+            "metadata.max.age.ms": "1000",
+            "auto.offset.reset": auto_offset_reset,
+        }  # fmt: skip
+        config = {
+            "name": "c", "connector.class": "X", "topics": self.topic, "epoch.interval.ms": "100",
+            "key.converter": "StringConverter", "value.converter": "StringConverter", **settings,
+        }  # fmt: skip
+        spec = TaskSpec(
+            "c", 0, 1, uuid.uuid4().hex, config, config, {}, "",
+            admin_conf={"bootstrap.servers": self.bootstrap},
+            consumer_conf=dict(sink_conf(consumer, self.group, "test").conf),
+            topics=(self.topic,),
+        )  # fmt: skip
+        task = EpochTask(cast(Any, self), spec, Runtime())
+        cast(Any, task._sink).store = self.store
+        self.tasks.append(task)
+        task.thread.start()
+        return task
+
+    # the host
+
+    @property
+    def events(self) -> Any:
+        return self
+
+    @property
+    def admissions(self) -> Any:
+        return self
+
+    ledger = CoreLedger(4)
+    channel_url = ""
+    ends = ProcessEnds()
+
+    def connector_of(self, name: str) -> type[Any]:
+        return Sink
+
+    def decide(self, *_: object) -> Admission:
+        return Admission(True)
+
+    def add_reading(self, conf: object) -> str:
+        return ""
+
+    def remove_reading(self, name: str) -> None: ...
+
+    def reported(self, reports: list[TaskReport]) -> None:
+        self.reports += reports
+
+    def lost(self, incarnations: object, reason: str) -> None: ...
+
+    def ended(self, incarnation: str) -> None: ...
+
+    def end(self) -> None:
+        """Stop what runs, cleanly."""
+        for task in self.tasks:
+            task.control.stop()
+        for task in self.tasks:
+            task.thread.join(30)
+            assert not task.thread.is_alive()
+
+
+def crash(task: EpochTask) -> None:
+    """End a start as a killed process does: nothing more is committed or written; its membership is over."""
+    task.abandon()
+    input_ = task._input
+    task._input = None
+    if input_ is not None:
+        input_._consumer.close()

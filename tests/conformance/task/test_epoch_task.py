@@ -1,0 +1,244 @@
+"""The task of a DataFrame sink, on the real broker: epochs, whatever happens between their steps."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from epoch_stage import Stage, crash
+
+from fencepost.api import Epoch
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.settings import sink_conf, transactional_conf
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from fencepost.transaction import TransactionalWriter
+
+
+@pytest.fixture
+def stage(kafka, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    made = Stage(kafka.bootstrap_servers, topic_name, monkeypatch)
+    yield made
+    made.end()
+
+
+def test_records_are_written_epoch_by_epoch_and_committed(stage: Stage) -> None:
+    stage.produce(5)
+    stage.produce(3, 1)
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 3}, within_s=60)
+    stage.produce(4)
+    eventually(lambda: stage.offsets() == {0: 9, 1: 3}, within_s=60)
+    stage.store.holds({0: 9, 1: 3})
+
+
+def test_an_epoch_has_no_more_records_than_wanted(stage: Stage) -> None:
+    stage.produce(95)
+    stage.start(**{"epoch.rows.max": "10"})
+    eventually(lambda: stage.offsets().get(0) == 95, within_s=60)
+    assert max(end - start for _, start, end in stage.store.ranges()) == 10
+    stage.store.holds({0: 95})
+
+
+@pytest.mark.parametrize("step", ["write", "publish", "published"])
+def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Stage, step: str) -> None:
+    stage.produce(5)
+    held, hung = threading.Event(), threading.Event()
+
+    def hang(epoch: Epoch) -> None:
+        held.set()
+        hung.wait(60)
+
+    stage.store.before[step] = hang
+    first = stage.start()
+    assert held.wait(30)
+    stage.produce(7)  # what a new plan would take, too
+    stage.store.before.clear()
+    crash(first)
+    first.thread.join(30)
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 12, within_s=60)
+    hung.set()
+    assert (0, 0, 5) in stage.store.ranges()
+    eventually(lambda: len([t for t in threading.enumerate() if t.name.startswith(step)]) == 0, within_s=60)
+    stage.store.holds({0: 12})
+    tokens = [token for token, epoch in stage.store.written.items() if epoch.ranges[0].start == 0]
+    assert len(tokens) == (2 if step == "write" else 1), "what was durably written is published, not written again"
+
+
+def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
+    """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
+    stage.produce(5)
+    held, hung = threading.Event(), threading.Event()
+
+    def hang(epoch: Epoch) -> None:
+        if not held.is_set():
+            held.set()
+            hung.wait(60)
+
+    stage.store.before["write"] = hang
+    first = stage.start()
+    assert held.wait(30)
+    member = first._input
+    assert member is not None
+    eventually(lambda: member.abandon() or member._consumer is None, within_s=60)  # the group is others' now
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    first.control.stop()  # else it would join once more, and hold the other one up
+    hung.set()
+    first.thread.join(30)
+    assert not first.thread.is_alive()
+    stage.produce(2)
+    eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
+    stage.store.holds({0: 7})
+
+
+def test_a_start_that_has_only_some_partitions_writes_nothing(stage: Stage) -> None:
+    stage.produce(5)
+    stage.produce(5, 1)
+
+    class Other:
+        def assigned(self, positions: Any, fresh: Any) -> Any:
+            return {}
+
+        def revoked(self, partitions: Any) -> None: ...
+
+        lost = revoked
+
+    conf = sink_conf({"bootstrap.servers": stage.bootstrap, "session.timeout.ms": "6000"}, stage.group, "other").conf
+    other = GroupInput(dict(conf), [stage.topic], cast(Any, Other()), fetches=False)
+    eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 2, within_s=60)
+    task = stage.start()
+    eventually(lambda: bool(other.poll(0.1, 1)) or len(other.assignment) == 1, within_s=60)
+    eventually(lambda: bool(other.poll(0.1, 1)) or len(task._holding.standings) == 1, within_s=60)
+    for _ in range(10):
+        other.poll(0.1, 1)
+    assert stage.store.ranges() == []
+    assert stage.offsets() == {}
+    other.close()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 5}, within_s=60)
+    stage.store.holds({0: 5, 1: 5})
+
+
+def test_pausing_keeps_the_membership_and_writes_nothing(stage: Stage) -> None:
+    stage.produce(5)
+    task = stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    task.control.pause()
+    eventually(lambda: stage.reports[-1].state == "PAUSED", within_s=60)
+    stage.produce(5)
+    group = Admin({"bootstrap.servers": stage.bootstrap}).group(stage.group)
+    assert len(group.members) == 1
+    with pytest.raises(AssertionError):
+        eventually(lambda: stage.offsets() != {0: 5, 1: 0}, within_s=1.5)
+    task.control.resume()
+    eventually(lambda: stage.offsets().get(0) == 10, within_s=60)
+
+
+def test_a_failed_write_is_tried_again_for_the_same_ranges(stage: Stage) -> None:
+    stage.produce(5)
+    failures = [OSError("no space left on device"), OSError("no space left on device")]
+
+    def fail(epoch: Epoch) -> None:
+        stage.produce(1)
+        if failures:
+            raise failures.pop()
+
+    stage.store.before["write"] = fail
+    stage.start()
+    eventually(lambda: stage.offsets().get(0, 0) >= 5, within_s=60)
+    stage.store.before.clear()
+    assert stage.store.ranges()[0] == (0, 0, 5)
+    assert any("no space left" in (report.trace or "") for report in stage.reports)
+
+
+def test_a_partition_that_is_added_is_written_too(stage: Stage) -> None:
+    stage.produce(5)
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    admin.create_partitions([NewPartitions(stage.topic, 3)])[stage.topic].result(30)
+    stage.produce(4, 2)
+    stage.produce(2)
+    eventually(lambda: stage.offsets().get(2) == 4, within_s=60)
+    eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
+    stage.store.holds({0: 7, 2: 4})
+
+
+def test_what_comes_before_the_first_epoch_is_not_passed_over_by_auto_offset_reset_latest(stage: Stage) -> None:
+    stage.produce(3)
+    first = stage.start(auto_offset_reset="latest")
+    eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)  # it says where it has begun
+    crash(first)
+    first.thread.join(30)
+    stage.produce(4)
+    stage.produce(2, 1)
+    stage.start(auto_offset_reset="latest")
+    eventually(lambda: stage.offsets() == {0: 7, 1: 2}, within_s=60)
+    assert stage.store.ranges() == [(0, 3, 7), (1, 0, 2)]
+
+
+def test_a_position_that_is_lost_fails_the_task_where_somebody_has_to_say_where_to_go_on(stage: Stage) -> None:
+    stage.produce(10)
+    GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).alter(
+        {TopicPartition(stage.topic, 0): 2, TopicPartition(stage.topic, 1): 0}
+    )
+    stage.delete_before(6)
+    task = stage.start(auto_offset_reset="none")
+    task.thread.join(30)
+    assert stage.reports[-1].state == "FAILED"
+    assert "auto.offset.reset is none" in (stage.reports[-1].trace or "")
+    assert stage.store.ranges() == []
+    stage.start(auto_offset_reset="earliest")
+    eventually(lambda: stage.offsets().get(0) == 10, within_s=60)
+    assert stage.store.ranges() == [(0, 6, 10)]
+
+
+def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:
+    stage.produce(5)
+    conf = transactional_conf({"bootstrap.servers": stage.bootstrap}, f"open-{stage.topic}").conf
+    open_ = TransactionalWriter(conf, f"open-{stage.topic}")
+    open_.open()
+    open_.send(stage.topic, b"x", partition=0)
+    open_.flush()
+    stage.produce(3)  # behind it
+    GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).alter(
+        {TopicPartition(stage.topic, 0): 9, TopicPartition(stage.topic, 1): 0}
+    )
+    stage.produce(1, 1)
+    stage.start()
+    eventually(lambda: stage.offsets().get(1) == 1, within_s=60)
+    open_.commit()
+    open_.close()
+    stage.produce(2)
+    eventually(lambda: stage.offsets().get(0, 0) >= 11, within_s=60)
+    assert min(start for partition, start, _ in stage.store.ranges() if partition == 0) == 9
+
+
+def test_a_takeover_that_fails_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = [KafkaUnavailableError("the coordinator moves")]
+    stored = GroupInput._stored
+
+    def fails(self: GroupInput, consumer: Any, places: Any) -> Any:
+        if failures and places:
+            raise failures.pop()
+        return stored(self, consumer, places)
+
+    monkeypatch.setattr(GroupInput, "_stored", fails)
+    stage.produce(5)
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert not failures
+
+
+def test_a_token_that_is_too_long_fails_the_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epoch_stage.Sink.write", lambda *_: "\u00e9" * 1_500)
+    stage.produce(5)
+    task = stage.start()
+    task.thread.join(30)
+    assert stage.reports[-1].state == "FAILED"
+    assert "a token that is too long" in (stage.reports[-1].trace or "")

@@ -1,0 +1,337 @@
+"""A member of a consumer group, on the real broker: what it hands over, and what it may commit."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.api import FencedError
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.group_input import Fetched, GroupInput
+from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.settings import sink_conf
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+
+
+class Notes:
+    """An assignee that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, Any]] = []
+        self.begins: dict[TopicPartition, int] = {}
+        self.on_revoked: Callable[[Collection[TopicPartition]], None] = lambda places: None
+
+    def assigned(
+        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        self.log.append(("assigned", dict(positions)))
+        self.fresh = set(fresh)
+        return self.begins
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.log.append(("revoked", set(partitions)))
+        self.on_revoked(partitions)
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.log.append(("lost", set(partitions)))
+
+
+class Members:
+    """Makes members of one group, and closes them."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap, self.topic, self.group = bootstrap, topic, f"connect-{topic}"
+        self.made: list[GroupInput] = []
+
+    def conf(self, **settings: str) -> dict[str, Any]:
+        given = {
+            "bootstrap.servers": self.bootstrap,
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "300",
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        return dict(sink_conf(given, self.group, "test").conf)
+
+    def join(self, notes: Notes, whole: Collection[str] = (), **settings: str) -> GroupInput:
+        self.made.append(GroupInput(self.conf(**settings), [self.topic], notes, whole=whole))
+        return self.made[-1]
+
+    def offsets(self) -> GroupOffsets:
+        return GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group)
+
+
+@pytest.fixture
+def members(kafka, topic_name: str) -> Iterator[Members]:
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=2, replication=1)
+    made = Members(kafka.bootstrap_servers, topic_name)
+    yield made
+    for each in made.made:
+        each.close()
+
+
+@pytest.fixture
+def produce(kafka, topic_name: str) -> Callable[..., None]:
+    def write(count: int, partition: int = 0, **conf: str) -> None:
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, **{k.replace("_", "."): v for k, v in conf.items()}}
+        producer = Producer(settings)
+        if conf:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        for number in range(count):
+            producer.produce(topic_name, str(number).encode(), partition=partition)
+        producer.commit_transaction(30) if conf else producer.flush(30)
+
+    return write
+
+
+def read(member: GroupInput, count: int, within_s: float = 30.0) -> list[tuple[int, int]]:
+    """Return (partition, offset) of the next records."""
+    found: list[tuple[int, int]] = []
+    deadline = time.monotonic() + within_s
+    while len(found) < count and time.monotonic() < deadline:
+        fetched = member.poll(0.1, 100)
+        found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_topic_that_is_read_whole_begins_at_its_earliest_record(
+    members: Members, produce: Any, is_whole: bool
+) -> None:
+    produce(5)
+    notes = Notes()
+    member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset="latest")
+    eventually(lambda: member.poll(0.1, 1) is None or notes.log)
+    assert notes.log[0][1][TopicPartition(members.topic, 0)] == (0 if is_whole else 5)
+
+
+def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members: Members, produce: Any) -> None:
+    produce(5)
+    first, notes = Notes(), Notes()
+    member = members.join(first)
+    assert read(member, 5) == [(0, n) for n in range(5)]
+    places = {TopicPartition(members.topic, 0): 0, TopicPartition(members.topic, 1): 0}
+    assert first.log[0] == ("assigned", places)
+    assert first.fresh == set(places)
+    member.commit({TopicPartition(members.topic, 0): 3})
+    member.close()
+    assert first.log[-1] == ("revoked", set(places))
+    again = members.join(notes)
+    assert read(again, 2) == [(0, 3), (0, 4)]
+    assert notes.fresh == {TopicPartition(members.topic, 1)}
+    assert members.offsets().read() == {TopicPartition(members.topic, 0): 3}
+
+
+def test_an_assignee_says_where_to_begin(members: Members, produce: Any) -> None:
+    produce(5)
+    notes = Notes()
+    notes.begins = {TopicPartition(members.topic, 0): 4}
+    member = members.join(notes)
+    assert read(member, 1) == [(0, 4)]
+    member.seek({TopicPartition(members.topic, 0): 1})
+    assert read(member, 4) == [(0, n) for n in range(1, 5)]
+
+
+def test_the_end_behind_the_markers_of_transactions_is_told(members: Members, produce: Any) -> None:
+    produce(3, transactional_id=f"{members.topic}-t")
+    member = members.join(Notes())
+    ends: dict[TopicPartition, int] = {}
+
+    def reached() -> bool:
+        ends.update(member.poll(0.1, 100).ends)
+        return ends == {TopicPartition(members.topic, 0): 4, TopicPartition(members.topic, 1): 0}
+
+    eventually(reached, within_s=30)
+
+
+def test_offsets_of_a_group_are_changed_only_while_nobody_is_in_it(members: Members, produce: Any) -> None:
+    produce(5)
+    member = members.join(Notes())
+    place = TopicPartition(members.topic, 0)
+    assert len(read(member, 5)) == 5
+    member.commit({place: 5})
+    offsets = members.offsets()
+    for change in (lambda: offsets.alter({place: 1}), lambda: offsets.forget([place]), offsets.delete):
+        with pytest.raises(GroupInUseError):
+            change()
+    member.close()
+    offsets.alter({place: 1})
+    assert offsets.read() == {place: 1}
+    offsets.forget([place])
+    offsets.delete()
+    offsets.delete()
+    assert offsets.read() == {}
+
+
+def test_e10_who_is_no_member_any_more_commits_nothing(members: Members, produce: Any) -> None:
+    """A group that is empty takes a commit without a generation from anybody."""
+    produce(5)
+    notes = Notes()
+    member = members.join(notes, max_poll_interval_ms="6000")
+    assert len(read(member, 5)) == 5
+    place = TopicPartition(members.topic, 0)
+    member.commit({place: 1})
+    group = Admin({"bootstrap.servers": members.bootstrap})
+    eventually(lambda: not group.group(members.group).members, within_s=30)  # it has not polled for too long
+    with pytest.raises(FencedError, match="none any more"):
+        member.commit({place: 5})
+    assert members.offsets().read() == {place: 1}
+    member.poll(0.1, 100)
+    eventually(lambda: member.poll(0.1, 100) is not None and "lost" in dict(notes.log), within_s=30)
+
+
+def test_a_partition_is_committed_before_the_next_member_has_it(members: Members, produce: Any) -> None:
+    """Nobody is given what somebody else has put: the revocation is granted when the callback returns."""
+    produce(3, partition=0)
+    produce(3, partition=1)
+    one, other = Notes(), Notes()
+    first = members.join(one)
+    assert len(read(first, 6)) == 6
+    both = {TopicPartition(members.topic, n): 3 for n in range(2)}
+    one.on_revoked = lambda places: first.commit({place: both[place] for place in places})
+    second = members.join(other)
+    stop = threading.Event()
+
+    def keep_polling() -> None:
+        while not stop.is_set():
+            first.poll(0.05, 100)
+
+    thread = threading.Thread(target=keep_polling)
+    thread.start()
+    try:
+        eventually(lambda: second.poll(0.1, 100) is not None and "assigned" in dict(other.log), within_s=30)
+    finally:
+        stop.set()
+        thread.join()
+    positions = next(entry[1] for entry in other.log if entry[0] == "assigned")
+    assert set(positions.values()) == {3}
+
+
+def test_who_is_removed_from_the_group_is_fenced_and_all_others_go_on_at_once(members: Members, produce: Any) -> None:
+    """A process that is gone says nothing; here one that does not notice, and has its session for long yet."""
+    produce(3, partition=0)
+    produce(3, partition=1)
+    patient = {"session_timeout_ms": "45000", "max_poll_interval_ms": "45000"}
+    left = members.join(Notes(), client_id="left", **patient)
+    assert len(read(left, 6)) == 6
+    stays = members.join(Notes(), client_id="left-1", **patient)  # another's name that begins like it
+
+    def divided() -> bool:
+        left.poll(0.05, 100)
+        stays.poll(0.05, 100)
+        return len(left.assignment) == len(stays.assignment) == 1
+
+    eventually(divided, within_s=30)
+    place = next(iter(left.assignment))
+    removal, conf = MemberRemoval(30), members.conf(client_id="left")
+    removal.remove(conf, lambda: False)
+    left.commit({place: 1})
+    began = time.monotonic()
+    removal.remove(conf, lambda: True)
+    with pytest.raises((FencedError, KafkaRequestError)):
+        left.commit({place: 2})
+    eventually(lambda: stays.poll(0.1, 100) is not None and len(stays.assignment) == 2, within_s=30)
+    print(f"the other member had all of it after {time.monotonic() - began:.1f} s")
+    assert members.offsets().read()[place] == 1
+
+
+def test_who_leaves_while_it_joins_keeps_nobody_waiting(members: Members) -> None:
+    """A broker gives an id to whoever joins without one, and lets no rebalance end until it has come back with it."""
+    stays = members.join(Notes())
+    eventually(lambda: stays.poll(0.05, 100) is not None and len(stays.assignment) == 2, within_s=30)
+    with KafkaProxy(members.bootstrap) as proxy:
+        answer = proxy.on(ApiKey.JOIN_GROUP, Action.HOLD_ANSWER, 1)
+        hasty = members.join(Notes(), bootstrap_servers=proxy.bootstrap_servers, session_timeout_ms="45000")
+        eventually(lambda: hasty.poll(0.01, 100) is not None and answer.answered == 1, within_s=30)
+        leaving = threading.Thread(target=hasty.close)
+        leaving.start()
+        leaving.join(0.3)
+        answer.release()
+        leaving.join(30)
+    began, second = time.monotonic(), members.join(Notes())
+
+    def divided() -> bool:
+        stays.poll(0.05, 100)
+        second.poll(0.05, 100)
+        return len(stays.assignment) == len(second.assignment) == 1
+
+    eventually(divided, within_s=25)
+    print(f"divided anew after {time.monotonic() - began:.1f} s")
+
+
+def test_a_partition_that_was_paused_is_fetched_when_it_comes_back(members: Members, produce: Any) -> None:
+    """The client keeps it paused over a rebalance, and nobody would resume it."""
+    produce(3, partition=0)
+    produce(3, partition=1)
+    notes = Notes()
+    first = members.join(notes)
+    assert len(read(first, 6)) == 6
+    first.pause(first.assignment)
+    second = members.join(Notes())
+
+    def divided() -> bool:
+        first.poll(0.05, 100)
+        second.poll(0.05, 100)
+        return len(first.assignment) == len(second.assignment) == 1
+
+    eventually(divided, within_s=30)
+    second.close()
+    eventually(lambda: first.poll(0.05, 100) is not None and len(first.assignment) == 2, within_s=30)
+    produce(3, partition=0)
+    produce(3, partition=1)
+    found = set()
+
+    def fetched_of_both() -> bool:
+        found.update(place.partition for place in first.poll(0.1, 100).places)
+        return found == {0, 1}
+
+    eventually(fetched_of_both, within_s=30)
+
+
+def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(members: Members, produce: Any) -> None:
+    produce(3)
+    member = members.join(Notes())
+    assert len(read(member, 3)) == 3
+    place, gone = TopicPartition(members.topic, 0), TopicPartition(f"{members.topic}-gone", 0)
+    assert member.commit({place: 2, gone: 5}) == {place: 2}
+    assert members.offsets().read() == {place: 2}
+
+
+def test_what_was_fetched_before_a_revocation_is_not_handed_over(members: Members, produce: Any) -> None:
+    """The client may take back a partition, and give it again, between the first record of a poll and the rest."""
+    produce(5, partition=0)
+    produce(5, partition=1)
+    notes = Notes()
+    member = members.join(notes)
+    assert len(read(member, 1)) >= 1
+    consumer = member._consumer
+    gone, kept = (TopicPartition(members.topic, n) for n in range(2))
+
+    class Between:
+        """The client, to which a revocation comes within a poll."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(consumer, name)
+
+        def consume(self, count: int, timeout_s: float) -> list[Any]:
+            member._revoked.add(gone)
+            return list(consumer.consume(count, timeout_s))
+
+    member.seek({gone: 0, kept: 0})
+    member._consumer = Between()
+    found: list[tuple[int, int]] = []
+    deadline = time.monotonic() + 30
+    while (1, 4) not in found and time.monotonic() < deadline:
+        fetched: Fetched = member.poll(0.1, 100)
+        found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
+    member._consumer = consumer
+    assert [n for p, n in found if p == 1] == list(range(5))
+    assert [n for p, n in found if p == 0] == []
+    assert sorted(set(read(member, 5))) == [(0, n) for n in range(5)]  # from its begin, without a gap

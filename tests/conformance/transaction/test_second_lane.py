@@ -1,0 +1,29 @@
+"""A task that takes a second producer while it runs: it waits for nobody."""
+
+from fencepost.kafka.settings import transactional_conf
+from fencepost.task import lanes
+from fencepost.testing import eventually
+from fencepost.transaction import TransactionalWriter
+from support.late.lone_task import LoneTask
+
+TRANSACTIONS = 100_000  # more than can be done before it ends
+
+
+def test_a_second_lane_does_not_wait_for_the_transactions_of_other_tasks(kafka, topic, offsets_topic, monkeypatch):
+    monkeypatch.setattr(lanes, "_NARROW_AFTER", 10**9)
+    conf = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, f"other-{topic}").conf
+    other = TransactionalWriter(conf, f"other-{topic}")
+    with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS, lanes=2) as task:
+        runner = task.runner
+        runner._uses_both_lanes = False
+        eventually(lambda: runner.counters.commits > 0, every_s=0.001)
+        other.open()
+        other.send(offsets_topic, b"{}", key=b'["other",{}]')
+        other.flush()
+        monkeypatch.undo()
+        eventually(lambda: runner._uses_both_lanes, within_s=60)
+        before = runner.counters.commits
+        eventually(lambda: runner.counters.commits > before + 10, within_s=20)
+        assert task.producers_retired == 0
+        other.abort()
+        other.close()

@@ -1,0 +1,249 @@
+"""Topics as files, on a running worker with Spark: every record once, in order, in files that are whole."""
+
+import glob
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from support.worker import Worker
+
+FILES = "fencepost.connector.files_sink.FilesSink"
+Produce = Callable[..., None]
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
+    """A topic of three partitions."""
+    made = f"{topic_name}-in"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=3, replication=1)
+    return made
+
+
+@pytest.fixture
+def produce(kafka: EmbeddedKafka, topic: str) -> Produce:
+    """Writes numbered objects to the topic, number n to partition n modulo 3."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+
+    def write(first: int, last: int) -> None:
+        for n in range(first, last + 1):
+            value = {"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}
+            producer.produce(topic, json.dumps(value).encode(), partition=n % 3)
+        assert producer.flush(30) == 0
+
+    return write
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def files_sink(out: Path, topic: str, **settings: str) -> dict[str, str]:
+    return {
+        "connector.class": FILES,
+        "path": str(out),
+        "topics": topic,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "epoch.interval.ms": "500",
+        "consumer.override.session.timeout.ms": "6000",
+        "consumer.override.heartbeat.interval.ms": "500",
+        **{key.replace("__", "."): value for key, value in settings.items()},
+    }
+
+
+def shown(out: Path, end: str) -> list[Path]:
+    """Return the files that a reader finds, in the order of their names."""
+    return sorted(map(Path, glob.glob(f"{out}/**/*{end}", recursive=True)))  # which looks into nothing hidden
+
+
+def rows(out: Path) -> list[tuple[int, int]]:
+    """Return (partition, n) of all rows of Parquet files, file by file."""
+    found = []
+    for path in shown(out, ".parquet"):
+        partition = int(path.name.split("+")[1])
+        found += [(partition, n) for n in pq.ParquetFile(path).read(["n"])["n"].to_pylist()]
+    return found
+
+
+def offsets(worker: Worker, name: str) -> dict[int, int]:
+    found = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+    return {one["partition"]["kafka_partition"]: one["offset"]["kafka_offset"] for one in found}
+
+
+def ensure_exact(found: list[tuple[int, int]], last: int) -> None:
+    """Check that numbers 1 to `last` are there once, each in its partition, in order there."""
+    twice = [n for n, count in Counter(n for _, n in found).items() if count > 1]
+    assert not twice, twice[:10]
+    assert {n for _, n in found} == set(range(1, last + 1))
+    assert all(n % 3 == partition for partition, n in found)
+    for partition in range(3):
+        own = [n for p, n in found if p == partition]
+        assert own == sorted(own)
+
+
+def test_a_topic_becomes_parquet_files_named_by_their_offsets(
+    worker: Worker, name: str, topic: str, produce: Produce, out: Path
+) -> None:
+    produce(1, 600)
+    created = worker.create(name, files_sink(out, topic, value__schema="n INT, country STRING"))
+    assert created.status_code == 201, created.text
+    assert created.json()["type"] == "sink"
+    eventually(lambda: offsets(worker, name) == {0: 200, 1: 200, 2: 200}, within_s=60)
+    produce(601, 900)
+    eventually(lambda: offsets(worker, name) == {0: 300, 1: 300, 2: 300}, within_s=60)
+    ensure_exact(rows(out), 900)
+    assert worker.task_states(name) == ["RUNNING"]
+    first = pq.ParquetFile(shown(out, ".parquet")[0])
+    assert [(field.name, str(field.type)) for field in first.schema_arrow] == [("n", "int32"), ("country", "string")]
+    for path in shown(out, ".parquet"):
+        start, end = (int(number) for number in path.name.split("+")[2].split(".")[0].split("-"))
+        assert pq.ParquetFile(path).metadata.num_rows == end - start + 1
+    eventually(lambda: not list((out / ".fencepost").glob("*/*")), within_s=10)
+    assert worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [topic]}}
+
+
+def test_directories_are_made_of_columns_and_keep_the_order_of_records(
+    worker: Worker, name: str, topic: str, produce: Produce, out: Path
+) -> None:
+    produce(1, 900)
+    settings = files_sink(
+        out, topic, format="json", partition__by="country", file__rows__max="40", value__schema="n INT, country STRING",
+        transforms__sql="SELECT value.n, value.country, offset FROM records WHERE value.n > 300",
+    )  # fmt: skip
+    assert worker.create(name, settings).status_code == 201
+    eventually(lambda: offsets(worker, name) == {0: 300, 1: 300, 2: 300}, within_s=60)
+    assert {path.parent.name for path in shown(out, ".json")} == {"country=DE", "country=FR", "country=x%2Fy z"}
+    found = []
+    for path in shown(out, ".json"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert 0 < len(lines) <= 40
+        assert all(set(line) == {"n", "offset"} for line in lines)
+        found += [(line["offset"], line["n"]) for line in lines]
+        assert found[-len(lines) :] == sorted(found[-len(lines) :])
+    assert sorted(n for _, n in found) == list(range(301, 901))
+
+
+def test_json_texts_become_lines_as_they_are(
+    worker: Worker, name: str, topic: str, kafka: EmbeddedKafka, out: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for value in (b'{"a": 1}', b'{\n  "b": [1,\r\n 2]\n}', None):
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(30) == 0
+    assert worker.create(name, files_sink(out, topic, format="json")).status_code == 201
+    eventually(lambda: offsets(worker, name).get(0) == 3, within_s=60)
+    (path,) = shown(out, ".json")
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"a": 1}, {"b": [1, 2]}, None]
+
+
+@pytest.fixture
+def listing(out: Path) -> Iterator[list[list[tuple[int, int]]]]:
+    """Lists and reads the directory all the time; gives what was seen each time."""
+    seen: list[list[tuple[int, int]]] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            seen.append(rows(out))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield seen
+    is_over.set()
+    thread.join(30)
+
+
+def test_a_reader_that_lists_all_the_time_sees_each_record_once(
+    worker: Worker, name: str, topic: str, produce: Produce, out: Path, listing: list[list[tuple[int, int]]]
+) -> None:
+    settings = files_sink(out, topic, value__schema="n INT, country STRING", epoch__interval__ms="0")
+    assert worker.create(name, settings).status_code == 201
+    for first in range(1, 1_501, 300):
+        produce(first, first + 299)
+    eventually(lambda: offsets(worker, name) == {0: 500, 1: 500, 2: 500}, within_s=60)
+    eventually(lambda: len(listing[-1]) == 1_500, within_s=30)
+    for seen in listing:
+        assert max(Counter(n for _, n in seen).values(), default=0) <= 1
+    lengths = [len(seen) for seen in listing]
+    assert lengths == sorted(lengths)
+    ensure_exact(listing[-1], 1_500)
+
+
+@pytest.mark.parametrize(
+    ("has_schemas", "values", "numbers"),
+    [
+        (False, [b'{"n": 3}', b'{"n": "many"}', b'{"n": 6}', b"", b"{", b"[1]"], [3, 6]),
+        (True, [b'{"schema": null, "payload": {"n": 3}}', b'{"n": 4}', b'{"payload": {"n": 6}}', b"plain"], [3, 6]),
+    ],
+    ids=["plain", "with schemas"],
+)
+def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_is_tolerated(
+    worker: Worker,
+    name: str,
+    topic: str,
+    kafka: EmbeddedKafka,
+    out: Path,
+    has_schemas: bool,
+    values: list[bytes],
+    numbers: list[int],
+) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(30) == 0
+    enabled = str(has_schemas).lower()
+    settings = files_sink(out, topic, value__schema="n INT", value__converter__schemas__enable=enabled)
+    assert worker.create(name, settings).status_code == 201
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=90)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    assert f"{topic}-0 at offset 1: the value is no JSON that fits value.schema" in trace, trace
+    assert shown(out, ".parquet") == []
+    tolerant = {**settings, "errors.tolerance": "all"}
+    assert worker.rest.put(f"/connectors/{name}/config", json=tolerant).status_code == 200
+    eventually(lambda: offsets(worker, name).get(0) == len(values), within_s=60)
+    assert rows(out) == [(0, number) for number in numbers]
+
+
+def test_a_directory_that_cannot_be_written_to_is_waited_for(
+    worker: Worker, name: str, topic: str, produce: Produce, out: Path
+) -> None:
+    out.mkdir()
+    out.chmod(0o500)
+    produce(1, 60)
+    assert worker.create(name, files_sink(out, topic, value__schema="n INT, country STRING")).status_code == 201
+    eventually(lambda: "in trouble" in worker.status(name)["tasks"][0].get("trace", ""), within_s=60)
+    task = worker.status(name)["tasks"][0]
+    assert task["state"] == "RUNNING"
+    assert str(out) in task["trace"], task["trace"]
+    out.chmod(0o700)
+    eventually(lambda: offsets(worker, name) == {0: 20, 1: 20, 2: 20}, within_s=60)
+    ensure_exact(rows(out), 60)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("transforms", "a", "a DataFrame sink transforms with transforms.sql"),
+        ("partition.by", "at:week", "it may end with :year, :month, :day, :hour"),
+        ("format", "xml", "String must be one of"),
+        ("value.converter.schemas.enable", "true", "value.schema is missing"),
+        ("errors.deadletterqueue.topic.name", "letters", "a DataFrame sink has no dead letters"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(
+    worker: Worker, name: str, topic: str, out: Path, key: str, value: str, text: str
+) -> None:
+    more = {"transforms.a.type": "org.apache.kafka.connect.transforms.Filter"} if key == "transforms" else {}
+    answer = worker.create(name, {**files_sink(out, topic), key: value, **more})
+    assert answer.status_code == 400
+    assert text in answer.json()["message"]

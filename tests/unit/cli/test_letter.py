@@ -1,0 +1,62 @@
+"""A dead letter as it is shown."""
+
+import json
+from typing import Any
+
+from fencepost.cli.letter import Letter, summary
+from fencepost.kafka.browse import TopicRecord
+
+
+def letter(value: bytes | None = b"v", *, own: tuple[Any, ...] = (), **facts: str) -> Letter:
+    context = tuple((f"__connect.errors.{name.replace('_', '.')}", text.encode()) for name, text in facts.items())
+    return Letter.of("dead", TopicRecord(0, 4, 1_000, None, value, (*own, *context)))
+
+
+SINK = {"topic": "orders", "partition": "2", "offset": "8", "connector_name": "c", "task_id": "0", "stage": "TASK_PUT"}
+
+
+def test_a_sinks_letter_tells_its_origin() -> None:
+    own = letter(**SINK)
+    assert (own.connector, own.origin, own.headers) == ("c", ("orders", 2), [])
+    [first, *_] = own.lines(is_sent_again=True)
+    assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8  TASK_PUT  task 0  sent again"
+    assert own.to_json(is_sent_again=False)["origin"] == {"topic": "orders", "partition": 2, "offset": 8}
+
+
+def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
+    own = letter(topic="t", partition='{"file":"a"}', offset='{"line":2}', connector_name="c")
+    assert own.origin is None
+    assert own.to_json(is_sent_again=False)["origin"]["offset"] == {"line": 2}
+
+
+def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
+    resent = tuple(
+        (f"__fencepost.resent.{name}", text) for name, text in (("topic", b"o"), ("partition", b"1"), ("offset", b"7"))
+    )
+    own = letter(own=(("h", b"1"), *resent), **{**SINK, "topic": "again", "partition": "0", "offset": "3"})
+    assert own.origin == ("o", 1)
+    assert own.headers == [("h", b"1")]
+    assert own.resent_headers == [("h", b"1"), *resent]
+
+
+def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:
+    text = "\n".join(
+        letter(b"\x1b[31mred\n" + b"x" * 5_000, **SINK, exception_message="a\nb\x1b").lines(is_sent_again=False)
+    )
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 4
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_bytes_that_are_no_text_are_shown_too() -> None:
+    own = letter(b"\xff\x00", **SINK)
+    assert "  value  \\xff\\x00" in list(own.lines(is_sent_again=False))
+    assert own.to_json(is_sent_again=False)["value"] == {"base64": "/wA="}
+    assert json.dumps(letter(None, **SINK).to_json(is_sent_again=False)["value"]) == "null"
+
+
+def test_a_letter_without_context_says_so() -> None:
+    own = letter()
+    assert own.connector is None
+    assert "without context headers" in "\n".join(own.lines(is_sent_again=False))
+    assert summary([own], "dead", "c") == "1 dead letter of c in dead; of 1 of them no header tells whose they are"

@@ -1,0 +1,52 @@
+"""How files are named, and what their directories are made of."""
+
+import pytest
+
+from fencepost.api import ConfigError, OffsetRange
+from fencepost.connector.files_columns import partition_columns
+from fencepost.connector.files_sink import FilesSink, shown_name
+
+
+def test_a_file_is_named_by_what_it_may_hold() -> None:
+    range_ = OffsetRange("flights", 3, 40, 90)
+    zeros = "0" * 18
+    assert shown_name(range_, None, ".snappy.parquet", "parquet") == f"flights+3+{zeros}40-{zeros}89.snappy.parquet"
+    assert shown_name(range_, 2, ".txt.gz", "json") == f"flights+3+{zeros}40-{zeros}89+00002.json.gz"
+
+
+@pytest.mark.parametrize("topic", ["_schemas", ".hidden"])
+def test_no_topic_hides_its_files_from_readers(topic: str) -> None:
+    assert shown_name(OffsetRange(topic, 0, 0, 1), None, ".json", "json").startswith(f"+{topic}+0+")
+
+
+TYPES = {"country": "string", "at": "timestamp"}
+
+
+def test_directories_are_made_of_columns_and_of_times() -> None:
+    found = partition_columns(TYPES, ["country", "at:day"])
+    assert list(found) == ["country", "at_day"]
+    assert "date_format(`at`, 'yyyy-MM-dd')" in found["at_day"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        (["at:week"], "it may end with :year"),
+        (["nothing"], "there are country, at"),
+        (["country:day"], "the column is string; make it a timestamp"),
+        (["at:day", "at:day"], "there is a column at_day already"),
+    ],
+)
+def test_what_makes_no_directory_is_refused(entries: list[str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        partition_columns(TYPES, entries)
+
+
+def test_no_column_gives_way_to_a_directory() -> None:
+    with pytest.raises(ConfigError, match="there is a column at_day already"):
+        partition_columns({**TYPES, "at_day": "string"}, ["at:day"])
+
+
+def test_a_unit_that_is_none_is_refused_with_the_config() -> None:
+    with pytest.raises(ConfigError, match=r"partition\.by"):
+        FilesSink({"name": "c", "path": "/x", "partition.by": "at:week"})

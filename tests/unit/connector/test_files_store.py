@@ -1,0 +1,150 @@
+"""A directory of this machine: what is moved is on disk first, and is moved once."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fencepost.api import Epoch, FatalError, OffsetRange
+from fencepost.connector import files_store as module
+from fencepost.connector.files_sink import FilesSink
+from fencepost.connector.files_store import LocalFiles
+from fencepost.connector.spool_directory import DirectoryError
+
+EPOCH = Epoch(1, (OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 3, 4)))
+UUID = "0" * 8 + "-0000-0000-0000-" + "0" * 12
+
+
+class Written(FilesSink):
+    """A sink whose Spark job is made up: it writes a file for each range, and what Spark writes besides."""
+
+    def _store(self, session: Any) -> LocalFiles:
+        return LocalFiles(self.path, Path(self.path))
+
+    def _save(self, frame: Any, place: str) -> None:
+        for directory in ("a=1", "a=2"):
+            os.makedirs(f"{place}/{directory}")
+            for part in range(2):
+                Path(place, directory, f"part-{part:05d}-{UUID}.c000.json").write_text(f"{directory} {part}\n")
+        Path(place, "_SUCCESS").touch()
+        Path(place, f".part-00000-{UUID}.c000.json.crc").touch()
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> FilesSink:
+    return Written({"name": "out", "path": str(tmp_path / "out"), "format": "json"})
+
+
+def aside(sink: FilesSink) -> Path:
+    return Path(sink.path, sink._aside)
+
+
+def shown(sink: FilesSink) -> dict[str, str]:
+    root = Path(sink.path)
+    found = [path for path in root.rglob("*") if path.is_file() and ".fencepost" not in path.parts]
+    return {str(path.relative_to(root)): path.read_text().strip() for path in found}
+
+
+def test_e17_what_is_shown_is_on_disk_first(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk: set[int] = set()
+    moved: list[bool] = []
+    fsync, link = os.fsync, os.link
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        on_disk.add(os.fstat(descriptor).st_ino)
+
+    def checked(source: Path, target: Path) -> None:
+        moved.append({source.stat().st_ino, source.parent.stat().st_ino} <= on_disk)
+        link(source, target)
+
+    monkeypatch.setattr(module.os, "fsync", noted)
+    monkeypatch.setattr(module.os, "link", checked)
+    token = sink.write(None, None, EPOCH)
+    sink.publish(None, EPOCH, token)
+    assert moved == [True] * 4
+    assert {path.stat().st_ino for path in Path(sink.path).glob("a=*")} <= on_disk, "the new names are not on disk"
+
+
+def test_e17_a_file_is_shown_once_by_whoever_moves_it(sink: FilesSink) -> None:
+    token = sink.write(None, None, EPOCH)
+    assert shown(sink) == {}
+    sink.publish(None, EPOCH, token)
+    before = shown(sink)
+    first, second = "0" * 20 + "-" + "0" * 19 + "4", "0" * 19 + "3-" + "0" * 19 + "3"
+    assert before == {f"a={a}/t+{p}+{r}.json": f"a={a} {p}" for a in "12" for p, r in enumerate((first, second))}
+    sink.publish(None, EPOCH, token)  # a successor, or a zombie
+    assert shown(sink) == before
+    sink.published(None, EPOCH, token)
+    assert shown(sink) == before
+    assert list(aside(sink).iterdir()) == []
+
+
+def test_what_is_nobodys_is_deleted_and_nothing_else(sink: FilesSink) -> None:
+    """A start that was replaced may clean up late, while its successor writes."""
+    first, second, third = (sink.write(None, None, Epoch(number, EPOCH.ranges)) for number in (1, 1, 2))
+    sink.started(None, 1, ())
+    assert {path.name for path in aside(sink).iterdir()} == {first, second, third}
+    sink.started(None, 2, (second,))
+    assert {path.name for path in aside(sink).iterdir()} == {second, third}
+    other = Written({**cast(Any, sink.originals)})
+    other.owner = "another cluster/connect-out"
+    other.started(None, 9, ())
+    assert {path.name for path in aside(sink).iterdir()} == {second, third}
+
+
+def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(module, "_sync", full)
+    with pytest.raises(DirectoryError, match="no space left"):
+        sink.write(None, None, EPOCH)
+    assert list(aside(sink).iterdir()) == []
+
+
+def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: FilesSink, frame: Any, place: str) -> None:
+        os.makedirs(place)
+        Path(place, "foo-00000.json").touch()
+
+    monkeypatch.setattr(Written, "_save", save)
+    with pytest.raises(FatalError, match=r"foo-00000\.json is no name that Spark gives"):
+        sink.write(None, None, EPOCH)
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+    def no_link(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    if not has_links:
+        monkeypatch.setattr(module.os, "link", no_link)
+    sink.publish(None, EPOCH, sink.write(None, None, EPOCH))
+    before = shown(sink)
+    sink.publish(None, EPOCH, sink.write(None, None, EPOCH))  # the same rows, written again
+    assert shown(sink) == before
+    changed = Path(sink.path, next(iter(before)))
+    changed.write_text("something else\n")
+    with pytest.raises(DirectoryError, match="is there already, and holds something else"):
+        sink.publish(None, EPOCH, sink.write(None, None, EPOCH))
+    assert changed.read_text() == "something else\n"
+
+
+def test_a_reader_that_takes_files_away_holds_up_nothing(sink: FilesSink) -> None:
+    token = sink.write(None, None, EPOCH)
+    sink.publish(None, EPOCH, token)
+    taken = next(iter(shown(sink)))
+    Path(sink.path, taken).unlink()
+    sink.publish(None, EPOCH, token)
+    assert taken not in shown(sink)
+    assert len(shown(sink)) == 3
+
+
+def test_a_path_that_has_changed_meanwhile_is_told_of(sink: FilesSink, tmp_path: Path) -> None:
+    token = sink.write(None, None, EPOCH)
+    other = Written({**cast(Any, sink.originals), "path": str(tmp_path / "other")})
+    with pytest.raises(Exception, match="put it back until the epoch is committed"):
+        other.publish(None, EPOCH, token)

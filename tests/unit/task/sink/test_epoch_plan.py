@@ -1,0 +1,86 @@
+"""What an epoch is made of, and that whoever comes next finds the same one."""
+
+import random
+
+import pytest
+
+from fencepost.api import Epoch, OffsetRange
+from fencepost.record import TopicPartition
+from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Note, Standing, begun, planned, tokens
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def standings(**offsets: int) -> dict[TopicPartition, Standing]:
+    places = {"a0": A0, "a1": A1, "b0": B0}
+    return {places[name]: Standing(offset) for name, offset in offsets.items()}
+
+
+def test_an_epoch_goes_from_where_the_group_stands_to_the_ends() -> None:
+    plan = planned(standings(a0=5, a1=7, b0=0), {A0: 9, A1: 7, B0: 2}, 100)
+    assert plan is not None
+    assert plan == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
+
+
+def test_there_is_no_epoch_without_new_records() -> None:
+    assert planned(standings(a0=5), {A0: 5}, 100) is None
+    assert planned(standings(a0=5), {}, 100) is None
+
+
+def test_of_too_many_records_each_partition_gives_its_share() -> None:
+    plan = planned(standings(a0=0, a1=0, b0=0), {A0: 9_000, A1: 1_000, B0: 1}, 1_000)
+    assert plan is not None
+    assert [each.end - each.start for each in plan.epoch.ranges] == [899, 99, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_takes_over_finds_the_epoch_that_was_begun(seed: int) -> None:
+    drawn = random.Random(seed)
+    held = {TopicPartition(t, n): Standing(drawn.randrange(50), Note(3)) for t in "ab" for n in range(3)}
+    plan = planned(
+        held, {place: s.offset + drawn.randrange(1, 90) for place, s in held.items()}, drawn.choice([5, 999])
+    )
+    assert plan is not None
+    assert plan.epoch.number == 4
+    for stage in (plan, plan.with_token("x" * 1_000)):
+        durable = {p: (s.offset, s.note.to_text()) for p, s in {**held, **stage.standings()}.items()}
+        assert max(len(text.encode()) for _, text in durable.values()) < NOTE_MAX_BYTES
+        assert begun({p: Standing(offset, Note.of_text(text)) for p, (offset, text) in durable.items()}) == stage
+    ended = {p: Standing(s.offset, Note.of_text(s.note.to_text())) for p, s in plan.ended().items()}
+    assert begun(ended) is None
+    assert {p: s.offset for p, s in ended.items()} == {each.place: each.end for each in plan.epoch.ranges}
+    after = planned({**held, **ended}, dict.fromkeys(held, 1000), 10**6)
+    assert after is not None
+    assert after.epoch.number == 5
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{}", '{"number":"a"}', "somebody's own", '{"end":4}'])
+def test_what_others_keep_with_an_offset_says_nothing(text: str) -> None:
+    assert Note.of_text(text) == Note()
+
+
+def test_an_epoch_that_lost_partitions_to_an_administrator_is_written_again_without_them() -> None:
+    plan = planned(standings(a0=5, a1=7), {A0: 9, A1: 8}, 100)
+    assert plan is not None
+    durable = plan.with_token("x").standings()
+    durable[A1] = Standing(3)  # PATCH /connectors/NAME/offsets
+    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), None)
+
+
+def test_epochs_of_one_number_are_told_apart() -> None:
+    """A topic was taken out of the config and another put in, and both are there again."""
+    first, second = (planned(standings(**{name: 0}), {A0: 5, B0: 5}, 100) for name in ("a0", "b0"))
+    assert first is not None
+    assert second is not None
+    assert first.epoch.number == second.epoch.number
+    durable = {**first.with_token("x").standings(), **second.with_token("y").standings()}
+    found = begun(durable)
+    assert found in (first.with_token("x"), second.with_token("y"))
+    assert tokens(durable) == {"x", "y"}
+
+
+@pytest.mark.parametrize("offset", [4, 6, 9, 12])
+def test_a_note_whose_offset_was_moved_says_nothing(offset: int) -> None:
+    plan = planned(standings(a0=5), {A0: 9}, 100)
+    assert plan is not None
+    assert begun({A0: Standing(offset, plan.standings()[A0].note)}) is None

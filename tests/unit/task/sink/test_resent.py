@@ -1,0 +1,47 @@
+"""Records that were sent again to a sink's own topic for that."""
+
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.kafka.group_input import Fetched
+from fencepost.record import TopicPartition
+from fencepost.task.control import Control
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+AGAIN = TopicPartition("again", 0)
+RESENT = [("own", b"1"), ("__fencepost.resent.topic", b"orders"), ("__fencepost.resent.offset", b"8")]
+
+
+def processor() -> SinkProcessor:
+    tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
+    key, value = (StringConverter({"converter.type": kind}) for kind in ("key", "value"))
+    return SinkProcessor(Chain(), key, value, SimpleHeaderConverter({}), tolerance, resend_topic="again")
+
+
+def fetched(place: TopicPartition, *headers: list[tuple[str, bytes | None]]) -> Fetched:
+    count = len(headers)
+    return Fetched([place] * count, range(count), [5] * count, [None] * count, [b"v"] * count, headers)
+
+
+def test_a_record_that_was_sent_again_is_one_of_the_topic_that_it_came_from() -> None:
+    [record] = processor().process(fetched(AGAIN, RESENT))
+    assert (record.topic, record.at, [header.key for header in record.headers]) == ("orders", AGAIN, ["own"])
+
+
+def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
+    own = processor()
+    [record] = own.process(fetched(AGAIN, RESENT))
+    assert [(h.key, h.value) for h in own.raw_of(record).headers] == RESENT
+    own.process(fetched(AGAIN))
+    assert ("__fencepost.resent.topic", b"orders") in [(h.key, h.value) for h in own.raw_of(record).headers]
+
+
+def test_what_else_is_in_that_topic_is_its_own() -> None:
+    [record] = processor().process(fetched(AGAIN, []))
+    assert record.topic == "again"
+
+
+def test_the_headers_mean_nothing_in_any_other_topic() -> None:
+    [record] = processor().process(fetched(TopicPartition("t", 0), RESENT))
+    assert (record.topic, len(record.headers)) == ("t", 3)

@@ -1,0 +1,597 @@
+"""What the loop of a sink puts and commits, call by call: the group is made up, its members' calls are real."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.api import FatalError, RetriableError, SinkBatch, SinkTask, TopicPartition
+from fencepost.converter.string import StringConverter
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.group_input import Fetched
+from fencepost.task.control import Control
+from fencepost.task.counters import SinkCounters
+from fencepost.task.sink import loop as module
+from fencepost.task.sink.context import SinkContext
+from fencepost.task.sink.loop import SinkLoop
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+Moment = Callable[[], Fetched]
+
+
+class Sink(SinkTask):
+    """Notes what it is told; `fails` has what its methods raise, once each."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.fails: dict[str, list[Exception]] = {}
+        self.answers: Callable[[dict[TopicPartition, int]], Mapping[TopicPartition, int]] = dict
+        self.on_put: Callable[[], None] = lambda: None
+        self.on_empty: Callable[[], None] = lambda: None
+        self.empties = 0
+
+    def _told(self, what: str, *facts: Any) -> None:
+        self.log.append((what, *facts))
+        if self.fails.get(what):
+            raise self.fails[what].pop(0)
+
+    def open(self, partitions: Any) -> None:
+        self._told("open", *partitions)
+
+    def put(self, batch: SinkBatch) -> None:
+        if not len(batch):
+            self.empties += 1
+            self.on_empty()
+            return
+        self.on_put()
+        self._told("put", *[(r.kafka_partition, r.kafka_offset) for r in batch])
+
+    def flush(self, offsets: Any) -> None:
+        self._told("flush", dict(offsets))
+
+    def pre_commit(self, offsets: Any) -> Any:
+        super().pre_commit(offsets)
+        return self.answers(dict(offsets))
+
+    def close(self, partitions: Any) -> None:
+        self._told("close", *partitions)
+
+
+class Group:
+    """The input: what happens in its polls is scripted; after the last one the task is told to stop."""
+
+    metadata = "generation 1"
+
+    def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
+        self.log, self._control, self._moments = log, control, moments
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.paused: set[TopicPartition] = set()
+        self.waits_s: list[float] = []
+        self.refuses: list[Exception] = []
+        self.cannot_seek: list[Exception] = []
+        self.gone: set[TopicPartition] = set()
+
+    def poll(self, timeout_s: float, most: int) -> Fetched:
+        self.waits_s.append(timeout_s)
+        if not self._moments:
+            self._control.stop()
+            return Fetched()
+        return self._moments.pop(0)()
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.log.append(("seek", dict(offsets)))
+        if self.cannot_seek:
+            raise self.cannot_seek.pop(0)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self.paused = set(partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self.log.append(("commit", dict(offsets)))
+        if self.refuses:
+            raise self.refuses.pop(0)
+        return {place: offset for place, offset in offsets.items() if place not in self.gone}
+
+    def known_ends(self) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(self.assignment, 100)
+
+    def close(self) -> None:
+        self.log.append(("left",))
+
+
+class Letters:
+    """Dead letters: `answers` are what `settle` returns, or raises."""
+
+    def __init__(self) -> None:
+        self.answers: list[bool | Exception] = []
+        self.settled = 0
+
+    def settle(self, timeout_s: float) -> bool:
+        self.settled += 1
+        answer = self.answers.pop(0) if self.answers else True
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.control, self.counters = Control(is_paused=False), SinkCounters()
+        self.task = Sink(self.log)
+        self.context = SinkContext({}, self.control)
+        self.task.initialize(self.context, None)
+        self.moments: list[Moment] = []
+        self.group = Group(self.log, self.control, self.moments)
+        self.states: list[RunState] = []
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"})
+        tolerance = Tolerance(True, 0, 0, False, False, self.control, "c-0", self.counters.errors)
+        converter = StringConverter({})
+        processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
+        self.letters = Letters()
+        self.loop = SinkLoop(
+            spec, self.task, self.context, processor, self.control, self.counters, self.states.append, self.letters
+        )
+
+    def then(self, *moments: Moment) -> None:
+        self.moments += moments
+
+    def run(self) -> list[Any]:
+        self.loop.run(self.group)
+        return self.log
+
+    # moments
+
+    def assigned(self, then: Moment = Fetched, fresh: Collection[TopicPartition] = (), **positions: int) -> Moment:
+        """An assignment comes within a poll, which may return records as well."""
+
+        def moment() -> Fetched:
+            places = {{"a": A, "b": B}[name]: offset for name, offset in positions.items()}
+            self.group.assignment |= frozenset(places)
+            self.log.append(("begins", dict(self.loop.assigned(places, fresh))))
+            return then()
+
+        return moment
+
+    def records(self, *places: tuple[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None) -> Moment:
+        def moment() -> Fetched:
+            assert not self.group.paused & {place for place, _ in places}, "fetched of what is paused"
+            return Fetched(
+                [p for p, _ in places],
+                [o for _, o in places],
+                [0] * len(places),
+                [None] * len(places),
+                [b"v"] * len(places),
+                ends=dict(ends or {}),
+            )
+
+        return moment
+
+    def revoked(self, *places: TopicPartition) -> Moment:
+        return self._given_up(places, self.loop.revoked)
+
+    def lost(self, *places: TopicPartition) -> Moment:
+        return self._given_up(places, self.loop.lost)
+
+    def _given_up(self, places: tuple[TopicPartition, ...], tell: Callable[..., None]) -> Moment:
+        def moment() -> Fetched:
+            tell(places)
+            self.group.assignment -= frozenset(places)
+            self.group.paused -= frozenset(places)
+            return Fetched()
+
+        return moment
+
+    def commits(self) -> Moment:
+        def moment() -> Fetched:
+            self.context.request_commit()
+            return Fetched()
+
+        return moment
+
+    def nothing(self) -> Fetched:
+        return Fetched()
+
+
+@pytest.fixture
+def it(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(module, "_PAUSES_S", (0.0,))
+    return Stage()
+
+
+def test_what_was_put_is_flushed_and_then_committed_before_its_partition_is_given_up(it: Stage) -> None:
+    it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.revoked(A))
+    assert it.run() == [
+        ("open", A),
+        ("begins", {}),
+        ("put", (0, 5), (0, 6)),
+        ("flush", {A: 7}),
+        ("commit", {A: 7}),
+        ("close", A),
+    ]
+
+
+def test_nothing_is_committed_of_what_put_has_not_taken(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.records((A, 1)))
+    it.task.fails["put"] = []
+    puts = iter([None, FatalError("full")])
+
+    def on_put() -> None:
+        error = next(puts)
+        if error is not None:
+            raise error
+
+    it.task.on_put = on_put
+    with pytest.raises(FatalError, match="full"):
+        it.run()
+    assert [entry for entry in it.log if entry[0] in ("commit", "flush")] == [("flush", {A: 1}), ("commit", {A: 1})]
+
+
+def test_an_offset_is_not_committed_when_the_flush_fails_and_its_records_are_read_again(it: Stage) -> None:
+    it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), it.nothing, it.records((A, 3)))
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert it.run()[2:] == [
+        ("put", (0, 3)),
+        ("flush", {A: 4}),
+        ("seek", {A: 3}),
+        ("put", (0, 3)),
+        ("flush", {A: 4}),
+        ("commit", {A: 4}),
+        ("close", A),
+    ]
+    assert it.counters.commit_failures == 1
+
+
+def test_a_flush_that_fails_at_the_end_commits_nothing(it: Stage) -> None:
+    it.then(it.assigned(a=3), it.records((A, 3)))
+    it.task.fails["flush"] = [OSError("disk full")]
+    assert it.run()[-2:] == [("flush", {A: 4}), ("close", A)]
+
+
+def test_a_batch_that_is_refused_for_now_is_put_again_whole_and_nothing_is_fetched_meanwhile(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.commits(), it.nothing, it.records((A, 1)))
+    it.task.fails["put"] = [RetriableError("away"), RetriableError("away")]
+    paused: list[set[TopicPartition]] = []
+    it.task.on_put = lambda: paused.append(set(it.group.paused))
+    log = it.run()
+    assert paused == [set(), set(), {A, B}, set()]  # the first retry is at once, and the second behind a poll
+    assert [entry for entry in log if entry[0] == "put"] == [("put", (0, 0), (1, 0))] * 3 + [("put", (0, 1))]
+    commits = [entry for entry in log if entry[0] == "commit"]
+    assert commits == [("commit", {A: 2, B: 1})]
+    assert it.counters.errors.retries == 2
+
+
+def test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.revoked(A), it.nothing)
+    it.task.fails["put"] = [RetriableError("away")] * 2
+    log = it.run()
+    after = log[log.index(("close", A)) :]
+    assert [entry for entry in after if entry[0] == "put"] == [("put", (1, 0))]
+    assert ("commit", {A: 1}) not in log
+    assert after[-2:] == [("commit", {B: 1}), ("close", B)]
+    assert it.group.paused == set()
+
+
+def test_what_is_lost_is_closed_without_a_flush_or_a_commit(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.lost(A))
+    assert it.run()[-2:] == [("put", (0, 0)), ("close", A)]
+
+
+def test_a_commit_that_is_refused_leaves_the_offsets_to_the_next(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing)
+    it.group.refuses = [KafkaRequestError("a rebalance is under way", 27)]
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 1})] * 2
+    assert (it.counters.commit_failures, it.counters.commits) == (1, 1)
+
+
+def test_pre_commit_may_hold_back_and_may_not_go_ahead(it: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (A, 1), (B, 0)))
+    elsewhere = TopicPartition("other", 0)
+    it.task.answers = lambda offsets: {A: 1, B: 2, elsewhere: 7}
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 1})]
+    assert sum("ignored" in message for message in caplog.messages) == 2
+
+
+def test_a_task_that_knows_where_it_is_begins_there(it: Stage) -> None:
+    def open_(partitions: Any) -> None:
+        it.context.offset({A: 40})
+
+    it.task.open = open_  # type: ignore[method-assign]
+    it.then(it.assigned(a=5), it.records((A, 40)))
+    assert it.run() == [
+        ("begins", {A: 40}),
+        ("put", (0, 40)),
+        ("flush", {A: 41}),
+        ("commit", {A: 41}),
+        ("close", A),
+    ]
+
+
+def test_a_rewind_in_put_is_read_again_and_is_what_counts(it: Stage) -> None:
+    it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.nothing)
+    it.task.on_put = lambda: it.context.offset({A: 2})
+    assert it.run()[2:] == [
+        ("put", (0, 5), (0, 6)),
+        ("seek", {A: 2}),
+        ("flush", {A: 2}),
+        ("commit", {A: 2}),
+        ("close", A),
+    ]
+
+
+def test_the_lag_is_that_of_the_partition_most_behind(it: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MEASURE_S", 0.0)
+    seen: list[tuple[int, int]] = []
+    look = lambda: seen.append((it.counters.partition_count, it.counters.lag_max)) or Fetched()  # noqa: E731
+    it.then(it.assigned(a=40, b=70), look, it.records((A, 40), (A, 41)), look)
+    it.run()
+    assert seen == [(2, 60), (2, 58)]
+
+
+def test_a_rewind_in_pre_commit_is_what_is_committed(it: Stage) -> None:
+    """The default returns all that it was given, also where the flush has asked for records again."""
+    it.then(it.assigned(a=5), it.records((A, 5), (A, 6)), it.commits(), it.nothing, it.records((A, 5)), it.commits())
+    rewinds = [{A: 5}]
+
+    def answers(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if rewinds:
+            it.context.offset(rewinds.pop())
+            it.task.fails["flush"] = [OSError("disk full")]  # of the next commit
+        return offsets
+
+    it.task.answers = answers
+    log = it.run()
+    assert [entry for entry in log if entry[0] in ("commit", "seek")] == [
+        ("seek", {A: 5}),
+        ("seek", {A: 5}),  # back to what is safe, and not to what was taken before
+    ]
+
+
+def test_a_rewind_that_comes_with_the_last_commit_is_not_for_the_next_assignment(it: Stage) -> None:
+    it.then(it.assigned(a=50), it.records((A, 50)), it.revoked(A), it.assigned(a=50), it.records((A, 50)))
+    asked = [{A: 40}]
+
+    def answers(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        it.context.offset(asked.pop() if asked else {})
+        return offsets
+
+    it.task.answers = answers
+    log = it.run()
+    assert [entry for entry in log if entry[0] == "begins"] == [("begins", {})] * 2
+    assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 40}), ("commit", {A: 51})]
+
+
+def test_a_rewind_of_a_partition_that_stays_outlives_the_assignment_of_another(it: Stage) -> None:
+    def ask() -> Fetched:
+        it.context.offset({A: 3})
+        return it.assigned(b=0)()
+
+    it.then(it.assigned(a=5), ask, it.nothing)
+    assert ("seek", {A: 3}) in it.run()
+
+
+def test_nothing_is_committed_when_neither_the_flush_nor_the_way_back_succeeds(it: Stage) -> None:
+    it.then(it.assigned(a=3), it.records((A, 3)), it.commits(), it.nothing)
+    it.task.fails["flush"] = [OSError("disk full")]
+    it.group.cannot_seek = [KafkaRequestError("the topic is gone", 3)]
+    with pytest.raises(KafkaRequestError):
+        it.run()
+    assert [entry for entry in it.log if entry[0] == "commit"] == []
+
+
+def test_records_that_come_while_others_are_held_are_read_again_later(it: Stage) -> None:
+    """A partition that is assigned within a poll is not paused yet."""
+    it.then(it.assigned(a=0), it.records((A, 0), (A, 1)), it.assigned(it.records((B, 7), (B, 8)), b=7), it.nothing)
+    it.task.fails["put"] = [RetriableError("away")] * 2
+    log = it.run()
+    assert ("seek", {B: 7}) in log
+    assert [entry for entry in log if entry[0] == "put"] == [("put", (0, 0), (0, 1))] * 3
+    assert [entry for entry in log if entry[0] == "commit"] == [("commit", {A: 2})]
+
+
+def test_a_paused_task_puts_nothing_of_what_is_assigned_to_it_meanwhile(it: Stage) -> None:
+    def pause() -> Fetched:
+        it.control.pause()
+        return Fetched()
+
+    it.then(it.assigned(a=0), pause, it.assigned(it.records((B, 7)), b=7), it.nothing)
+    log = it.run()
+    assert [entry for entry in log if entry[0] == "put"] == []
+    assert ("seek", {B: 7}) in log
+
+
+def test_where_a_new_group_begins_is_committed_though_nothing_comes(it: Stage) -> None:
+    """With `auto.offset.reset=latest` the next member would begin behind what came meanwhile."""
+    it.then(it.assigned(a=10, b=4, fresh=[A]))
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 10})]
+
+
+def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), (B, 0)), it.commits(), it.nothing, it.commits(), it.nothing)
+    it.group.gone = {B}
+    log = it.run()
+    commits = [entry[1] for entry in log if entry[0] == "commit"]
+    assert commits == [{A: 1, B: 1}, {B: 1}, {B: 1}]
+    assert it.counters.commit_failures == 0
+
+
+def test_a_pause_keeps_the_membership_and_fetches_nothing(it: Stage) -> None:
+    def pause() -> Fetched:
+        it.control.pause()
+        return Fetched()
+
+    def resume() -> Fetched:
+        assert it.group.paused == {A}
+        it.control.resume()
+        return Fetched()
+
+    it.then(it.assigned(a=0), pause, resume, it.records((A, 0)))
+    assert ("put", (0, 0)) in it.run()
+    assert it.states == [RunState.PAUSED, RunState.RUNNING]
+    assert it.group.paused == set()
+
+
+def test_a_task_may_pause_a_partition_of_its_own(it: Stage) -> None:
+    def pause() -> Fetched:
+        it.context.pause(A)
+        return Fetched()
+
+    def look() -> Fetched:
+        assert it.group.paused == {A}
+        it.context.resume(A)
+        return Fetched()
+
+    it.then(it.assigned(a=0, b=0), pause, look, it.records((A, 0)))
+    it.run()
+
+
+def test_markers_of_transactions_at_the_end_of_a_log_count_as_read(it: Stage) -> None:
+    it.then(it.assigned(a=0, b=0), it.records((A, 0), ends={A: 2}), it.records(ends={B: 9}))
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2, B: 9})]
+
+
+def test_the_end_of_a_log_is_not_reached_while_its_records_are_refused(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.records(ends={A: 5}))
+    it.task.fails["put"] = [RetriableError("away")] * 9
+    assert [entry for entry in it.run() if entry[0] == "commit"] == []
+
+
+def test_a_record_that_cannot_be_read_is_passed_where_that_is_tolerated(it: Stage) -> None:
+    class Refusing(StringConverter):
+        def to_column(self, column: Any) -> Any:
+            return None
+
+        def to_connect_data(self, topic: str, data: bytes | None) -> Any:
+            if data == b"v":
+                raise ValueError("not readable")
+            return super().to_connect_data(topic, data)
+
+    it.loop._processor.value_converter = Refusing({})
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    assert it.run()[2:] == [("flush", {A: 1}), ("commit", {A: 1}), ("close", A)]
+    assert it.counters.errors.skipped == 1
+
+
+def test_no_offset_passes_a_dead_letter_that_is_not_safe(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing, it.records((A, 1)))
+    it.letters.answers = [False]
+    assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 2})]
+
+
+def test_a_dead_letter_that_is_refused_starts_the_task_over_and_nothing_is_committed(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing, it.records((A, 1)))
+    it.letters.answers = [RetriableError("refused")] * 3
+    with pytest.raises(RetriableError):
+        it.run()
+    assert [entry for entry in it.log if entry[0] in ("commit", "close")] == [("close", A)]
+
+
+def test_dead_letters_are_safe_before_a_store_with_offsets_of_its_own_passes_them(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.commits(), it.nothing)
+    it.task.answers = lambda offsets: {}
+    it.letters.answers = [False, False]
+    assert [entry for entry in it.run() if entry[0] == "flush"] == []
+
+
+def test_the_dead_letter_of_the_record_that_fails_the_task_is_waited_for(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    it.task.fails["put"] = [FatalError("not tolerated")]
+    with pytest.raises(FatalError):
+        it.run()
+    assert it.letters.settled
+
+
+def test_a_rewind_of_a_partition_of_somebody_else_is_not_kept(it: Stage) -> None:
+    def open_(partitions: Any) -> None:
+        it.context.offset({B: 7} if list(partitions) == [A] else {})
+
+    it.task.open = open_  # type: ignore[method-assign]
+    it.then(it.assigned(a=5), it.nothing, it.assigned(b=5000))
+    assert [entry for entry in it.run() if entry[0] == "begins"] == [("begins", {})] * 2
+
+
+def test_a_record_is_reported_as_it_was_read(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    raw: list[Any] = []
+    put = it.task.put
+    it.task.put = lambda batch: (raw.extend(map(it.loop._processor.raw_of, batch)), put(batch))[1]  # type: ignore[method-assign]
+    it.run()
+    assert [(r.value, r.kafka_offset, r.at) for r in raw] == [(b"v", 0, A)]
+
+
+def test_an_abandoned_task_flushes_and_commits_nothing_more(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)))
+    it.task.on_put = lambda: setattr(it.loop, "is_abandoned", True)
+    assert it.run()[2:] == [("put", (0, 0)), ("close", A)]
+
+
+def test_put_is_called_without_records_soon_after_the_open_and_then_once_an_interval(
+    it: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    seen: list[int] = []
+
+    def later(by_s: float) -> Moment:
+        def moment() -> Fetched:
+            nonlocal now
+            seen.append(it.task.empties)
+            now += by_s
+            return Fetched()
+
+        return moment
+
+    it.then(it.nothing, it.assigned(a=0), later(1), later(58.8), later(0.3), later(0), later(0))
+    it.run()
+    assert seen == [1, 1, 1, 2, 2]  # at 0 s, and 60 s later
+
+
+def test_put_is_called_without_records_when_the_task_has_asked_for_it(it: Stage) -> None:
+    it.then(it.assigned(a=0), it.records((A, 0)), it.nothing, it.nothing)
+    it.task.on_put = lambda: it.context.timeout(0)
+    it.run()
+    assert it.task.empties == 2  # behind the open, and once behind the records
+
+
+def test_put_is_not_called_without_records_while_it_is_paused_or_refuses_some(it: Stage) -> None:
+    def pause() -> Fetched:
+        it.control.pause()
+        return Fetched()
+
+    it.then(it.assigned(it.records((A, 0)), a=0), it.nothing, it.nothing, it.nothing)
+    it.task.on_put = lambda: it.context.timeout(0)
+    it.task.fails["put"] = [RetriableError("away")] * 9
+    it.run()
+    assert it.task.empties == 0
+    paused = Stage()
+    paused.control.pause()
+    paused.then(paused.assigned(a=0), paused.nothing)
+    paused.run()
+    assert paused.task.empties == 0
+
+
+def test_the_group_is_not_polled_in_haste_while_nothing_is_due(it: Stage) -> None:
+    def pause() -> Fetched:
+        it.control.pause()
+        return Fetched()
+
+    it.then(it.nothing, it.nothing, it.assigned(pause, a=0), it.nothing, it.nothing, it.revoked(A), it.nothing)
+    it.run()
+    assert min(it.group.waits_s) == module._LONGEST_POLL_S
+
+
+def test_a_put_without_records_that_is_refused_is_called_again(it: Stage) -> None:
+    def refuse_once() -> None:
+        if it.task.empties == 1:
+            raise RetriableError("away")
+
+    it.task.on_empty = refuse_once
+    it.then(it.assigned(a=0), it.nothing, it.records((A, 0)))
+    log = it.run()
+    assert it.task.empties == 2
+    assert ("put", (0, 0)) in log
+    assert it.counters.errors.retries == 1

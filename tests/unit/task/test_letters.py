@@ -1,0 +1,89 @@
+"""What a dead letter holds of a source's record."""
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fencepost.api import Header, SourceRecord
+from fencepost.task.letters import SourceLetters, told
+from fencepost.task.spec import TaskSpec
+
+
+class Wordless:
+    """Cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"n": 1, "b": b"\xff", "when": datetime.date(2026, 1, 2)}, {"n": 1, "b": "/w==", "when": "2026-01-02"}),
+        ("text", "text"),
+        (2**70, 2**70),
+        ({1: Decimal("1.50")}, {"1": "1.50"}),
+        ("half \ud800", "half \ud800"),
+        ({"w": Wordless()}, "<dict>"),
+    ],
+    ids=["a map", "a text", "a large number", "a decimal", "half a character", "what nobody can print"],
+)
+def test_what_is_not_bytes_is_told_in_json(value: Any, wanted: Any) -> None:
+    assert json.loads(told(value) or b"") == wanted
+
+
+def test_bytes_and_nothing_stay_what_they_are() -> None:
+    assert told(b"\x00\xff") == b"\x00\xff"
+    assert told(None) is None
+
+
+def test_a_circle_is_told_somehow() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    assert told(circle)
+
+
+def spec(**more: Any) -> TaskSpec:
+    return TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", dead_letters_topic="dead", **more)
+
+
+def letters_of(own: TaskSpec, **changes: Any) -> Any:
+    record = SourceRecord({"f": 1}, None, "t", "v", headers=(Header("h", "x"), Header("b", b"y")))
+    letters = SourceLetters(own, lambda stage, error: "some.Class")
+    letters.tell("TRANSFORMATION", ValueError("why"), record.replace(**changes))
+    letters.at(7)
+    return letters.take()
+
+
+def test_without_context_headers_a_letter_has_the_headers_of_its_record() -> None:
+    found = letters_of(spec())
+    assert list(found.headers[0]) == [("h", b'"x"'), ("b", b"y")]
+    assert (list(found.sources), list(found.topics)) == ([7], ["dead"])
+
+
+def test_a_record_without_an_offset_leaves_the_header_empty() -> None:
+    headers = dict(letters_of(spec(dead_letters_headers=True)).headers[0])
+    assert headers["__connect.errors.offset"] == b""
+
+
+@pytest.mark.parametrize("length", [900_000, 990_000])
+def test_the_context_is_left_out_where_it_makes_a_letter_too_large(length: int) -> None:
+    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, topic="t" * 20_000)
+    assert any("connect" in name for name, _ in found.headers[0]) is (length == 900_000)
+
+
+def test_a_time_that_kafka_takes_not_is_left_out() -> None:
+    assert letters_of(spec(), timestamp=-1).timestamps == [None]
+
+
+def test_what_is_taken_is_gone() -> None:
+    letters = SourceLetters(spec(), lambda stage, error: "")
+    assert letters.take() is None
+    letters.tell("TRANSFORMATION", ValueError(), SourceRecord({}, {}, "t", "v"))
+    letters.clear()
+    assert letters.take() is None

@@ -1,0 +1,86 @@
+"""Which members of a sink's group a start takes out: those that earlier starts of the very task have left."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.storage import records
+from fencepost.storage.change import Assignment, WorkerAssignment
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TaskId
+from fencepost.storage.snapshot import SnapshotBuilder
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.fence import TaskFence
+from fencepost.worker.supervision.preparation import AbandonedError, Preparation
+from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
+from support.settings import SETTINGS
+
+TASK = TaskId("out", 1)
+CONFIG = {"name": "out", "connector.class": "FileStreamSink", "topics": "t", "tasks.max": "2"}
+
+
+class Scene:
+    """A sink of two tasks that is assigned here, and a fence whose removals are noted."""
+
+    def __init__(self, owner: str = "me", **config: str) -> None:
+        self.settings = WorkerSettings(WorkerConfig(SETTINGS), "http://w:1", "me")
+        self.fence = TaskFence(self.settings)
+        self.fence._removal = self  # type: ignore[assignment]
+        self.removed: list[tuple[str, str, bool]] = []
+        builder = SnapshotBuilder()
+        tasks = [TaskId("out", n) for n in range(2)]
+        assignment = Assignment(1, (WorkerAssignment(owner, "http://w:1", ("out",), tuple(tasks)),))
+        written = [
+            records.connector_config("out", {**CONFIG, **{k.replace("_", "."): v for k, v in config.items()}}),
+            *(records.task_config(task, {}) for task in tasks),
+            records.tasks_commit("out", 2),
+            records.assignment(assignment),
+        ]
+        for key, value in written:
+            apply(builder, builder.offset, key, value)
+        self.snapshot = builder.freeze()
+        generation = self.snapshot.commit_offsets["out"]
+        self.handle = TaskHandle(TASK, generation, "i", "STARTED", is_sink=True)
+
+    def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
+        """Stand in for `MemberRemoval`."""
+        self.removed.append((conf["group.id"], conf["client.id"], is_due()))
+
+    def prepare(self) -> None:
+        read = lambda timeout_s: self.snapshot  # noqa: E731
+        never: Any = None
+        Preparation(self.settings, never, read, threading.Event(), self.fence.remove_members).prepare(self.handle)
+
+
+def test_a_start_has_the_members_removed_that_go_by_its_tasks_name() -> None:
+    scene = Scene()
+    scene.prepare()
+    assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
+
+
+def test_a_start_that_is_not_wanted_any_more_removes_nobody() -> None:
+    elsewhere = Scene(owner="another")
+    with pytest.raises(AbandonedError):
+        elsewhere.prepare()
+    assert elsewhere.removed == []
+    over = Scene()
+    over.handle.move(HandleState.ENDED)
+    over.prepare()
+    assert [is_due for _, _, is_due in over.removed] == [False]
+
+
+@pytest.mark.parametrize("key", ["consumer_override_client_id", "consumer_override_group_instance_id"])
+def test_where_a_name_is_not_the_tasks_own_nobody_is_removed(key: str) -> None:
+    scene = Scene(**{key: "mine"})
+    scene.prepare()
+    assert scene.removed == []
+
+
+def test_what_a_start_without_a_successor_has_left_is_removed() -> None:
+    scene = Scene()
+    spec = scene.settings.sink_spec(scene.snapshot, "out", {}, task=1, generation=1, incarnation="i")
+    scene.fence.lock_out(spec)
+    assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
