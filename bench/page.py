@@ -11,10 +11,16 @@ from bench.statistic import number, statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 
-PARTS = ("throughput", "spool", "latency", "recovery", "rest", "cluster", "idle", "start")
+PARTS = ("throughput", "sink", "files", "reader", "spool", "latency", "recovery", "rest", "cluster", "idle", "start")
 """In the order in which they run, and stand on the page."""
 
-TITLES = {"fencepost": "Fencepost", "connect": "Kafka Connect", "spark sink": "Spark's Kafka sink"}
+TITLES = {
+    "fencepost": "Fencepost",
+    "connect": "Kafka Connect",
+    "spark sink": "Spark's Kafka sink",
+    "spark files": "Spark's file sink",
+    "spark source": "Spark's Kafka source",
+}
 
 _HEAD = """\
 # Benchmarks
@@ -60,13 +66,17 @@ def render(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _where(results: Sequence[Mapping[str, Any]]) -> str:
-    """Machine and versions; those that differ between the parts are told with the part."""
-    first = results[0]
-    machine = ", ".join(_worded(key, value) for key, value in first["machine"].items())
+    """Say when, with which versions, and on which machine; each part names its own where they are several."""
+    machines = {_machine(result) for result in results}
+    machine = machines.pop() if len(machines) == 1 else "on machines of two cores that each part names"
     versions = ", ".join(f"{name} {value}" for name, value in _common(results).items())
     days = sorted({run["began"][:10] for result in results for run in result["runs"]})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"Measured on {when}; {machine}.\n\n{versions}.\n"
+
+
+def _machine(result: Mapping[str, Any]) -> str:
+    return ", ".join(_worded(key, value) for key, value in result["machine"].items())
 
 
 def _worded(key: str, value: str) -> str:
@@ -86,7 +96,7 @@ def _part(result: Mapping[str, Any]) -> str:
     lines += ["", *_settings(result["settings"])]
     minutes = sum(run["seconds"] for run in result["runs"]) / 60
     commits = ", ".join(dict.fromkeys(run["commit"] for run in result["runs"]))
-    lines += ["", f"Took {minutes:.0f} minutes; commit {commits}.", ""]
+    lines += ["", f"Took {minutes:.0f} minutes; commit {commits}; {_machine(result)}.", ""]
     return "\n".join(lines)
 
 

@@ -1,0 +1,45 @@
+"""Spark's own source and file sink, in a Structured Streaming query.
+
+Runs as a process of its own: `python -m bench.spark_files BOOTSTRAP CORES JARS SCHEMA` reads formats, topics and
+directories (a tab between) from its standard input, moves all of the topic, and answers each with the seconds that its
+batches took.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+_MOST = 1_000_000
+
+
+def main(bootstrap: str, cores: str, jars: str, schema: str) -> None:
+    """Start Spark, then do what comes."""
+    session = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.jars", jars)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    print("ready", flush=True)
+    for order in sys.stdin:
+        kind, topic, out = order.rstrip("\n").split("\t")
+        reader = session.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+        reader = reader.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", _MOST)
+        text = reader.load().select(F.col("value").cast("string").alias("value"))
+        frame = text if kind == "json" else text.select(F.from_json("value", schema).alias("v")).select("v.*")
+        writer = frame.writeStream.format("text" if kind == "json" else kind).trigger(availableNow=True)
+        query = writer.option("path", out).option("checkpointLocation", f"{out}-checkpoint").start()
+        query.awaitTermination()
+        took_ms = sum(progress["durationMs"]["triggerExecution"] for progress in query.recentProgress)
+        print(took_ms / 1000, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
