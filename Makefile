@@ -58,8 +58,9 @@ integration: setup ## tests with the real broker and real Spark
 # this order: long files first, so that both processes end at about the same time. (By itself xdist begins with the files
 # of the most tests, which are the shortest, and ends with a long one, beside an idle core. A third process gains a
 # minute: the processors are busy.)
-SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs tests/unit
-test: setup ## every test: timed faults, then the rest: faults, planted bugs, model, integration, conformance, docs, unit
+# The unit tests are in `make check`.
+SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
+test: setup ## what needs real parts: timed faults, then the rest: faults, planted bugs, model, integration, conformance, docs
 	$(VENV)/bin/pytest -q -m alone tests/chaos
 	$(VENV)/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" $(SHARED)
 

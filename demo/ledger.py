@@ -1,10 +1,11 @@
-"""The ledger: for each source what was in the files, and what became of it."""
+"""The ledger: for each source what was in the files, and what became of it, in its topic and behind that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
+from demo.files import ParquetFiles
 from demo.kill import Killed
 from demo.source import Source
 from fencepost.testing.reader import CommittedReader
@@ -15,15 +16,15 @@ _COLUMNS = ("rows in\nthe files", "records\ncommitted", "missing", "duplicated",
 
 @dataclass(frozen=True)
 class Entry:
-    """A source, by the reader that came afterwards and by the one that had watched."""
+    """Where a source has gone, by the reader that came afterwards and, of a topic, by the one that had watched."""
 
-    source: Source
+    name: str
     afterwards: Verdict
-    watched: Verdict
+    watched: Verdict | None = None
 
     @property
     def is_clean(self) -> bool:
-        return self.afterwards.is_clean and self.watched.is_clean
+        return all(verdict.is_clean for verdict in (self.afterwards, self.watched) if verdict is not None)
 
     @property
     def figures(self) -> tuple[int, ...]:
@@ -39,6 +40,7 @@ class Ledger:
     killed: Sequence[Killed]
     moved_s: float
     down_s: float
+    kills_of_files: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -46,16 +48,20 @@ class Ledger:
 
     @property
     def records(self) -> int:
-        return sum(entry.afterwards.observed for entry in self.entries)
+        return sum(entry.afterwards.observed for entry in self.entries if entry.watched is not None)
 
     def table(self) -> Table:
         """For the terminal."""
-        table = Table("source", title="The ledger: input files against the topics, read_committed", title_style="bold")
+        table = Table(
+            "source",
+            title="The ledger: input files against topics, read_committed, and Parquet files",
+            title_style="bold",
+        )
         for column in _COLUMNS:
             table.add_column(column, justify="right")
         for entry in self.entries:
             style = "green" if entry.is_clean else "bold red"
-            table.add_row(entry.source.name, *(f"{n:,}" for n in entry.figures), style=style)
+            table.add_row(entry.name, *(f"{n:,}" for n in entry.figures), style=style)
         return table
 
     def lines(self) -> list[str]:
@@ -64,12 +70,13 @@ class Ledger:
         said = [
             f"{self.records:,} records in {self.moved_s:.1f} s from the first to the last, "
             f"{self.records / max(self.moved_s, 0.001):,.0f} records/s; {self.down_s:.1f} s of it without the worker",
-            f"kills with SIGKILL: {len(self.killed)}, inside a transaction: {inside}",
+            f"kills with SIGKILL: {len(self.killed)}, inside a transaction: {inside}; "
+            f"while files were written: {self.kills_of_files}",
         ]
         for entry in self.entries:
             for how, verdict in (("read afterwards", entry.afterwards), ("watched meanwhile", entry.watched)):
-                if not verdict.is_clean:
-                    said.append(f"{entry.source.name}, {how}: {verdict}")
+                if verdict is not None and not verdict.is_clean:
+                    said.append(f"{entry.name}, {how}: {verdict}")
         return said
 
 
@@ -77,4 +84,10 @@ def entry(source: Source, reader: CommittedReader) -> Entry:
     """Judge a source whose topic `reader` has watched."""
     expected = source.expected()
     watched = judge(expected, reader.catch_up(), sighting=source.sighting)
-    return Entry(source, judge(expected, reader.read_all(), sighting=source.sighting), watched)
+    return Entry(source.name, judge(expected, reader.read_all(), sighting=source.sighting), watched)
+
+
+def entry_of_files(files: ParquetFiles) -> Entry:
+    """Judge the files that a source's topic was written to."""
+    source = files.source
+    return Entry(files.name, judge(source.expected(), files.observations(), sighting=source.sighting))

@@ -4,16 +4,18 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 
 from demo import dataset
 from demo.feeder import Feeder
+from demo.files import ParquetFiles
 from demo.kill import Kill, Killed, Killer
-from demo.ledger import Ledger, entry
+from demo.ledger import Ledger, entry, entry_of_files
 from demo.show import Show
 from demo.worker import GROUP, DemoWorker, WorkerError
 from fencepost.embedded import EmbeddedKafka, EmbeddedKafkaError
@@ -22,6 +24,7 @@ from fencepost.testing.reader import CommittedReader
 _LOOK_EVERY_S = 0.05
 _CHECK_EVERY_S = 2.0
 _STANDSTILL_S = 120.0
+_KILL_OF_FILES_AT = 0.2
 _NEXT_RECORD = 1e-9
 _CANCELLED = 130
 
@@ -60,6 +63,7 @@ class Demo:
         self._directory = directory
         self._has_kills = options.has_kills
         self._down_s = 0.0
+        self._kills_of_files = 0
 
     def run(self) -> int:
         """1. Write the input. 2. Start Kafka and a worker. 3. Move, and kill. 4. Compare."""
@@ -96,7 +100,9 @@ class Demo:
             Path(source.config["file"]): content
             for source, content in ((airports, airport_lines), (planes, plane_lines))
         }
-        self._show = Show(self._console, self._sources)
+        self._files = ParquetFiles(flights, self._directory / "parquet")
+        totals = {source.name: source.rows for source in self._sources}
+        self._show = Show(self._console, {**totals, self._files.name: flights.rows})
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         kafka = stack.enter_context(EmbeddedKafka(dir=self._directory / "kafka"))
@@ -124,8 +130,15 @@ class Demo:
             self._show.say(_told(self._killer.carry_out(kill, self._share(self._visible()))), style="yellow")
             kill.then()
         self._feeder.release()
+        self._worker.create(self._files.name, self._files.config)
+        self._show.say("flights go on into Parquet files")
+        if self._has_kills:
+            self._until(_KILL_OF_FILES_AT, self._written)
+            self._kill_while_files_are_written()
         self._until(1.0)
         self._moved_s = time.monotonic() - self._began
+        self._show.say("all topics are complete; the rest becomes files")
+        self._until(1.0, self._written)
 
     def _deliver(self, months: Iterable[Path]) -> None:
         """Files come complete: by a rename."""
@@ -162,18 +175,36 @@ class Demo:
         self._down_s = time.monotonic() - began
         self._show.say(f"records flow again after {self._down_s:.1f} s")
 
-    def _until(self, share: float) -> None:
-        """Wait until this share of all rows is visible. Raises WorkerError, StandstillError."""
+    def _kill_while_files_are_written(self) -> None:
+        """Kill the worker once more, at whatever step of an epoch it is."""
+        share = self._written()
+        for victim in self._worker.family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                victim.kill()
+        self._show.say(f"SIGKILL of the worker again, with {share:.0%} of the flights in files", style="yellow")
+        self._kills_of_files += 1
+        self._worker.kill()
+        self._worker.start()
+
+    def _moved(self) -> float:
+        return self._share(self._visible())
+
+    def _written(self) -> float:
+        self._visible()
+        return self._files.count() / self._files.source.rows
+
+    def _until(self, share: float, share_now: Callable[[], float] | None = None) -> None:
+        """Wait until this share of all rows is visible, by default in topics. Raises WorkerError, StandstillError."""
         moved_at = checked_at = time.monotonic()
-        best = 0.0
-        while (now_share := self._share(self._visible())) < share:
+        best, look = 0.0, share_now or self._moved
+        while (now_share := look()) < share:
             now = time.monotonic()
             if now_share > best:
                 best, moved_at = now_share, now
             if now - moved_at > _STANDSTILL_S:
                 raise StandstillError(
                     f"no record has become visible for {_STANDSTILL_S:.0f} s: {self._visible()}\n"
-                    + "\n".join(self._worker.described(source.name) for source in self._sources)
+                    + "\n".join(self._worker.described(moving.name) for moving in (*self._sources, self._files))
                     + f"\nSee {self._worker.log} (--keep)"
                 )
             if now - checked_at > _CHECK_EVERY_S:
@@ -183,12 +214,12 @@ class Demo:
 
     def _check(self) -> None:
         self._worker.check()
-        for source in self._sources:
-            self._worker.check_tasks(source.name)
+        for moving in (*self._sources, self._files):
+            self._worker.check_tasks(moving.name)
 
     def _visible(self) -> Mapping[str, int]:
         visible = {name: len(reader.seen()) for name, reader in self._readers.items()}
-        self._show.update(visible)
+        self._show.update({**visible, self._files.name: self._files.count()})
         return visible
 
     def _share(self, visible: Mapping[str, int]) -> float:
@@ -200,7 +231,8 @@ class Demo:
     def _compare(self) -> Ledger:
         self._show.say("comparing every record with its row")
         entries = [entry(source, self._readers[source.name]) for source in self._sources]
-        return Ledger(entries, self._killer.killed, self._moved_s, self._down_s)
+        entries.append(entry_of_files(self._files))
+        return Ledger(entries, self._killer.killed, self._moved_s, self._down_s, self._kills_of_files)
 
 
 def _told(killed: Killed) -> str:

@@ -1,30 +1,29 @@
 """What the demo shows while it runs: bars at a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from demo.source import Source
-
 _PLAIN_EVERY_S = 3.0
 _STANDING_EVERY_S = 15.0
 
 
 class Show:
-    """Progress of each source, and lines of text between. A context manager."""
+    """Progress of all that moves, and lines of text between. A context manager."""
 
-    def __init__(self, console: Console, sources: Sequence[Source]) -> None:
+    def __init__(self, console: Console, totals: Mapping[str, int]) -> None:
+        """`totals`: how many records there will be, by name."""
         self._console = console
         self._began = time.monotonic()
         self._said_at = self._began
         self._said: dict[str, int] = {}
-        self._totals = {source.name: source.rows for source in sources}
+        self._totals = dict(totals)
         self._bars = Progress(
-            TextColumn("{task.description:9}"),
+            TextColumn("{task.description:13}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -48,7 +47,7 @@ class Show:
         )  # a style of print is the bars' too
 
     def update(self, visible: Mapping[str, int]) -> None:
-        """Tell how many records of each source a reader can see."""
+        """Tell how many records of each a reader can see."""
         for name, count in visible.items():
             self._bars.update(self._ids[name], completed=count)
         now = time.monotonic()

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.config import Config, Setting
-from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
+from fencepost.config.connector import (
+    ConnectorConfig,
+    DeadLetterConfig,
+    RuntimeChoice,
+    SinkChoice,
+    SinkTopicsConfig,
+    SourceConnectorConfig,
+)
 from fencepost.config.setting import rendered
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin.builtin import BUILT_IN
@@ -27,6 +34,7 @@ def pages() -> dict[str, str]:
     return {
         "worker-settings.md": _page(_worker_settings()),
         "connector-settings.md": _page(_connector_settings()),
+        "spark-reader.md": _page(_spark_reader()),
         "rest.md": _page(_rest()),
         "metrics.md": _page(_metrics()),
         "cli.md": _page(_cli()),
@@ -93,15 +101,24 @@ _OVERRIDES = (
 def _connector_settings() -> Iterator[str]:
     yield "# Connector settings"
     yield from _paragraph(
-        "A connector's config is a map of strings. The first two tables hold for every connector; the others are the "
+        "A connector's config is a map of strings. The first table holds for every connector; the last ones are the "
         "settings of the plug-ins that are shipped. A plug-in is named by its full class name, by the class name "
         "alone, or by that without its suffix (`Connector` and so on). A setting without a default is required."
     )
     yield from _paragraph(_OVERRIDES)
     yield from ("", "## Every connector")
     yield from _table(_own(ConnectorConfig))
+    yield from _paragraph("And what Kafka Connect has not, which `validate` names only where it is wrong:")
+    yield from _table(_own(RuntimeChoice))
     yield from ("", "## Every source connector")
     yield from _table(_own(SourceConnectorConfig))
+    yield from ("", "## Every sink connector")
+    yield from _table(_own(SinkTopicsConfig))
+    yield from ("", "## Dead letters")
+    yield from _paragraph(
+        "For sinks, and beyond Kafka Connect for sources whose tasks run in slots: [how to](../how-to/dead-letters.md)."
+    )
+    yield from _table([*_own(DeadLetterConfig), *_own(SinkChoice)])
     yield from _topic_creation()
     for kind, title in (
         (PluginKind.CONNECTOR, "Connectors"),
@@ -199,6 +216,27 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
+# reading from Spark
+
+
+def _spark_reader() -> Iterator[str]:
+    from fencepost.spark.kafka_read.options import KafkaReadConfig
+
+    yield "# Options of the Spark reader"
+    yield from _paragraph(_about(KafkaReadConfig))
+    yield from _paragraph(
+        "`kafka.*` are settings of the consumer, by their Java names; `kafka.bootstrap.servers` is required. Where a "
+        "setting has no counterpart in our client library, a warning says so. Those that Spark's own source refuses are "
+        "refused here, too, and so is an option that is not in the table. Case does not matter. "
+        "[How to read](../how-to/read-kafka-from-spark.md) has examples."
+    )
+    yield from ("", "| option | type | default | valid values | meaning |", "|---|---|---|---|---|")
+    for one in KafkaReadConfig.settings().values():
+        valid = one.check.text if one.check else ", ".join(one.recommended)
+        cells = (f"`{one.key}`", one.kind.value.lower(), _default(one), _escaped(valid), _escaped(_meaning(one)))
+        yield f"| {' | '.join(cells)} |"
+
+
 # REST
 
 
@@ -275,7 +313,7 @@ def _families() -> Iterable[Any]:
     def none() -> int:
         return 0
 
-    startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures"), 0)  # noqa: E731
+    startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures", "restarts"), 0)  # noqa: E731
     figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict)
     return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 
