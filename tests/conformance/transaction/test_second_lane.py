@@ -13,9 +13,10 @@ def test_a_second_lane_does_not_wait_for_the_transactions_of_other_tasks(kafka, 
     monkeypatch.setattr(lanes, "_NARROW_AFTER", 10**9)
     conf = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, f"other-{topic}").conf
     other = TransactionalWriter(conf, f"other-{topic}")
-    with LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS, lanes=2) as task:
-        runner = task.runner
-        runner._uses_both_lanes = False
+    made = LoneTask(kafka.bootstrap_servers, topic, offsets_topic, (1,) * TRANSACTIONS, lanes=2)
+    runner = made.runner
+    runner._uses_both_lanes = False  # before it starts: it begins with one
+    with made as task:
         eventually(lambda: runner.counters.commits > 0, every_s=0.001)
         other.open()
         other.send(offsets_topic, b"{}", key=b'["other",{}]')
