@@ -218,7 +218,8 @@ class EpochTask(FrameLife):
         """Return where the group stands and where logs end, of the partitions that there are.
 
         They end before the first open transaction where only what is committed is read. What is gone below where the
-        group stands is passed over, aloud: nobody can read it any more.
+        group stands is passed over, aloud: nobody can read it any more. Who stands at an end stands in the log, so only
+        the others are asked about where theirs begins, and ends for those who see open transactions.
         """
         assert self._admin is not None
         assert self._input is not None
@@ -226,8 +227,10 @@ class EpochTask(FrameLife):
         there = self._input.partitions()
         standings = {place: s for place, s in self._holding.standings.items() if place in there}
         ends = self._admin.end_offsets(standings, read_committed=is_committed)
-        begins, highs = self._admin.start_offsets(standings), self._admin.end_offsets(standings, read_committed=False)
-        for place, standing in standings.items():
+        apart = [place for place, s in standings.items() if ends[place] != s.offset]
+        begins, highs = self._admin.start_offsets(apart), self._admin.end_offsets(apart, read_committed=False)
+        for place in apart:
+            standing = standings[place]
             if not begins[place] <= standing.offset <= highs[place]:
                 at = self._reset(place, standing.offset, begins[place], highs[place])
                 standings[place] = self._holding.standings[place] = Standing(at, standing.note)
