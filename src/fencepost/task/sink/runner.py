@@ -6,7 +6,7 @@ and refuses the commits of those whose generation is over (E10).
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.group_input import GroupInput
@@ -18,19 +18,10 @@ from fencepost.task.sink.context import SinkContext
 from fencepost.task.sink.dead_letters import DeadLetters
 from fencepost.task.sink.loop import SinkLoop
 from fencepost.task.sink.reporter import Reporter
+from fencepost.task.sink.subscription import subscription
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
-from fencepost.transform.java_regex import compiled
 
 log = logging.getLogger(__name__)
-
-
-def _topics(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:
-    """Return what a task reads: names, or what says of a name whether it is meant."""
-    own = (spec.resend_topic,) if spec.resend_topic else ()
-    if not spec.topics_regex:
-        return (*spec.topics, *own)
-    is_meant = compiled(spec.topics_regex).fullmatch
-    return lambda topic: topic in own or is_meant(topic)
 
 
 class SinkRunner(TaskLife):
@@ -90,8 +81,8 @@ class SinkRunner(TaskLife):
         loop = SinkLoop(self.spec, task, context, processor, self.control, self.counters, self.report, self._letters)
         try:
             task.start()
-            whole = (self.spec.resend_topic,)
-            self._loop, self._input = loop, GroupInput(self.spec.consumer_conf, _topics(self.spec), loop, whole=whole)
+            topics, whole = subscription(self.spec), (self.spec.resend_topic,)
+            self._loop, self._input = loop, GroupInput(self.spec.consumer_conf, topics, loop, whole=whole)
             self.report(RunState.RUNNING)
             loop.run(self._input)
         finally:

@@ -36,8 +36,8 @@ from fencepost.task.sink.epoch_plan import (
     planned,
     tokens,
 )
+from fencepost.task.sink.subscription import subscription
 from fencepost.task.spec import RunState, TaskSpec
-from fencepost.transform.java_regex import compiled
 from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
 
 log = logging.getLogger(__name__)
@@ -159,8 +159,7 @@ class EpochTask(FrameLife):
 
     def _join(self) -> GroupInput:
         admitted(self.admit())
-        wanted = compiled(self.spec.topics_regex).fullmatch if self.spec.topics_regex else self.spec.topics
-        self._input = GroupInput(self.spec.consumer_conf, wanted, self._holding, fetches=False)
+        self._input = GroupInput(self.spec.consumer_conf, subscription(self.spec), self._holding, fetches=False)
         return self._input
 
     def _has_all(self, input_: GroupInput) -> bool:
