@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from fencepost.kafka.log_range import LogRange
+from fencepost.kafka.log_range import LogRange, shares
 from fencepost.record import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -42,13 +42,8 @@ def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, i
     A partition in which little waits gets one offset at least.
     """
     sizes = {place: end - starts[place] for place, end in ends.items() if end > starts[place]}
-    total = sum(sizes.values())
-    if total <= most:
-        return dict(ends)
-    return {
-        place: min(end, starts[place] + max(most * sizes[place] // total, 1)) if place in sizes else end
-        for place, end in ends.items()
-    }
+    taken = shares(sizes, most)
+    return {place: starts[place] + taken[place] if place in taken else end for place, end in ends.items()}
 
 
 def waiting(starts: Offsets, ends: Offsets) -> int:

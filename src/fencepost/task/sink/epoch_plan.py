@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fencepost.api import Epoch, OffsetRange
+from fencepost.kafka.log_range import shares
 from fencepost.record import TopicPartition
 
 NOTE_MAX_BYTES = 4_000
@@ -121,10 +122,8 @@ def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: 
     new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
     if not new:
         return None
-    total = sum(new.values())
-    if total > rows_max:
-        new = {place: max(1, count * rows_max // total) for place, count in new.items()}
+    taken = shares(new, rows_max)
     ranges = sorted(
-        OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in new.items()
+        OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in taken.items()
     )
     return Begun(Epoch(1 + newest(standings), tuple(ranges), uuid.uuid4().hex[:8]))
