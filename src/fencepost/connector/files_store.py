@@ -10,7 +10,8 @@ import filecmp
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ class FilesStore(ABC):
         """Have files on disk, and the directories that name them, before anybody counts on them."""
 
     @abstractmethod
-    def move(self, source: str, target: str) -> bool:
-        """Show a file under its name, once and for all; returns whether this call did.
+    def move(self, source: str, target: str) -> None:
+        """Show a file under its name, once and for all.
 
         One that is not there any more has been moved before, by whoever did the same; somebody may have taken it away
         since. No other file is ever replaced: raises DirectoryError where one has the name, unless it is just the same.
@@ -119,19 +120,18 @@ class LocalFiles(FilesStore):
         except OSError as error:
             raise DirectoryError(f"{self.root} cannot be brought to disk: {error}") from error
 
-    def move(self, source: str, target: str) -> bool:
+    def move(self, source: str, target: str) -> None:
         origin, goal = self._path / source, self._path / target
         try:
             goal.parent.mkdir(parents=True, exist_ok=True)
             _link(origin, goal)
             if not origin.exists():  # another start has shown it, and has come further
-                return False
+                return
             if not _are_same(origin, goal):
                 raise _taken(self, target)
             origin.unlink(missing_ok=True)
-            return True
         except FileNotFoundError:
-            return False
+            return
         except OSError as error:
             if isinstance(error, DirectoryError):
                 raise
@@ -151,68 +151,49 @@ class HadoopFiles(FilesStore):
 
     def files(self, relative: str) -> list[str]:
         top = self._at(relative)
-        try:
+        found = []
+        with self._told(relative, "listed"):
             if not self._system.exists(top):
                 return []
             prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
-            walk, found = self._system.listFiles(top, True), []
+            walk = self._system.listFiles(top, True)
             while walk.hasNext():
                 found.append(str(walk.next().getPath().toString()).removeprefix(prefix))
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be listed: {reason(error)}") from error
         return sorted(found)
 
     def names(self, relative: str) -> list[str]:
         top = self._at(relative)
-        try:
+        with self._told(relative, "listed"):
             found = self._system.listStatus(top) if self._system.exists(top) else ()
             return [str(status.getPath().getName()) for status in found]
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be listed: {reason(error)}") from error
 
     def read(self, relative: str) -> str | None:
-        try:
+        with self._told(relative, "read"):
             if not self._system.exists(self._at(relative)):
                 return None
-            stream = self._system.open(self._at(relative))
-            try:
+            with closing(self._system.open(self._at(relative))) as stream:
                 return bytes(stream.readAllBytes()).decode()
-            finally:
-                stream.close()
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be read: {reason(error)}") from error
 
     def write(self, relative: str, text: str) -> None:
-        try:
-            stream = self._system.create(self._at(relative), True)
-            try:
-                stream.write(bytearray(text.encode()))
-            finally:
-                stream.close()
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be written: {reason(error)}") from error
+        with self._told(relative, "written"), closing(self._system.create(self._at(relative), True)) as stream:
+            stream.write(bytearray(text.encode()))
 
     def sync(self, files: Iterable[str]) -> None:
         """Do nothing: it is so once they are closed."""
 
-    def move(self, source: str, target: str) -> bool:
+    def move(self, source: str, target: str) -> None:
         origin, goal = self._at(source), self._at(target)
-        try:
+        with self._told(target, "shown"):
             if not self._system.exists(origin):
-                return False
+                return
             self._system.mkdirs(goal.getParent())
             if not self._system.exists(goal) and self._system.rename(origin, goal):
-                return True
-            if not self._system.exists(origin):
-                return False
+                return
+            if not self._system.exists(origin):  # another start has shown it
+                return
             if not self._are_same(origin, goal):
                 raise _taken(self, target)
             self._system.delete(origin, False)
-            return False
-        except DirectoryError:
-            raise
-        except Exception as error:
-            raise DirectoryError(f"{self.at(target)} cannot be shown: {reason(error)}") from error
 
     def _are_same(self, one: Any, other: Any) -> bool:
         """Say whether two files have the same content, as far as that can be told without reading them."""
@@ -221,13 +202,21 @@ class HadoopFiles(FilesStore):
         return len(lengths) == 1 and (None in sums or bool(sums[0].equals(sums[1])))
 
     def remove(self, relative: str) -> None:
-        try:
+        with self._told(relative, "deleted"):
             self._system.delete(self._at(relative), True)
-        except Exception as error:
-            raise DirectoryError(f"{self.at(relative)} cannot be deleted: {reason(error)}") from error
 
     def _at(self, relative: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(relative))
+
+    @contextmanager
+    def _told(self, relative: str, done: str) -> Iterator[None]:
+        """Turn whatever Hadoop throws within into a DirectoryError that says what could not be done."""
+        try:
+            yield
+        except DirectoryError:
+            raise
+        except Exception as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be {done}: {reason(error)}") from error
 
 
 def _taken(store: FilesStore, target: str) -> DirectoryError:
