@@ -144,7 +144,7 @@ class Stage:
             topics=(self.topic,),
         )  # fmt: skip
         task = EpochTask(cast(Any, self), spec, Runtime())
-        cast(Any, task._sink).store = self.store
+        cast(Any, task._connector).store = self.store
         self.tasks.append(task)
         task.thread.start()
         return task

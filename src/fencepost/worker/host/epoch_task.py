@@ -92,12 +92,11 @@ class _Holding:
 class EpochTask(FrameLife):
     """One start of the task of a DataFrame sink."""
 
+    _connector: DataFrameSink
+
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
-        properties = {k: v for k, v in spec.connector_config.items() if v is not None}
-        cls = host.connector_of(properties["connector.class"])
-        self._sink: DataFrameSink = cls(dict(spec.task_config))
-        self._reader = EpochReader(self._sink, properties)
+        self._reader = EpochReader(self._connector, self._properties)
         self.counters: SinkCounters = SinkCounters()
         self._input: GroupInput | None = None
         self._admin: Admin | None = None
@@ -187,13 +186,13 @@ class EpochTask(FrameLife):
             log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.admin_conf, timeout_s=_ASK_S)
-        self._sink.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
+        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
         fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
         if fresh:  # or what comes before the next assignment would be passed over with auto.offset.reset=latest
             self._commit(fresh)
             self._holding.fresh.clear()
         number = newest(standings) if open_ is None else open_.epoch.number
-        self._beside("started", lambda: self._sink.started(self._runtime.session, number, tokens(standings)))
+        self._beside("started", lambda: self._connector.started(self._runtime.session, number, tokens(standings)))
         self._begun_with = changes
 
     def _next(self) -> Begun | None:
@@ -205,11 +204,11 @@ class EpochTask(FrameLife):
         standings, ends = self._looked()
         behind = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
         self.counters.partition_count, self.counters.lag_max = len(behind), max(behind.values(), default=0)
-        if sum(behind.values()) < self._sink.epoch_rows_max and now < self._next_epoch_s:
+        if sum(behind.values()) < self._connector.epoch_rows_max and now < self._next_epoch_s:
             return None
-        plan = planned(standings, ends, self._sink.epoch_rows_max)
+        plan = planned(standings, ends, self._connector.epoch_rows_max)
         if plan is not None:
-            self._next_epoch_s = now + self._sink.epoch_interval_ms / 1000
+            self._next_epoch_s = now + self._connector.epoch_interval_ms / 1000
             self._commit(plan.standings())
         return plan
 
@@ -254,7 +253,7 @@ class EpochTask(FrameLife):
         if epoch.token is None:
             epoch = self._written(epoch)
         token = epoch.token or ""
-        self._beside("publish", lambda: self._sink.publish(session, epoch.epoch, token))
+        self._beside("publish", lambda: self._connector.publish(session, epoch.epoch, token))
         self._commit(epoch.ended())
         count = sum(each.end - each.start for each in epoch.epoch.ranges)
         self.counters.moved(count)
@@ -263,7 +262,7 @@ class EpochTask(FrameLife):
         self._back_off.passed()
         self._report(RunState.RUNNING)
         with contextlib.suppress(CutShortError):
-            self._beside("published", lambda: self._sink.published(session, epoch.epoch, token))
+            self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: Begun) -> Begun:
         """Have the epoch written, as one or several Spark jobs, and make its token durable."""
@@ -274,7 +273,7 @@ class EpochTask(FrameLife):
 
         def write() -> None:
             frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel_url, run)
-            made.append(self._sink.write(self._runtime.session, frame, epoch.epoch))
+            made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
         try:
             self._beside("write", write)
@@ -284,7 +283,7 @@ class EpochTask(FrameLife):
         written = epoch.with_token(made[0])
         standings = written.standings()
         if max(len(s.note.to_text().encode()) for s in standings.values()) > NOTE_MAX_BYTES:
-            name = type(self._sink).__name__
+            name = type(self._connector).__name__
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
         self._commit(standings)
         return written

@@ -76,6 +76,8 @@ class FrameLife(ABC):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         self.spec = spec
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
+        self._properties = {k: v for k, v in spec.connector_config.items() if v is not None}
+        self._connector: Any = host.connector_of(self._properties["connector.class"])(dict(spec.task_config))
         self._host = host
         self._runtime = runtime
         self._is_abandoned = False

@@ -50,13 +50,12 @@ class Run:
 class FrameTask(FrameLife):
     """One start of a task of a DataFrame connector: plans, and runs the splits that are its own."""
 
+    _connector: DataFrameConnector
+
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
-        properties = {k: v for k, v in spec.connector_config.items() if v is not None}
-        cls = host.connector_of(properties["connector.class"])
-        self._connector: DataFrameConnector = cls(dict(spec.task_config))
-        self._tolerates_errors = SourceConnectorConfig(properties).errors_tolerance.lower() == "all"
-        self._reader = SplitReader(self._connector, properties)
+        self._tolerates_errors = SourceConnectorConfig(self._properties).errors_tolerance.lower() == "all"
+        self._reader = SplitReader(self._connector, self._properties)
         self._bundles_failed = 0
         self._may_be_open = True
         self._set_aside: set[Any] = set()
