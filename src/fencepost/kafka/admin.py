@@ -20,6 +20,7 @@ from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group import Group, GroupAdmin, GroupMember, can_ask
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.patience import patiently
 
 if TYPE_CHECKING:
     from fencepost.kafka.transactions import Transaction, TransactionAdmin
@@ -224,15 +225,7 @@ class Admin:
             admin.close()
 
     def _patiently(self, ask: Callable[[], T], timeout_s: float | None = None) -> T:
-        """Ask again until the time is up: a broker that is not yet leader or coordinator says so at once."""
-        deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
-        while True:
-            try:
-                return ask()
-            except KafkaUnavailableError:
-                if time.monotonic() + _BACKOFF_S > deadline:
-                    raise
-                time.sleep(_BACKOFF_S)
+        return patiently(ask, self._timeout_s if timeout_s is None else timeout_s, _BACKOFF_S)
 
     def _list_offsets(
         self, specs: Mapping[tuple[str, int], Any], level: Any, timeout_s: float | None

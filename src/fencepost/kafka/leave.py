@@ -5,7 +5,6 @@ Of static members the client library never takes leave, whatever happens to them
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group import Group, GroupAdmin, can_ask
 from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.patience import patiently
 
 log = logging.getLogger(__name__)
 
@@ -84,15 +84,8 @@ class MemberRemoval:
 
     def _described(self, group: str, conf: Mapping[str, Any]) -> Group:
         """Ask again while the group's coordinator is just moving, or the cluster has never had one."""
-        deadline_s = time.monotonic() + self._timeout_s
         with self._asking(group, conf) as admin:
-            while True:
-                try:
-                    return admin.describe(group)
-                except KafkaUnavailableError:
-                    if time.monotonic() + _AGAIN_S > deadline_s:
-                        raise
-                    time.sleep(_AGAIN_S)
+            return patiently(lambda: admin.describe(group), self._timeout_s, _AGAIN_S)
 
     def _remove(self, conf: Mapping[str, Any], group: str, members: Sequence[str]) -> None:
         from kafka.admin import MemberToRemove

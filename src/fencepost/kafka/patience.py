@@ -1,0 +1,24 @@
+"""Asking again while a broker that answers is not ready yet."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from fencepost.kafka.errors import KafkaUnavailableError
+
+T = TypeVar("T")
+
+
+def patiently(ask: Callable[[], T], timeout_s: float, every_s: float) -> T:
+    """Ask again until the time is up: a broker that is not yet leader or coordinator says so at once.
+
+    Raises the last KafkaUnavailableError.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except KafkaUnavailableError:
+            if time.monotonic() + every_s > deadline_s:
+                raise
+            time.sleep(every_s)
