@@ -18,6 +18,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.verdict import judge
+from support.feed import Feed
 from support.worker import Worker
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
@@ -27,45 +28,28 @@ PER_S = 400
 TRANSACTION = 20  # records; each fifth is aborted
 
 
-class Feed:
-    """Writes 1, 2, 3 and so on in transactions, number n to partition n modulo their count, until it is stopped."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.sent = 0
-        settings = {"bootstrap.servers": bootstrap, "transactional.id": topic}
-        self._producer = Producer(settings)
-        self._producer.init_transactions(60)
-        self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            if self._stop.wait(TRANSACTION / PER_S):
-                return
-            self._producer.begin_transaction()
-            is_aborted = number % 5 == 4
-            for n in range(self.sent + 1, self.sent + 1 + TRANSACTION):
-                value = json.dumps({"n": -n if is_aborted else n}).encode()
-                self._producer.produce(self._topic, value, partition=n % PARTITIONS)
-            if is_aborted:
-                self._producer.flush(60)
-                self._producer.abort_transaction(60)
-            else:
-                self._producer.commit_transaction(60)
-                self.sent += TRANSACTION
-
-    def stop(self) -> int:
-        self._stop.set()
-        self._thread.join()
-        return self.sent
-
-
 @pytest.fixture
 def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
+    """Writes in transactions, number n to partition n modulo their count; numbers of aborted ones are negative."""
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
-    running = Feed(kafka.bootstrap_servers, topic_name)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic_name})
+    producer.init_transactions(60)
+    transactions = itertools.count(1)
+
+    def write(numbers: range) -> bool:
+        is_aborted = next(transactions) % 5 == 0
+        producer.begin_transaction()
+        for n in numbers:
+            value = json.dumps({"n": -n if is_aborted else n}).encode()
+            producer.produce(topic_name, value, partition=n % PARTITIONS)
+        if is_aborted:
+            producer.flush(60)
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+        return not is_aborted
+
+    running = Feed(write, block=TRANSACTION, per_s=PER_S)
     yield running
     running.stop()
 

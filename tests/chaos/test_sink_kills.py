@@ -9,7 +9,6 @@ import itertools
 import os
 import random
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
+from support.feed import Feed
 from support.worker import Worker
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
@@ -33,30 +33,6 @@ SETTINGS = {
 }
 
 
-class Feed:
-    """Writes 1, 2, 3 and so on, number n to partition n modulo their count, until it is stopped."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.sent = 0
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
-        self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.05):
-            for number in range(self.sent + 1, self.sent + 1 + PER_S // 20):
-                self._producer.produce(self._topic, str(number).encode(), partition=number % PARTITIONS)
-            assert self._producer.flush(60) == 0
-            self.sent += PER_S // 20
-
-    def stop(self) -> int:
-        self._stop.set()
-        self._thread.join()
-        return self.sent
-
-
 def firsts(out: Path) -> list[int]:
     """Return the numbers in the order of their first lines. The half line of a killed task counts as what it says."""
     lines = out.read_text().split("\n")[:-1] if out.exists() else []
@@ -65,8 +41,17 @@ def firsts(out: Path) -> list[int]:
 
 @pytest.fixture
 def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
+    """Writes number n to partition n modulo their count."""
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic_name, partitions=PARTITIONS, replication=1)
-    running = Feed(kafka.bootstrap_servers, topic_name)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True})
+
+    def write(numbers: range) -> bool:
+        for number in numbers:
+            producer.produce(topic_name, str(number).encode(), partition=number % PARTITIONS)
+        assert producer.flush(60) == 0
+        return True
+
+    running = Feed(write, block=PER_S // 20, per_s=PER_S)
     yield running
     running.stop()
 

@@ -193,6 +193,12 @@ class Worker:
     def task_states(self, name: str) -> list[str]:
         return [task["state"] for task in self.status(name).get("tasks", [])]
 
+    def sink_offsets(self, name: str) -> dict[tuple[str, int], int]:
+        """Return where a sink stands, by topic and partition."""
+        found = self.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
+        at = {(one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"] for one in found}
+        return {place: offset["kafka_offset"] for place, offset in at.items()}
+
     def wait_for_tasks(self, name: str, *states: str, within_s: float = 60) -> None:
         """Wait until the tasks are in just these states, by number."""
         eventually(lambda: self.task_states(name) == list(states) or _unexpected(self, name), within_s=within_s)

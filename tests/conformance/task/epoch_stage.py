@@ -96,10 +96,8 @@ class Stage:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store()
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
-        self.cancelled = threading.Event()
         monkeypatch.setattr(module, "job_group", lambda *_: contextlib.nullcontext())
-        monkeypatch.setattr(module, "cancel_group", lambda *_: self.cancelled.set(), raising=False)
-        monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: self.cancelled.set())
+        monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: None)
         monkeypatch.setattr(module, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
             "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run: epoch

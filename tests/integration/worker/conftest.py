@@ -4,9 +4,11 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from file_connector import settings_of_tests
+from confluent_kafka import Producer
+from file_connector import Produce, settings_of_tests
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation
@@ -30,6 +32,40 @@ def name(worker: Worker, topic_name: str) -> Iterator[str]:
     """The name of a connector; it is deleted afterwards."""
     yield topic_name
     worker.rest.delete(f"/connectors/{topic_name}")
+
+
+@pytest.fixture
+def partitions() -> int:
+    """How many the topic has that a test writes to; a module may have its own."""
+    return 4
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka, topic_name: str, partitions: int) -> str:
+    """A topic for a sink."""
+    made = f"{topic_name}-in"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=partitions, replication=1)
+    return made
+
+
+@pytest.fixture
+def value_of() -> Callable[[int], bytes]:
+    """What stands for a number in the topic; a module may have its own."""
+    return lambda number: str(number).encode()
+
+
+@pytest.fixture
+def produce(kafka: EmbeddedKafka, topic: str, partitions: int, value_of: Callable[[int], bytes]) -> Produce:
+    """Writes numbers to the topic, number n to partition n modulo `partitions`."""
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "enable.idempotence": True}
+    producer = Producer(settings)
+
+    def write(first: int, last: int, partitions: int = partitions, to: str = topic) -> None:
+        for number in range(first, last + 1):
+            producer.produce(to, value_of(number), partition=number % partitions)
+        assert producer.flush(30) == 0
+
+    return write
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """What tests of a running worker have in common: its settings, files, connectors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fencepost.testing.source import PLUGIN_PATH
 from support.worker import Worker
 
+Produce = Callable[..., None]
+"""Writes numbers, from the first to the last, to a topic."""
 PLUGINS = str(Path(__file__).parent / "plugins")
 GRACE_MS = 2000
 

@@ -10,36 +10,23 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from file_connector import Produce
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from support.worker import Worker
 
 FILES = "fencepost.connector.files_sink.FilesSink"
-Produce = Callable[..., None]
 
 
 @pytest.fixture
-def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
-    """A topic of three partitions."""
-    made = f"{topic_name}-in"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=3, replication=1)
-    return made
+def partitions() -> int:
+    return 3
 
 
 @pytest.fixture
-def produce(kafka: EmbeddedKafka, topic: str) -> Produce:
-    """Writes numbered objects to the topic, number n to partition n modulo 3."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
-
-    def write(first: int, last: int) -> None:
-        for n in range(first, last + 1):
-            value = {"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}
-            producer.produce(topic, json.dumps(value).encode(), partition=n % 3)
-        assert producer.flush(30) == 0
-
-    return write
+def value_of() -> Callable[[int], bytes]:
+    return lambda n: json.dumps({"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}).encode()
 
 
 @pytest.fixture
@@ -76,8 +63,7 @@ def rows(out: Path) -> list[tuple[int, int]]:
 
 
 def offsets(worker: Worker, name: str) -> dict[int, int]:
-    found = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
-    return {one["partition"]["kafka_partition"]: one["offset"]["kafka_offset"] for one in found}
+    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
 
 
 def ensure_exact(found: list[tuple[int, int]], last: int) -> None:

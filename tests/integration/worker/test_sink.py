@@ -10,34 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from file_connector import Produce
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from support.worker import Worker
-
-Produce = Callable[..., None]
-
-
-@pytest.fixture
-def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
-    """A topic of four partitions."""
-    made = f"{topic_name}-in"
-    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=4, replication=1)
-    return made
-
-
-@pytest.fixture
-def produce(kafka: EmbeddedKafka, topic: str) -> Produce:
-    """Writes numbers to the topic, number n to partition n modulo `partitions`."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
-
-    def write(first: int, last: int, partitions: int = 4, to: str = topic) -> None:
-        for number in range(first, last + 1):
-            producer.produce(to, str(number).encode(), partition=number % partitions)
-        assert producer.flush(30) == 0
-
-    return write
 
 
 @pytest.fixture
@@ -62,14 +40,6 @@ def numbers(out: Path) -> list[int]:
 
 def has(out: Path, last: int, first: int = 1) -> Callable[[], bool]:
     return lambda: set(range(first, last + 1)) <= set(numbers(out))
-
-
-def offsets(worker: Worker, name: str) -> dict[tuple[str, int], int]:
-    found = worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
-    return {
-        (one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"]["kafka_offset"]
-        for one in found
-    }
 
 
 def members(worker: Worker, name: str) -> int:
@@ -106,7 +76,7 @@ def test_what_is_in_the_topic_is_in_the_file_once_and_in_order(
         assert own == sorted(own)
     eventually(lambda: worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [topic]}})
     stop(worker, name)
-    assert offsets(worker, name) == {(topic, partition): 300 for partition in range(4)}
+    assert worker.sink_offsets(name) == {(topic, partition): 300 for partition in range(4)}
 
 
 def test_a_stopped_sink_goes_on_where_it_is_told_to(
@@ -129,14 +99,14 @@ def test_a_stopped_sink_goes_on_where_it_is_told_to(
     altered = worker.rest.patch(url, json={"offsets": [{**place, "offset": {"kafka_offset": "4"}}]})
     assert altered.status_code == 200
     assert altered.json()["message"] == "The offsets for this connector have been altered successfully"
-    assert offsets(worker, name)[topic, 1] == 4
+    assert worker.sink_offsets(name)[topic, 1] == 4
     resume(worker, name)
     eventually(lambda: len(numbers(out)) >= 46, within_s=30)
     assert sorted(set(numbers(out)[40:])) == [17, 21, 25, 29, 33, 37]
     stop(worker, name)
     reset = worker.rest.delete(url)
     assert reset.json()["message"] == "The offsets for this connector have been reset successfully"
-    assert offsets(worker, name) == {}
+    assert worker.sink_offsets(name) == {}
     resume(worker, name)
     eventually(lambda: set(numbers(out)[46:]) == set(range(1, 41)), within_s=30)
 
@@ -179,7 +149,7 @@ def test_a_new_sink_begins_where_it_is_told_and_nothing_of_a_deleted_one_is_left
     leftover = {"partition": {"kafka_topic": topic, "kafka_partition": 3}, "offset": {"kafka_offset": 9}}
     assert worker.rest.patch(f"/connectors/{name}/offsets", json={"offsets": [leftover]}).status_code == 200
     assert worker.create(name, config, initial_offsets=begin).status_code == 409
-    assert offsets(worker, name) == {(topic, 3): 9}
+    assert worker.sink_offsets(name) == {(topic, 3): 9}
     assert worker.rest.delete(f"/connectors/{name}").status_code == 204
     created = worker.create(name, config, initial_offsets=begin)
     assert created.status_code == 201, created.text
@@ -187,7 +157,7 @@ def test_a_new_sink_begins_where_it_is_told_and_nothing_of_a_deleted_one_is_left
     wanted = {n for n in range(1, 41) if n % 4 in (0, 3) or n in (17, 21, 25, 29, 33, 37)}
     eventually(lambda: set(numbers(out)) == wanted, within_s=30)
     stop(worker, name)
-    assert set(offsets(worker, name).values()) == {10}
+    assert set(worker.sink_offsets(name).values()) == {10}
 
 
 def test_a_group_that_somebody_reads_in_is_not_moved_for_a_new_sink(
@@ -242,7 +212,7 @@ def test_tasks_divide_the_partitions_and_a_killed_slot_loses_nothing(
     eventually(has(out, 800), within_s=60)
     worker.wait_for_tasks(name, "RUNNING", "RUNNING")
     stop(worker, name)
-    assert sum(offsets(worker, name).values()) == 800
+    assert sum(worker.sink_offsets(name).values()) == 800
 
 
 def test_topics_that_match_are_read_also_those_that_come_later(
@@ -361,7 +331,7 @@ def test_what_cannot_be_read_is_in_the_dead_letter_topic_as_it_was_and_the_rest_
     assert context["class.name"].endswith("JsonConverter")
     assert set(context) == {*facts, "class.name", "exception.class.name", "exception.message", "exception.stacktrace"}
     stop(worker, name)
-    assert offsets(worker, name)[topic, 0] == 20
+    assert worker.sink_offsets(name)[topic, 0] == 20
     metrics = worker.rest.get("/metrics").text
     assert "deadletterqueue_produce_requests" in metrics
 
@@ -377,7 +347,7 @@ def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_
     assert "Tolerance exceeded" in worker.status(name)["tasks"][0]["trace"]
     eventually(lambda: [m.value() for m in letters()] == [b"{broken"], within_s=30)
     assert numbers(out) == []
-    eventually(lambda: set(offsets(worker, name).values()) == {0})  # where it began; not past the record
+    eventually(lambda: set(worker.sink_offsets(name).values()) == {0})  # where it began; not past the record
 
 
 @pytest.mark.parametrize(
