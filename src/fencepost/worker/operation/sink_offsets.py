@@ -7,6 +7,7 @@ and its config is written last.
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.record.java_text import java_text
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset_change import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.settings import WorkerSettings, own_group
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _ASK_S = 30.0
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
 _ZOMBIES = (
     "Failed to {0} consumer group offsets for connector {1} either because its tasks haven't stopped completely yet or "
@@ -210,7 +213,7 @@ def _place(partition: Mapping[str, Any] | None) -> TopicPartition:
         raise BadRequestError("Kafka topic names must be valid strings and may not be null")
     if partition[PARTITION] is None:
         raise BadRequestError("Kafka partitions must be valid numbers and may not be null")
-    return TopicPartition(str(partition[TOPIC]), _whole(partition[PARTITION], "partition"))
+    return TopicPartition(str(partition[TOPIC]), _whole(partition[PARTITION], "partition", 32))
 
 
 def _offset(offset: Mapping[str, Any] | None) -> int | None:
@@ -218,16 +221,15 @@ def _offset(offset: Mapping[str, Any] | None) -> int | None:
         return None
     if OFFSET not in offset:
         raise BadRequestError(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
-    return _whole(offset[OFFSET], "offset")
+    return _whole(offset[OFFSET], "offset", 64)
 
 
-def _whole(value: object, what: str) -> int:
-    try:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise ValueError(value)
-        return int(value)
-    except ValueError:
-        raise BadRequestError(
-            f"Failed to parse the following Kafka {what} value in the provided offsets: '{value}'. "
-            f"{what.capitalize()} values for sink connectors need to be integers."
-        ) from None
+def _whole(value: object, what: str, bits: int) -> int:
+    """Return a number of a body, where a text is a number, too. Raises BadRequestError for what Kafka cannot hold."""
+    text = java_text(None, value)
+    if _NUMBER.fullmatch(text) and -(1 << bits - 1) <= int(text) < 1 << bits - 1:
+        return int(text)
+    raise BadRequestError(
+        f"Failed to parse the following Kafka {what} value in the provided offsets: '{text}'. "
+        f"{what.capitalize()} values for sink connectors need to be integers."
+    )
