@@ -155,7 +155,7 @@ def _string(value: object, path: str) -> str | None:
 
 
 def refuse_shape(value: object, wanted: str, where: str = "") -> NoReturn:
-    if isinstance(value, str) and wanted != "String":
+    if isinstance(value, str) and not wanted.startswith(("String", "List<")):
         raise UnreadableBodyError(
             f"Cannot construct instance of `{wanted}`: a JSON object or array is expected, "
             f"but the body holds a string or a number{where}"

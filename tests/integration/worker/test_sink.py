@@ -356,10 +356,11 @@ def test_without_tolerance_the_task_fails_at_the_record_and_it_is_a_dead_letter_
         ({"topics": ""}, "topics", "Must configure one of topics or topics.regex"),
         ({"topics.regex": "a.*"}, "topics", "mutually exclusive"),
         ({"topics": "", "topics.regex": "("}, "topics.regex", "Invalid"),
-        ({"errors.deadletterqueue.topic.name": "t"}, "errors.deadletterqueue.topic.name", "'topics=t'"),
+        ({"errors.deadletterqueue.topic.name": "t"}, "topics", "'topics=[t]'"),
+        ({"topics": "t,a, t"}, "topics", "must not be duplicated"),
         (
             {"topics": "", "topics.regex": "t.*", "errors.deadletterqueue.topic.name": "tx"},
-            "errors.deadletterqueue.topic.name",
+            "topics.regex",
             "'topics.regex=t.*'",
         ),
         ({"consumer.override.isolation.level": "dirty"}, "consumer.override.isolation.level", "read_committed"),

@@ -36,6 +36,7 @@ def test_alteration_of_nothing_is_refused(client: TestClient, body: str) -> None
         ("[]", "Cannot deserialize value of type `ConnectorOffsets` from Array"),
         ('{"offset": []}', 'Unrecognized field "offset" (class ConnectorOffsets)'),
         ('{"offsets": {}}', "Cannot deserialize value of type `List<ConnectorOffset>` from Object"),
+        ('{"offsets": "x"}', "Cannot deserialize value of type `List<ConnectorOffset>` from String"),
         ('{"offsets": [1]}', "Cannot deserialize value of type `ConnectorOffset` from Integer"),
         ('{"offsets": [{"partition": 1.5}]}', "Cannot deserialize value of type `LinkedHashMap<String,Object>`"),
         ('{"offsets": [{"position": 1}]}', 'Unrecognized field "position" (class ConnectorOffset)'),

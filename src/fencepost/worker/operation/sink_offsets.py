@@ -67,20 +67,19 @@ class SinkOffsets:
 
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
         """Move the named partitions of a stopped sink; returns what to tell the user."""
-        wanted = parsed(offsets)
 
-        def change(group: GroupOffsets, config: RawConfig) -> None:
+        def change(group: GroupOffsets, config: RawConfig, wanted: Wanted) -> None:
             self._ensure_there(config, wanted)
             _write(group, wanted)
 
-        return self._modify(connector, lambda group: wanted, change, "alter", "altered", lead)
+        return self._modify(connector, lambda group: parsed(offsets), change, "alter", "altered", lead)
 
     def reset(self, connector: str, lead: Lead) -> str:
         """Forget every offset of a stopped sink; returns what to tell the user."""
         return self._modify(
             connector,
             lambda group: dict.fromkeys(group.read(), None),
-            lambda group, config: group.delete(),
+            lambda group, config, wanted: group.delete(),
             "reset",
             "reset",
             lead,
@@ -137,8 +136,8 @@ class SinkOffsets:
     def _modify(
         self,
         connector: str,
-        wanted: Callable[[GroupOffsets], Wanted],
-        change: Callable[[GroupOffsets, RawConfig], None],
+        asked: Callable[[GroupOffsets], Wanted],
+        change: Callable[[GroupOffsets, RawConfig, Wanted], None],
         verb: str,
         done: str,
         lead: Lead,
@@ -149,9 +148,10 @@ class SinkOffsets:
         config = snapshot.connectors[connector]
         try:
             group = self._group(connector, config)
-            is_external = ask_connector(self._find, connector, config, wanted(group))  # 3
+            wanted = asked(group)
+            is_external = ask_connector(self._find, connector, config, wanted)  # 3
             lead(ensure)  # 4
-            change(group, config)  # 5
+            change(group, config, wanted)  # 5
         except GroupInUseError as error:
             raise OperationError(_ZOMBIES.format(verb, connector)) from error
         except _REFUSED as error:

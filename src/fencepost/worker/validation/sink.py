@@ -25,7 +25,9 @@ def check_sink(findings: Findings, given: Mapping[str, str], worker: WorkerConfi
 
 
 def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
-    topics, regex = aliases(given.get(_TOPICS)), (given.get(_REGEX) or "").strip()
+    topics, regex = (given.get(_TOPICS) or "").strip(), (given.get(_REGEX) or "").strip()
+    if topics and len(set(_parts(topics))) < len(_parts(topics)):
+        findings.fault(_TOPICS, f"Configuration '{_TOPICS}' values must not be duplicated.")
     if topics and regex:
         for key in (_TOPICS, _REGEX):
             findings.fault(key, f"{_TOPICS} and {_REGEX} are mutually exclusive options, but both are set.")
@@ -36,7 +38,12 @@ def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
         try:
             compiled(regex)
         except (ValueError, re.error) as error:
-            findings.fault(_REGEX, invalid(_REGEX, regex, f"Invalid regular expression: {error}"))
+            findings.fault(_REGEX, invalid(_REGEX, regex, f"Invalid regex: {error}"))
+
+
+def _parts(topics: str) -> list[str]:
+    """Return the entries of a list, empty ones too."""
+    return [part.strip() for part in topics.split(",")]
 
 
 def _check_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
@@ -45,16 +52,16 @@ def _check_dead_letters(findings: Findings, given: Mapping[str, str]) -> None:
         return
     if name in aliases(given.get(_TOPICS)):
         findings.fault(
-            _DEAD_LETTERS,
-            f"The DLQ topic '{name}' may not be included in the list of topics ('{_TOPICS}={given[_TOPICS]}') consumed "
-            "by the connector",
+            _TOPICS,
+            f"The DLQ topic '{name}' may not be included in the list of topics "
+            f"('{_TOPICS}=[{', '.join(_parts(given[_TOPICS]))}]') consumed by the connector",
         )
     regex = (given.get(_REGEX) or "").strip()
     if regex and findings.is_valid(_REGEX) and compiled(regex).fullmatch(name):
         findings.fault(
-            _DEAD_LETTERS,
-            f"The DLQ topic '{name}' may not be included in the regex matching the topics ('{_REGEX}={regex}') "
-            "consumed by the connector",
+            _REGEX,
+            f"The DLQ topic '{name}' may not be matched by the regex for the topics ('{_REGEX}={regex}') consumed by "
+            "the connector",
         )
 
 
