@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parent))
-from connect import KafkaConnect
-from scenario import Json, Recorder, dump, run
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from fencepost.embedded import EmbeddedKafka
+from oracle.connect import KafkaConnect
+from oracle.recorder import Json, Recorder
+from oracle.scenario import dump, run
 
 OUTPUT = Path(__file__).parents[1] / "fixtures" / "connect-4.3.1"
 PORT = 28083
@@ -54,7 +54,7 @@ def main() -> None:
         directory = Path(temporary)
         with KafkaConnect(kafka.bootstrap_servers, directory, port, WORKER) as worker:
             rest = Recorder(worker.url)
-            run(rest, directory)
+            run(rest, directory, kafka.bootstrap_servers)
         _write("rest", rest.exchanges, temporary)
         for name, content in dump(kafka.bootstrap_servers, TOPICS).items():
             _write(name, content, temporary)

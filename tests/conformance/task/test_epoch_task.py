@@ -219,6 +219,26 @@ def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:
     assert min(start for partition, start, _ in stage.store.ranges() if partition == 0) == 9
 
 
+def test_of_logs_that_the_group_has_read_to_their_ends_nothing_but_the_ends_is_asked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[list[tuple[str, int]]] = []
+    start_offsets = Admin.start_offsets
+
+    def noted(self: Admin, places: Any, **more: Any) -> Any:
+        looks.append(list(places))
+        return start_offsets(self, looks[-1], **more)
+
+    monkeypatch.setattr(Admin, "start_offsets", noted)
+    stage.produce(5)
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 0}, within_s=60)
+    assert [(stage.topic, 0)] in looks
+    looks.clear()
+    eventually(lambda: len(looks) > 2, within_s=30)
+    assert not any(looks)
+
+
 def test_a_takeover_that_fails_is_tried_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [KafkaUnavailableError("the coordinator moves")]
     stored = GroupInput._stored

@@ -34,6 +34,8 @@ _NO_OBJECT = "Cannot deserialize value of type"
 _NOT_FOUND = "Failed to find any class that implements Connector and which name matches "
 _IN_JAVA = "a 400 that says what to send, instead of a 500 of a Java exception"
 _WORDING = "the words after the first ones, which clients test for, are those of Java's JSON reader"
+_NOT_THERE = "a 400 that says what is not there, before anything is changed (E12)"
+_VALIDATE_SINK, _SINK_OFFSETS = "/connector-plugins/FileStreamSink/config/validate", "/connectors/out-words/offsets"
 _OWN_LIST = "the list after it is of what we ship, by name"
 
 ANSWERS = (
@@ -59,11 +61,15 @@ ANSWERS = (
     ),
     Accepted("DELETE", "/connectors/null", "", (404,), "Connector null not found", "it was refused, see above"),
     Accepted(
+        "POST", "/connectors/lines/restart?includeTasks=true&onlyFailed=false", '"version": null', (202,), "",
+        "Kafka Connect had not heard the version of the start before this one yet", True,
+    ),
+    Accepted(
         "POST", "/connectors/lines/restart?includeTasks=true&onlyFailed=true", "", (202,), "",
         "Kafka Connect was still at the restart before this one", True,
     ),
     Accepted(
-        "GET", "/connectors/lines/topics", '["more-lines", "lines"]', (200,), "",
+        "GET", "/connectors/lines/topics", '["lines", "more-lines"]', (200,), "",
         "asked right after the reset: Kafka Connect had not read its tombstones yet", True,
     ),
     Accepted(
@@ -82,6 +88,23 @@ ANSWERS = (
         "PUT", "/admin/loggers/org.apache.kafka.connect.file", "", (200,), "",
         "Java's loggers below that one are not here",
     ),
+    Accepted(
+        "PUT", _VALIDATE_SINK, '"consumer.override.group.id": "others"', (200,), "",
+        "Kafka Connect lists this override, which no plug-in declares, also where nothing is wrong with it",
+    ),
+    Accepted(
+        "PUT", _VALIDATE_SINK, '"topics": null', (200,), "",
+        "that it is null is said once; Kafka Connect adds that it is null, and missing",
+    ),
+    Accepted("PATCH", _SINK_OFFSETS, '"kafka_partition": -1', (400,), "Topic sunk-words has no part", _NOT_THERE),
+    Accepted("PATCH", _SINK_OFFSETS, '"kafka_offset": -1', (400,), "Offset -1 of topic sunk-words", _NOT_THERE),
+    Accepted("PATCH", _SINK_OFFSETS, '9}, "offset": {"kafka', (400,), "Topic sunk-words has no part", _NOT_THERE),
+    Accepted("PATCH", _SINK_OFFSETS, '"nowhere", "kafka_partition": 0}, "offset": {', (400,), "There is", _NOT_THERE),
+    Accepted("PATCH", _SINK_OFFSETS, '{"offsets": "x"}', (500,), _NO_OBJECT, _WORDING),
+    Accepted(
+        "PATCH", _SINK_OFFSETS, '"kafka_offset": 99', (400,), "Offset 99 of topic sunk-words",
+        "who goes on there would skip records without a word; Kafka Connect leaves it to auto.offset.reset",
+    ),
 )  # fmt: skip
 
 # Errors of validation that only one of the two has.
@@ -95,6 +118,9 @@ THEIRS_ALONE = {
     "Invalid value null for configuration regex: Invalid regex:": "said already: it is missing",
 }
 
+# Errors that go on in the words of Java's or Python's own library.
+WORDED_BY_LIBRARIES = "Invalid regex: "
+
 # Keys that only Kafka Connect declares.
 KEYS_NOT_DECLARED = {
     "plugin.version": "one version of a plug-in is installed (KIP-891 allows several side by side)",
@@ -102,8 +128,12 @@ KEYS_NOT_DECLARED = {
     "schema.content": "a schema given once for all records of the JSON converter (4.2) is not there yet",
 }
 
+# Keys that only we declare.
+KEYS_DECLARED_BY_US = {"id": "what a VerifiableSink gives to its tasks is a setting, as all that a task reads"}
+
 # Keys of the internal topics that only one of the two has.
 KEYS_OURS_ALONE = {
+    "tasks-fencing-out-": "each start waits for the record of its generation, a sink's too; Kafka Connect skips those",
     "fencepost-": "our own kinds of records; Kafka Connect skips them",
     "status-topic-refused/by/kafka:connector-failing": "belongs to what was sent instead, see FAILS_LATER",
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
-from oracle.scenario import Json, Recorder
+from oracle.recorder import Json, Recorder
 
 Exchange = dict[str, Any]
 

@@ -51,7 +51,7 @@ def drive(bootstrap_servers: str, recorded: list[Exchange], directory: Path) -> 
         eventually(lambda: worker.rest.get("/health").status_code == 200, within_s=60)
         offsets = Offsets(bootstrap_servers, TOPICS["offset"])
         rest = Replay(f"http://127.0.0.1:{worker.port}", recorded, difference, offsets, worker.log_text)
-        run(rest, directory)
+        run(rest, directory, bootstrap_servers)
         offsets.close()
     except AssertionError:
         print(worker.log_text()[-4000:])

@@ -7,8 +7,8 @@ from side import Side
 
 def test_every_answer_is_kafka_connects_but_for_the_accepted_differences(connect: Side, ours: Side) -> None:
     assert len(ours.exchanges) == len(connect.exchanges)
-    found = [difference(a, b) for a, b in zip(connect.exchanges, ours.exchanges, strict=True)]
-    assert [text for text in found if text] == []
+    found = [text for a, b in zip(connect.exchanges, ours.exchanges, strict=True) if (text := difference(a, b))]
+    assert not found, "\n".join(found)
 
 
 def test_each_accepted_difference_belongs_to_one_recorded_request(connect: Side) -> None:
