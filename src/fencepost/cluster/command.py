@@ -51,8 +51,12 @@ class Command(Protocol):
         """Return the records. Raises OperationError: refused, and nothing is written (E12)."""
 
 
+EVERY_CONNECTOR = ""
+"""In place of a name, which is never empty: the command looks at what all connectors are."""
+
+
 class ConnectorCommand(Command, Protocol):
-    """Decides about one connector, by nothing but what the snapshot holds of it."""
+    """Decides about one connector, by nothing but what the snapshot holds of it; or about `EVERY_CONNECTOR`."""
 
     @property
     def connector(self) -> str: ...
@@ -62,11 +66,11 @@ def independent(commands: Sequence[ConnectorCommand], most: int) -> int:
     """Return how many of the first commands are of different connectors, at most `most`. Pure.
 
     What one of them decides does not depend on what another one writes, so that one snapshot serves all of them and
-    one transaction takes all they write.
+    one transaction takes all they write. One that is about every connector is decided alone.
     """
     seen: set[str] = set()
     for command in commands[:most]:
-        if command.connector in seen:
+        if seen and (command.connector in seen or EVERY_CONNECTOR in (command.connector, *seen)):
             break
         seen.add(command.connector)
     return len(seen)

@@ -177,3 +177,42 @@ class ValidationReport:
     error_count: int
     groups: Sequence[str]
     configs: Sequence[KeyReport]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRetention:
+    """One partition: where its log begins and ends, up to where (exclusive) it may be emptied, what holds it there."""
+
+    partition: int
+    start: int
+    end: int
+    until: int
+    held_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRetentionInfo:
+    """What was decided last of a topic that may be emptied (KIP-762).
+
+    Attributes:
+        refusal: why nothing of it goes; None: it may.
+        error: what Kafka answered last when it was to be deleted; None: it was.
+        deleted: how many offsets this leader has had deleted; `deleted_ms`: when last, None: never.
+    """
+
+    topic: str
+    refusal: str | None
+    error: str | None
+    partitions: Sequence[PartitionRetention]
+    deleted: int
+    deleted_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionInfo:
+    """What the leader decided last, at `decided_ms`, or would decide now; `error` says why it could not."""
+
+    is_enabled: bool
+    decided_ms: int | None
+    error: str | None
+    topics: Sequence[TopicRetentionInfo]

@@ -16,6 +16,7 @@ from fencepost.cluster.info import (
     KeyDefinition,
     Place,
     PluginInfo,
+    RetentionInfo,
     ServerInfo,
     StoredConnector,
     TaskInfo,
@@ -137,6 +138,9 @@ class ConnectOperations(LocalOperations, Protocol):
 
     def reset_connector_offsets(self, name: str) -> str:
         """Forget all offsets of a stopped connector. Idempotent. Errors as of `alter_connector_offsets`."""
+
+    def retention(self, *, is_preview: bool) -> RetentionInfo:
+        """Return what the leader decided last about topics that sinks' commits empty, or would decide now."""
 
     def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         """Sinks, sources, transformations, predicates, converters, header converters, in this order."""

@@ -11,6 +11,7 @@ from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningCo
 from fencepost.config.override import known_policy
 from fencepost.config.properties import read_properties
 from fencepost.config.rest import RestConfig
+from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
 
 
@@ -233,7 +234,7 @@ _METRICS_CONTEXT = "metrics.context."
 
 class WorkerConfig(
     ConnectionConfig, SecurityConfig, GroupConfig, InternalTopicConfig, SigningConfig, RestConfig, RuntimeConfig,
-    MetricConfig, SlotConfig,
+    MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
     """Everything that a worker is told. `load` reads it from a file and reports every fault at once."""
 

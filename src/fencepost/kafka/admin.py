@@ -16,7 +16,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, new_client, translate
+from fencepost.kafka.errors import (
+    KafkaAuthorizationError,
+    KafkaRequestError,
+    KafkaUnavailableError,
+    new_client,
+    translate,
+)
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group import Group, GroupAdmin, GroupMember, can_ask
 from fencepost.kafka.library_log import library_log
@@ -47,6 +53,7 @@ class Topic:
 
     partitions: int
     id: str
+    is_internal: bool = False
 
 
 class Admin:
@@ -100,7 +107,7 @@ class Admin:
                 if error.code in _UNKNOWN_TOPIC:
                     continue
                 raise
-            found[name] = Topic(len(described.partitions), str(described.topic_id))
+            found[name] = Topic(len(described.partitions), str(described.topic_id), bool(described.is_internal))
         return found
 
     def topic_names(self) -> list[str]:
@@ -112,11 +119,20 @@ class Admin:
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
         """Return the effective configs of `topic`, the broker's defaults included."""
-        resource = ConfigResource(ResourceType.TOPIC, topic)
+        return self.topic_configs([topic])[topic]
+
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        """Return the effective configs of each of `topics`, which all have to be there."""
+        if not topics:
+            return {}
         client = self._ready()
-        future = client.describe_configs([resource], request_timeout=self._timeout_s)[resource]
-        entries = self._result(future, f"describing the configs of topic {topic}")
-        return {name: entry.value for name, entry in entries.items()}
+        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        futures = client.describe_configs(asked, request_timeout=self._timeout_s)
+        found = {}
+        for resource, future in futures.items():
+            entries = self._result(future, f"describing the configs of topic {resource.name}")
+            found[str(resource.name)] = {name: entry.value for name, entry in entries.items()}
+        return found
 
     def ensure_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
@@ -177,6 +193,25 @@ class Admin:
         wanted = {place: OffsetSpec.for_timestamp(at_ms) for place, at_ms in times_ms.items()}
         found = self._list_offsets(wanted, _level(read_committed), timeout_s)
         return {place: offset if offset >= 0 else None for place, offset in found.items()}
+
+    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int | Exception]:
+        """Delete what comes before an offset, of each partition; return where each log begins now, or what went wrong.
+
+        What lies in an open transaction goes, too: the caller has to look at where the stable log ends.
+        """
+        if not before:
+            return {}
+        client = self._ready()
+        asked = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
+        futures = client.delete_records(asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s)
+        found: dict[tuple[str, int], int | Exception] = {}
+        for place, future in futures.items():
+            try:
+                answer = self._result(future, f"deleting records of {place.topic}-{place.partition}")
+                found[place.topic, place.partition] = int(answer.low_watermark)
+            except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+                found[place.topic, place.partition] = error
+        return found
 
     def group(self, group_id: str) -> Group:
         """Return the members of a consumer group as its coordinator knows them; 1-6 ms."""

@@ -16,7 +16,7 @@ from fencepost.rest.forwarding import Forwarding
 from fencepost.rest.gateway import Gateway
 from fencepost.rest.header import NO_SNIFF, HeaderRule, ResponseHeaders, allow_origins
 from fencepost.rest.path import EncodedPath
-from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, root, tasks
+from fencepost.rest.resources import connectors, internal, lifecycle, loggers, offsets, plugins, retention, root, tasks
 
 _ABOUT = "Kafka Connect's REST API. Every error is an object of error_code and message."
 
@@ -50,7 +50,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     gateway = app.state.gateway = Gateway(operations)
-    resources = [root, connectors, lifecycle, tasks, offsets, plugins, internal, document]
+    resources = [root, connectors, lifecycle, tasks, offsets, plugins, retention, internal, document]
     routers = [one.router for one in ([*resources, loggers] if options.has_admin else resources)]
     app.state.routes = tuple(route for router in routers for route in router.routes)
     for router in routers:

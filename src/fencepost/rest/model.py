@@ -166,3 +166,27 @@ class LoggerBody(BaseModel):
 
 class LevelBody(BaseModel):
     level: str
+
+
+class PartitionRetentionBody(BaseModel):
+    partition: int
+    start: int = Field(description="Where its log began when it was decided.")
+    end: int
+    until: int = Field(description="Up to where, exclusive, records may go; its start if none may.")
+    held_by: str | None = Field(description="What keeps it from going further; null: nothing, all of it may go.")
+
+
+class TopicRetentionBody(BaseModel):
+    topic: str
+    refused: str | None = Field(description="Why nothing of the topic goes; null: it may.")
+    error: str | None = Field(description="What Kafka answered when it was last to be deleted; null: it was.")
+    deleted: int = Field(description="Offsets that this leader has had deleted.")
+    last_deletion: str | None = Field(description="When it last did so (ISO 8601, UTC); null: never.")
+    partitions: list[PartitionRetentionBody]
+
+
+class RetentionBody(BaseModel):
+    enabled: bool = Field(description="delete.committed.enabled of the leader.")
+    decided: str | None = Field(description="When (ISO 8601, UTC); null: not yet.")
+    error: str | None = Field(description="Why it could not be decided last; null: it could.")
+    topics: list[TopicRetentionBody]

@@ -29,3 +29,4 @@ Expand = Annotated[
 IncludeTasks = Annotated[bool, Query(alias="includeTasks"), *_FLAG]
 OnlyFailed = Annotated[bool, Query(alias="onlyFailed"), *_FLAG]
 ConnectorsOnly = Annotated[bool, Query(alias="connectorsOnly"), *_FLAG]
+Dry = Annotated[bool, Query(), *_FLAG]

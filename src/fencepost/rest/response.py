@@ -14,8 +14,10 @@ from fencepost.cluster.info import (
     KeyDefinition,
     KeyReport,
     PluginInfo,
+    RetentionInfo,
     TaskInfo,
     TaskState,
+    TopicRetentionInfo,
     ValidationReport,
 )
 from fencepost.storage.ids import TaskId
@@ -87,6 +89,29 @@ def _moment(at_ms: int | None) -> str | None:
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def retention_body(info: RetentionInfo) -> Json:
+    return {
+        "enabled": info.is_enabled,
+        "decided": _moment(info.decided_ms),
+        "error": info.error,
+        "topics": [topic_retention_body(topic) for topic in info.topics],
+    }
+
+
+def topic_retention_body(topic: TopicRetentionInfo) -> Json:
+    return {
+        "topic": topic.topic,
+        "refused": topic.refusal,
+        "error": topic.error,
+        "deleted": topic.deleted,
+        "last_deletion": _moment(topic.deleted_ms),
+        "partitions": [
+            {"partition": p.partition, "start": p.start, "end": p.end, "until": p.until, "held_by": p.held_by or None}
+            for p in topic.partitions
+        ],
+    }
 
 
 def plugin_body(plugin: PluginInfo) -> Json:

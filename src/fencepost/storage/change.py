@@ -1,5 +1,6 @@
 """Values that the config topic carries, and what a reader is told when one of them changes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.storage.ids import TargetState, TaskId
@@ -42,6 +43,21 @@ class Assignment:
 
     def of(self, incarnation: str) -> WorkerAssignment | None:
         return next((w for w in self.workers if w.incarnation == incarnation), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRetention:
+    """What is remembered of a topic that sinks' commits empty (KIP-762).
+
+    Attributes:
+        topic_id: which topic of the name it is of.
+        deleted: up to which offset, of each partition, records are given up, whether or not they are gone yet.
+        inherited: what groups had committed of an older topic of the name, where they have not committed since.
+    """
+
+    topic_id: str
+    deleted: Mapping[int, int] = field(default_factory=dict)
+    inherited: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from fencepost.storage.change import (
     TargetStateChanged,
     TaskCountRecorded,
     TasksStopped,
+    TopicRetention,
     Waiting,
     WorkerAssignment,
 )
@@ -157,6 +158,24 @@ def _targets(builder: SnapshotBuilder, name: str, value: Any, _: int) -> Change 
     return None
 
 
+def _retention(builder: SnapshotBuilder, topic: str, value: Any, _: int) -> Change | None:
+    if value is None:
+        builder.put_retention(topic, None)
+        return None
+    fields = {"inherited": {}, **_object(value)}
+    inherited = {str(group): _offsets(found) for group, found in _field(fields, "inherited", dict).items()}
+    deleted = _offsets(_field(fields, "deleted", list))
+    builder.put_retention(topic, TopicRetention(_field(fields, "id", str), deleted, inherited))
+    return None
+
+
+def _offsets(value: Any) -> dict[int, int]:
+    pairs: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(p, list) and len(p) == 2 and all(type(number) is int for number in p) for p in pairs):
+        raise MalformedRecordError("an offset is not [partition, offset]")
+    return dict(pairs)
+
+
 def _stopped(_: SnapshotBuilder, url: str, value: Any, __: int) -> Change | None:
     if value is None:
         return None
@@ -230,4 +249,5 @@ _FOLDS: tuple[tuple[str, bool, _Fold], ...] = (
     (records.LEFT, False, _left),
     (records.STOPPED, False, _stopped),
     (records.TARGETS, False, _targets),
+    (records.RETENTION, False, _retention),
 )

@@ -10,7 +10,13 @@ from typing import Any
 import orjson
 
 from fencepost.config.raw import RawConfig
-from fencepost.storage.change import Assignment, RestartRequested, SessionKey, WorkerAssignment
+from fencepost.storage.change import (
+    Assignment,
+    RestartRequested,
+    SessionKey,
+    TopicRetention,
+    WorkerAssignment,
+)
 from fencepost.storage.ids import TargetState, TaskId
 
 Encoded = tuple[bytes, bytes | None]
@@ -30,6 +36,7 @@ WORKER = "fencepost-worker-"
 LEFT = "fencepost-left-"
 STOPPED = "fencepost-stopped-"
 TARGETS = "fencepost-targets-"
+RETENTION = "fencepost-retention-"
 
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
@@ -124,6 +131,13 @@ def producer_targets(connector: str, targets: Iterable[Mapping[str, str | None]]
 def producer_targets_removed(connector: str) -> Encoded:
     """They may hold them where the worker's own settings lead, and nowhere else."""
     return _record(TARGETS + connector, None)
+
+
+def topic_retention(topic: str, retention: TopicRetention) -> Encoded:
+    """Return the record that gives up records of a topic, ahead of their deletion: what is below may go at any time."""
+    inherited = {group: [[*each] for each in offsets.items()] for group, offsets in retention.inherited.items()}
+    value = {"id": retention.topic_id, "deleted": [[*each] for each in retention.deleted.items()]}
+    return _record(RETENTION + topic, {**value, **({"inherited": inherited} if inherited else {})})
 
 
 def connector_status_key(connector: str) -> bytes:

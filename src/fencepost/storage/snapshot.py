@@ -17,6 +17,7 @@ from fencepost.storage.change import (
     ConnectorConfigUpdated,
     SessionKey,
     TaskConfigsUpdated,
+    TopicRetention,
 )
 from fencepost.storage.ids import TargetState, TaskId
 
@@ -45,6 +46,7 @@ class ClusterSnapshot:
         left: the process at each worker's URL that said last that it leaves; it never comes back.
         ready_workers: the URLs of those that have somewhere to run tasks.
         inconsistent: connectors whose newest task configs are incomplete; they must be reconfigured.
+        retention: what is remembered of each topic that sinks' commits empty.
     """
 
     offset: int = 0
@@ -63,6 +65,7 @@ class ClusterSnapshot:
     incarnations: Mapping[str, str] = field(default_factory=_empty)
     left: Mapping[str, str] = field(default_factory=_empty)
     ready_workers: frozenset[str] = frozenset()
+    retention: Mapping[str, TopicRetention] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
 
@@ -118,6 +121,7 @@ class SnapshotBuilder:
         self._incarnations: dict[str, str] = {}
         self._left: dict[str, str] = {}
         self._ready_workers: set[str] = set()
+        self._retention: dict[str, TopicRetention] = {}
         self._frozen: dict[str, Any] = {}
 
     @classmethod
@@ -143,6 +147,7 @@ class SnapshotBuilder:
         builder._incarnations.update(snapshot.incarnations)
         builder._left.update(snapshot.left)
         builder._ready_workers.update(snapshot.ready_workers)
+        builder._retention.update(snapshot.retention)
         return builder
 
     def put_connector(self, connector: str, properties: RawConfig) -> Change:
@@ -240,6 +245,13 @@ class SnapshotBuilder:
         self._ready_workers.discard(url)
         self._touch("incarnations", "ready_workers")
 
+    def put_retention(self, topic: str, retention: TopicRetention | None) -> None:
+        if retention is None:
+            self._retention.pop(topic, None)
+        else:
+            self._retention[topic] = retention
+        self._touch("retention")
+
     def freeze(self) -> ClusterSnapshot:
         return ClusterSnapshot(
             offset=self.offset,
@@ -258,6 +270,7 @@ class SnapshotBuilder:
             incarnations=self._mapping("incarnations", self._incarnations),
             left=self._mapping("left", self._left),
             ready_workers=self._set("ready_workers", self._ready_workers),
+            retention=self._mapping("retention", self._retention),
             session_key=self.session_key,
             assignment=self.assignment,
         )

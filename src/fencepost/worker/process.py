@@ -7,6 +7,8 @@ from fencepost.cluster.command import now_ms
 from fencepost.cluster.departure import Departures
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import use_plugin_path
+from fencepost.retention.keeper import Retention
+from fencepost.retention.reading import readings
 from fencepost.storage.change import Change
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.config_changes import ConfigChanges, Restarts
@@ -73,12 +75,16 @@ class WorkerProcess:
             lifeline,
             self._housekeeping,
         )
-        self.operations = _operations(settings, topics, life, membership, supervision, departures, classes, hosts)
+        self._retention = _retention(settings, topics, membership, classes)
+        self.operations = _operations(
+            settings, topics, life, membership, supervision, departures, classes, hosts, self._retention
+        )
 
     def start(self) -> None:
         """Begin to come up, in threads."""
         self._hosts.start()
         self._start_up.start()
+        self._retention.start()
 
     @property
     def error(self) -> Exception | None:
@@ -91,6 +97,7 @@ class WorkerProcess:
         REST has to listen until this returns: whoever refuses connections while the group has it is taken for killed.
         """
         self._life.stopping.set()
+        self._retention.stop()
         if self._life.progress.is_started:
             self._supervision.stop(is_replaced=self._life.error is not None)
             self._hosts.slots.release_all()
@@ -118,6 +125,7 @@ def _operations(
     departures: Departures,
     classes: ConnectorClasses,
     hosts: Hosts,
+    retention: Retention,
 ) -> WorkerOperations:
     figures = WorkerFigures(
         is_leader=lambda: membership.leader.is_leading,
@@ -136,5 +144,23 @@ def _operations(
         membership.rounds.fence,
         departures.wait_for,
     )
-    sink_offsets = SinkOffsets(settings, classes.find, departures.wait_for)
-    return WorkerOperations(settings, topics, membership, supervision, life.progress, metrics, offsets, sink_offsets)
+    sink_offsets = SinkOffsets(settings, classes.find, departures.wait_for, retention.offsets_lock)
+    return WorkerOperations(
+        settings, topics, membership, supervision, life.progress, metrics, offsets, sink_offsets, retention
+    )
+
+
+def _retention(
+    settings: WorkerSettings, topics: WorkerTopics, membership: Membership, classes: ConnectorClasses
+) -> Retention:
+    config = settings.config
+    return Retention(
+        config,
+        config.offset_flush_interval_ms,
+        settings.admin_conf(),
+        (config.config_storage_topic, config.offset_storage_topic, config.status_storage_topic),
+        membership.leader,
+        topics.config,
+        lambda snapshot: readings(snapshot, settings, classes.is_source),
+        settings.cluster_ids,
+    )

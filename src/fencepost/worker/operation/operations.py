@@ -46,6 +46,7 @@ from fencepost.cluster.info import (
     Place,
     PluginInfo,
     RestartInfo,
+    RetentionInfo,
     ServerInfo,
     StoredConnector,
     TaskInfo,
@@ -58,6 +59,7 @@ from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.plugin import PluginKind, registry
+from fencepost.retention.keeper import Retention
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested
 from fencepost.storage.ids import TargetState, TaskId
@@ -105,6 +107,7 @@ class WorkerOperations:
         metrics: WorkerMetrics,
         offsets: OffsetChanges,
         sink_offsets: SinkOffsets,
+        retention: Retention,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -113,6 +116,7 @@ class WorkerOperations:
         self._progress = progress
         self._offsets = offsets
         self._sink_offsets = sink_offsets
+        self._retention = retention
         self.metrics = metrics.text
         self._topic, self._statuses, self._writer = topics.config, topics.status, topics.writer
         self._leader, self._peers = membership.leader, membership.peers
@@ -374,6 +378,10 @@ class WorkerOperations:
         return offsets.reset(name, lambda each: self._lead(each, f"modifying offsets for connector {name}"))
 
     # topics, plugins, the inside
+
+    def retention(self, *, is_preview: bool) -> RetentionInfo:
+        self._ensure_leading()
+        return self._retention.preview() if is_preview else self._retention.info()
 
     def active_topics(self, name: str) -> Sequence[str]:
         if not self._settings.config.topic_tracking_enable:

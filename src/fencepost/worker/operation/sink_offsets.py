@@ -8,7 +8,9 @@ and its config is written last.
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +23,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.record.java_text import java_text
+from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset_change import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.settings import WorkerSettings, own_group
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 _ASK_S = 30.0
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_RESET = "reset"
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
 _ZOMBIES = (
     "Failed to {0} consumer group offsets for connector {1} either because its tasks haven't stopped completely yet or "
@@ -49,11 +53,17 @@ class SinkOffsets:
         settings: WorkerSettings,
         find: Callable[[str], type[SinkConnector]],
         wait_for_stops: Callable[[str, int | None], None],
+        lock: threading.Lock,
     ) -> None:
-        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up."""
+        """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up.
+
+        `lock` is held while a group is changed: who decides meanwhile by its offsets what may be deleted waits, or is
+        waited for.
+        """
         self._settings = settings
         self._find = find
         self._wait_for_stops = wait_for_stops
+        self._lock = lock
 
     def read(self, snapshot: ClusterSnapshot, connector: str) -> list[ConnectorOffset]:
         """Return where a sink stands. Raises OperationError where that cannot be learned."""
@@ -68,8 +78,8 @@ class SinkOffsets:
     def alter(self, connector: str, offsets: Sequence[ConnectorOffset], lead: Lead) -> str:
         """Move the named partitions of a stopped sink; returns what to tell the user."""
 
-        def change(group: GroupOffsets, config: RawConfig, wanted: Wanted) -> None:
-            self._ensure_there(config, wanted)
+        def change(group: GroupOffsets, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
+            self._ensure_there(config, wanted, snapshot)
             _write(group, wanted)
 
         return self._modify(connector, lambda group: parsed(offsets), change, "alter", "altered", lead)
@@ -79,8 +89,8 @@ class SinkOffsets:
         return self._modify(
             connector,
             lambda group: dict.fromkeys(group.read(), None),
-            lambda group, config, wanted: group.delete(),
-            "reset",
+            lambda group, config, wanted, snapshot: group.delete(),
+            _RESET,
             "reset",
             lead,
         )
@@ -97,28 +107,22 @@ class SinkOffsets:
         snapshot = lead(EnsureAbsent(connector))  # 1
         ensure = EnsureAbsent(connector, since=Standing.of(snapshot, connector))
         self._wait_for_stops(connector, None)  # 2
-        try:
-            self._ensure_there(config, wanted)
+        with _failing_creation(connector):
+            self._ensure_there(config, wanted, snapshot)
             group = self._group(connector, config)
             before = group.read()
             if self._settings.sink_group(connector, config) == own_group(connector):
                 wanted = dict.fromkeys(before) | wanted
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
-            lead(ensure)  # 4
-            _write(group, wanted)  # 5
-        except GroupInUseError as error:
-            raise OperationError(
-                f"Failed to create connector {connector} with initial_offsets: {error}. Tasks of a deleted connector "
-                "of the name may still be stopping: then the request can be safely retried. Or somebody else reads as "
-                "a member of that group: name another in consumer.override.group.id"
-            ) from error
-        except _REFUSED as error:
-            raise OperationError(f"Failed to create connector {connector} with initial_offsets: {error}") from error
-        try:
-            snapshot = lead(replace(command, since=ensure.since))
-        except Exception:
-            self._put_back(ensure, group, {place: before.get(place) for place in wanted}, lead)
-            raise
+        with self._lock:
+            with _failing_creation(connector):
+                self._ensure_there(config, wanted, lead(ensure))  # 4
+                _write(group, wanted)  # 5
+            try:
+                snapshot = lead(replace(command, since=ensure.since))
+            except Exception:
+                self._put_back(ensure, group, {place: before.get(place) for place in wanted}, lead)
+                raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
     def _put_back(self, ensure: EnsureAbsent, group: GroupOffsets, before: Wanted, lead: Lead) -> None:
@@ -137,7 +141,7 @@ class SinkOffsets:
         self,
         connector: str,
         asked: Callable[[GroupOffsets], Wanted],
-        change: Callable[[GroupOffsets, RawConfig, Wanted], None],
+        change: Callable[[GroupOffsets, RawConfig, Wanted, ClusterSnapshot], None],
         verb: str,
         done: str,
         lead: Lead,
@@ -150,24 +154,28 @@ class SinkOffsets:
             group = self._group(connector, config)
             wanted = asked(group)
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
-            lead(ensure)  # 4
-            change(group, config, wanted)  # 5
+            with self._lock:
+                snapshot = lead(ensure)  # 4
+                change(group, config, wanted, snapshot)  # 5
+                if self._settings.config.delete_committed_enabled:
+                    lead(ensure)  # a leader that was deposed meanwhile may have come too late: nobody is told "done"
         except GroupInUseError as error:
             raise OperationError(_ZOMBIES.format(verb, connector)) from error
         except _REFUSED as error:
             raise OperationError(
                 f"Failed to {verb} consumer group offsets for connector {connector}: {error}"
             ) from error
-        return (DONE if is_external else FRAMEWORK_ONLY).format(done)
+        return (DONE if is_external else FRAMEWORK_ONLY).format(done) + self._gone(verb, connector, config, snapshot)
 
     def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
         conf = self._settings.sink_admin_conf(config)
         return GroupOffsets(conf, self._settings.sink_group(connector, config), timeout_s=_ASK_S)
 
-    def _ensure_there(self, config: RawConfig, wanted: Wanted) -> None:
+    def _ensure_there(self, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
         """Raise BadRequestError for an offset that the log has not, or no more: a sink would skip without a word."""
         asked = {place: offset for place, offset in wanted.items() if offset is not None}
         admin = Admin(self._settings.sink_admin_conf(config))
+        ids: dict[str, str] = {}
         for topic in sorted({place.topic for place in asked}):
             found = admin.topic(topic, timeout_s=_ASK_S)
             if found is None:
@@ -175,14 +183,52 @@ class SinkOffsets:
             for place in asked:
                 if place.topic == topic and not 0 <= place.partition < found.partitions:
                     raise BadRequestError(f"Topic {topic} has no partition {place.partition}")
+            ids[topic] = found.id
         starts = admin.start_offsets(asked, timeout_s=_ASK_S)
         ends = admin.end_offsets(asked, timeout_s=_ASK_S, read_committed=False)
         for place, offset in asked.items():
-            if not starts[place] <= offset <= ends[place]:
+            start = max(starts[place], self._given_up(place, ids[place.topic], snapshot))
+            if not start <= offset <= ends[place]:
                 raise BadRequestError(
                     f"Offset {offset} of topic {place.topic}, partition {place.partition} is not there: its log begins "
-                    f"at {starts[place]} and ends at {ends[place]}"
+                    f"at {start} and ends at {ends[place]}"
                 )
+
+    def _given_up(self, place: TopicPartition, topic_id: str, snapshot: ClusterSnapshot) -> int:
+        """Return up to where records may go at any moment, as all sinks had committed them (delete.committed)."""
+        known = snapshot.retention.get(place.topic)
+        if known is None or known.topic_id != topic_id or not self._settings.config.delete_committed_enabled:
+            return 0
+        return known.deleted.get(place.partition, 0)
+
+    def _gone(self, verb: str, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> str:
+        """Return what to add to the answer to a reset, where records were deleted that it would have delivered."""
+        if verb != _RESET:
+            return ""
+        read = reading(connector, config, self._settings)
+        emptied = sorted(t for t, known in snapshot.retention.items() if read.covers(t) and any(known.deleted.values()))
+        if not emptied:
+            return ""
+        return (
+            f" What was deleted from {', '.join(emptied)} because all sinks had committed it "
+            "(delete.committed.enabled) is not delivered again."
+        )
+
+
+@contextmanager
+def _failing_creation(connector: str) -> Iterator[None]:
+    """Raise what is met within as what fails to create a connector with initial offsets."""
+    failed = f"Failed to create connector {connector} with initial_offsets"
+    try:
+        yield
+    except GroupInUseError as error:
+        raise OperationError(
+            f"{failed}: {error}. Tasks of a deleted connector of the name may still be stopping: then the request can "
+            "be safely retried. Or somebody else reads as a member of that group: name another in "
+            "consumer.override.group.id"
+        ) from error
+    except _REFUSED as error:
+        raise OperationError(f"{failed}: {error}") from error
 
 
 def _write(group: GroupOffsets, wanted: Wanted) -> None:

@@ -1,0 +1,281 @@
+"""Who reads which topics of a cluster: groups of every kind, by what they have committed and what members ask for.
+
+Kafka has no such question; this asks for all groups, then for offsets and members of all of them together, so that the
+number of requests goes by the number of brokers, not of groups.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
+from fencepost.record import TopicPartition
+
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+_OF_CONSUMERS = ("consumer", "")  # protocol types; the second: offsets without members
+_QUIET = ("Empty", "Dead")
+_UNSTABLE, _DENIED = 88, 30  # error codes: UNSTABLE_OFFSET_COMMIT, GROUP_AUTHORIZATION_FAILED
+_GONE = (69, 15)  # GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE: of a group that has just ended
+_DESCRIBE = 8  # the number of the operation
+
+Offsets = Mapping[TopicPartition, int | None]
+"""Where a group stands; None while a transaction is about to change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """What a group reads, as far as can be seen.
+
+    Attributes:
+        kind: classic, consumer, share, or another word of Kafka's.
+        topics: those that it has offsets of, or a member reads.
+        patterns: what members subscribe to by regular expression.
+        offsets: where it stands; of a share group nothing.
+        doubt: why it may read more; None: it does not.
+    """
+
+    group: str
+    kind: str
+    topics: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    offsets: Offsets = field(default_factory=dict)
+    doubt: str | None = None
+
+    def reads(self, topic: str) -> bool:
+        """Say whether it reads a topic, so far as can be seen."""
+        return topic in self.topics or any(_matches(pattern, topic) for pattern in self.patterns)
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """Take a part for the whole, and what Python does not understand for a match: the broker reads RE2."""
+    try:
+        return re.search(pattern, topic) is not None
+    except re.error:
+        return True
+
+
+class TopicReaders:
+    """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first question; one thread.
+
+    Every method raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
+        self._guard = ForkGuard()
+        self._conf = dict(conf)
+        self._timeout_s = timeout_s
+        self._client: Any = None
+        self.requests = 0  # so far
+
+    def close(self) -> None:
+        """Let go of the connections. Idempotent; another question connects anew."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def sees_all(self) -> bool:
+        """Say whether the principal is told of every group: it takes Describe on the cluster."""
+        return _DESCRIBE in self._run("describing the cluster", _authorized)
+
+    def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
+        """Return where groups stand, stable offsets only; a group that there is not stands nowhere."""
+        wanted = list(groups)
+        return self._run("reading the offsets of groups", _offsets, wanted)[0] if wanted else {}
+
+    def look(self, known: Collection[str] = ()) -> list[GroupReading]:
+        """Return what every group reads, but those that are `known`."""
+        found: list[GroupReading] = self._run("looking at all groups", _look, frozenset(known))
+        return found
+
+    def _run(self, doing: str, ask: Any, *arguments: Any) -> Any:
+        from kafka.errors import KafkaError
+
+        self._guard.check("The client that looks at groups")
+        try:
+            if self._client is None:
+                self._client = kafka_python_admin(self._conf, self._timeout_s)
+            return self._client._manager.run(ask, _Asking(self, self._client), *arguments)
+        except (KafkaError, OSError) as error:
+            self.close()  # it may know an old coordinator
+            raise group_failure(error, doing, self._conf) from error
+
+
+class _Asking:
+    """Sends requests, and counts them."""
+
+    def __init__(self, owner: TopicReaders, client: Any) -> None:
+        self._owner = owner
+        self._client = client
+
+    async def send(self, request: Any, node_id: int | None = None) -> Any:
+        self._owner.requests += 1
+        return await self._client._manager.send(request, node_id=node_id)
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """Return all groups that the principal may see, as ListGroups has them."""
+        self._owner.requests += len(self._client._manager.cluster.brokers())
+        found: list[dict[str, Any]] = await self._client._async_list_groups()
+        return found
+
+    async def by_coordinator(self, groups: Collection[str]) -> dict[int, list[str]]:
+        """Return the groups of each coordinator."""
+        if not groups:
+            return {}
+        self._owner.requests += 1
+        found: dict[int, list[str]] = {}
+        for group, node in (await self._client._find_coordinator_ids(list(groups))).items():
+            found.setdefault(node, []).append(group)
+        return found
+
+
+async def _authorized(asking: _Asking) -> frozenset[int]:
+    """Return the numbers of the operations that the principal may carry out on the cluster."""
+    from kafka.protocol.admin import DescribeClusterRequest
+
+    answer = await asking.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    return frozenset(answer.authorized_operations or ())
+
+
+async def _offsets(asking: _Asking, groups: Collection[str]) -> tuple[dict[str, Offsets], dict[str, str]]:
+    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447)."""
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup
+    found: dict[str, Offsets] = {}
+    denied: dict[str, str] = {}
+    for node, of_node in (await asking.by_coordinator(groups)).items():
+        wanted = [asked(group_id=group, topics=None) for group in of_node]
+        request = OffsetFetchRequest(groups=wanted, require_stable=True, min_version=8, max_version=8)
+        for group in (await asking.send(request, node)).groups:
+            if group.error_code == _DENIED:
+                denied[group.group_id] = "this worker's principal may not Describe it"
+            elif group.error_code not in _GONE:
+                _check(group.error_code, f"group {group.group_id}")
+                found[group.group_id] = _standing(group)
+    return found, denied
+
+
+def _standing(group: Any) -> Offsets:
+    found: dict[TopicPartition, int | None] = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            if each.error_code == _UNSTABLE:
+                found[TopicPartition(topic.name, each.partition_index)] = None
+                continue
+            _check(each.error_code, f"group {group.group_id}, {topic.name}-{each.partition_index}")
+            if each.committed_offset >= 0:
+                found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+    return found
+
+
+async def _look(asking: _Asking, known: frozenset[str]) -> list[GroupReading]:
+    groups = {g["group_id"]: g for g in await asking.listed() if g["group_id"] not in known}
+    kinds = {group: str(listed.get("group_type") or CLASSIC).lower() for group, listed in groups.items()}
+    others = {g: k for g, k in kinds.items() if k != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
+    busy = {g for g in others if groups[g].get("group_state") not in _QUIET}
+    offsets, doubts = await _offsets(asking, [g for g, kind in others.items() if kind != SHARE])
+    topics: dict[str, set[str]] = {g: {place.topic for place in offsets.get(g, ())} for g in others}
+    patterns: dict[str, set[str]] = {}
+    of_kind = {kind: [g for g in busy if others[g] == kind] for kind in (CLASSIC, CONSUMER, SHARE)}
+    for group in await _classic_members(asking, of_kind[CLASSIC], doubts):
+        topics[group.group_id].update(_classic_topics(group, doubts))
+    for group in await _members(asking, of_kind[CONSUMER], CONSUMER, doubts):
+        topics[group.group_id].update(_subscribed(group))
+        patterns[group.group_id] = {m.subscribed_topic_regex for m in group.members if m.subscribed_topic_regex}
+    for group in await _members(asking, of_kind[SHARE], SHARE, doubts):
+        topics[group.group_id].update(_subscribed(group))
+    for name, of_share in (await _share_topics(asking, [g for g in others if others[g] == SHARE], doubts)).items():
+        topics[name].update(of_share)
+    for group in busy:
+        if others[group] not in (CLASSIC, CONSUMER, SHARE):
+            doubts[group] = f"it is a {others[group]} group with members, and what they read cannot be seen"
+    return [
+        GroupReading(
+            group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), offsets.get(group, {}),
+            doubts.get(group),
+        )
+        for group, kind in others.items()
+    ]  # fmt: skip
+
+
+async def _classic_members(asking: _Asking, groups: Collection[str], doubts: dict[str, str]) -> list[Any]:
+    from kafka.protocol.admin import DescribeGroupsRequest
+
+    found = []
+    for node, of_node in (await asking.by_coordinator(groups)).items():
+        answer = await asking.send(DescribeGroupsRequest(groups=of_node), node)
+        found += [group for group in answer.groups if _is_there(group, doubts)]
+    return found
+
+
+def _classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:
+    """Return what members subscribe to and have; in a rebalance the coordinator does not say."""
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+    topics: set[str] = set()
+    try:
+        for member in group.members:
+            if not member.member_metadata:
+                raise ValueError("in a rebalance, its members' topics are not told")
+            topics.update(ConsumerProtocolSubscription.decode(member.member_metadata).topics)
+            if member.member_assignment:
+                had = ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
+                topics.update(each.topic for each in had)
+    except Exception as error:
+        doubts[group.group_id] = f"what its members read cannot be told now ({error})"
+    return topics
+
+
+async def _members(asking: _Asking, groups: Collection[str], kind: str, doubts: dict[str, str]) -> list[Any]:
+    if not groups:
+        return []
+    from fencepost.kafka.group_message import ConsumerGroupDescribeRequest, ShareGroupDescribeRequest
+
+    message = ConsumerGroupDescribeRequest if kind == CONSUMER else ShareGroupDescribeRequest
+    found = []
+    for node, of_node in (await asking.by_coordinator(groups)).items():
+        answer = await asking.send(message(group_ids=of_node, include_authorized_operations=False), node)
+        found += [group for group in answer.groups if _is_there(group, doubts)]
+    return found
+
+
+def _subscribed(group: Any) -> set[str]:
+    named = {topic for member in group.members for topic in member.subscribed_topic_names}
+    return named | {had.topic_name for member in group.members for had in member.assignment.topic_partitions}
+
+
+async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[str, str]) -> dict[str, set[str]]:
+    """Return the topics in which share groups have a place of theirs, with members or without."""
+    if not groups:
+        return {}
+    from fencepost.kafka.group_message import DescribeShareGroupOffsetsRequest
+
+    asked = DescribeShareGroupOffsetsRequest.AskedGroup
+    found: dict[str, set[str]] = {}
+    for node, of_node in (await asking.by_coordinator(groups)).items():
+        wanted = [asked(group_id=group, topics=None) for group in of_node]
+        for group in (await asking.send(DescribeShareGroupOffsetsRequest(groups=wanted), node)).groups:
+            if _is_there(group, doubts):
+                found[group.group_id] = {topic.topic_name for topic in group.topics}
+    return found
+
+
+def _is_there(group: Any, doubts: dict[str, str]) -> bool:
+    if group.error_code == _DENIED:
+        doubts[group.group_id] = "this worker's principal may not Describe it"
+    elif group.error_code not in _GONE:
+        _check(group.error_code, f"group {group.group_id}")
+    return not group.error_code
+
+
+def _check(code: int, what: str) -> None:
+    from kafka.errors import for_code
+
+    if code:
+        error = for_code(code)
+        if getattr(error, "retriable", False):
+            raise error(what)
+        raise KafkaRequestError(f"Failed looking at {what}: {error.__name__}", code)

@@ -1,0 +1,34 @@
+"""`/retention`: topics that sinks' commits empty (KIP-762)."""
+
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from fencepost.cluster.errors import NotFoundError
+from fencepost.rest.gateway import Worker
+from fencepost.rest.model import RetentionBody, TopicRetentionBody
+from fencepost.rest.path import PathText
+from fencepost.rest.query import Dry
+from fencepost.rest.response import json_response, retention_body, topic_retention_body
+
+router = APIRouter(prefix="/retention", tags=["retention"])
+
+
+@router.get("", response_model=RetentionBody)
+async def get_retention(worker: Worker, dry: Dry = False) -> Response:
+    """Says of each topic up to where it was emptied, or why not; with dry=true what would be done now."""
+    return json_response(retention_body(await worker.run(partial(worker.operations.retention, is_preview=dry))))
+
+
+@router.get("/{topic}", response_model=TopicRetentionBody)
+async def get_topic_retention(topic: PathText, worker: Worker, dry: Dry = False) -> Response:
+    """Says it of one topic."""
+    info = await worker.run(partial(worker.operations.retention, is_preview=dry))
+    found = next((each for each in info.topics if each.topic == topic), None)
+    if found is None:
+        raise NotFoundError(
+            f"Nothing is decided of topic {topic}: no pattern of delete.committed.topics matches it, there is no such "
+            "topic, or nothing was decided yet (dry=true decides now)"
+        )
+    return json_response(topic_retention_body(found))

@@ -1,0 +1,233 @@
+"""Up to where a topic may be emptied: pure decisions over what was asked of Kafka (KIP-762, and what safety takes).
+
+In doubt nothing is deleted, and the verdict says which doubt.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencepost.kafka.topic_readers import GroupReading, Offsets
+from fencepost.record import TopicPartition
+from fencepost.storage.change import TopicRetention
+
+_POLICY, _TIERED = "cleanup.policy", "remote.storage.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One partition: where its log begins, where it ends, and before which offset no transaction is open.
+
+    `kept_from` is the offset of the first record that is too young to go (`delete.committed.keep.ms`).
+    """
+
+    start: int
+    stable_end: int
+    end: int
+    kept_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A sink that reads the topic, and where it stands; `fault` says why that is not known."""
+
+    connector: str
+    group: str
+    offsets: Offsets = field(default_factory=dict)
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """Everything that counts for one topic.
+
+    Attributes:
+        configs: its effective configs.
+        logs: of all its partitions.
+        sinks: all that read it, in whatever state they are.
+        groups: all others of the cluster, of which some may read it.
+        blind: why not everything could be seen: other groups, or where its logs end; empty: it was.
+        known: what is remembered of it; None: it is met for the first time.
+    """
+
+    topic: str
+    topic_id: str
+    is_internal: bool
+    configs: Mapping[str, str | None]
+    logs: Mapping[int, Log]
+    sinks: Sequence[Sink]
+    groups: Sequence[GroupReading] = ()
+    blind: str = ""
+    known: TopicRetention | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVerdict:
+    """Up to where (exclusive) a partition may go, and what holds it there; `start` if nothing may."""
+
+    partition: int
+    start: int
+    end: int
+    until: int
+    held_by: str = ""
+
+    @property
+    def records(self) -> int:
+        """Return how many offsets would go."""
+        return max(0, self.until - self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is decided of one topic.
+
+    Attributes:
+        refusal: why nothing of it goes, whatever partitions say; empty: it may.
+        readers: groups outside that read it, and are not waited for.
+        deletes: up to where each partition goes, of those that do.
+        known: what is to be remembered of it from now on; None: what is known is too vague for that.
+    """
+
+    topic: str
+    topic_id: str
+    refusal: str = ""
+    partitions: tuple[PartitionVerdict, ...] = ()
+    readers: tuple[str, ...] = ()
+    deletes: Mapping[int, int] = field(default_factory=dict)
+    known: TopicRetention | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the worker's settings say: groups that are waited for, and how many offsets are kept behind everybody."""
+
+    respected: Collection[str] = ()  # names of groups, of those that were seen
+    keep_records: int = 0
+
+
+def decide(facts: TopicFacts, rules: Rules) -> Verdict:
+    """Return up to where a topic may be emptied now."""
+    waited = [
+        Sink("", group.group, group.offsets, group.doubt or "")
+        for group in facts.groups
+        if group.group in rules.respected and group.reads(facts.topic)
+    ]
+    everybody = [*facts.sinks, *waited]
+    inherited = _inherited(facts, everybody)
+    readers = tuple(sorted(g.group for g in facts.groups if g.group not in rules.respected and g.reads(facts.topic)))
+    refusal = _refusal(facts, rules, readers)
+    partitions = tuple(
+        _of_partition(facts.topic, partition, log, everybody, inherited, rules.keep_records)
+        for partition, log in sorted(facts.logs.items())
+    )
+    deletes = {} if refusal else {each.partition: each.until for each in partitions if each.records}
+    known = TopicRetention(facts.topic_id, {**_deleted(facts), **deletes}, inherited)
+    is_known = bool(everybody) and not any(_is_vague(reader) for reader in everybody)
+    return Verdict(facts.topic, facts.topic_id, refusal, partitions, readers, deletes, known if is_known else None)
+
+
+def _is_vague(reader: Sink) -> bool:
+    return bool(reader.fault) or None in reader.offsets.values()
+
+
+def _inherited(facts: TopicFacts, readers: Sequence[Sink]) -> dict[str, dict[int, int]]:
+    """Return the offsets that groups have of an older topic of the name, as they were when this one was first met.
+
+    They say nothing of this one, until they change.
+    """
+    if facts.known is None:
+        return {}
+    if facts.known.topic_id == facts.topic_id:
+        before = facts.known.inherited
+        return {
+            reader.group: kept
+            for reader in readers
+            if (kept := {p: o for p, o in before.get(reader.group, {}).items() if _at(reader, facts.topic, p) == o})
+        }
+    return {
+        reader.group: found
+        for reader in readers
+        if (found := {p: at for p in facts.logs if (at := _at(reader, facts.topic, p)) is not None})
+    }
+
+
+def _deleted(facts: TopicFacts) -> dict[int, int]:
+    is_same = facts.known is not None and facts.known.topic_id == facts.topic_id
+    return dict(facts.known.deleted) if facts.known is not None and is_same else {}
+
+
+def _at(sink: Sink, topic: str, partition: int) -> int | None:
+    return sink.offsets.get(TopicPartition(topic, partition))
+
+
+def _refusal(facts: TopicFacts, rules: Rules, readers: Sequence[str]) -> str:
+    """Return why nothing of the topic may go; empty: it may."""
+    if facts.is_internal:
+        return "it is an internal topic"
+    policy = (facts.configs.get(_POLICY) or "").replace(" ", "").lower()
+    if policy != "delete":
+        return f"its {_POLICY} is {policy or 'not known'}: only a topic with delete alone is emptied"
+    if (facts.configs.get(_TIERED) or "false").lower() != "false":
+        return f"its {_TIERED} is true: what lies in remote storage is left alone"
+    if not facts.sinks:
+        return "no sink connector reads it"
+    if facts.blind:
+        return facts.blind
+    unseen = next((g for g in facts.groups if g.doubt is not None and g.group not in rules.respected), None)
+    if readers:
+        return f"it is read by {_listed(readers)}, outside of this cluster's sinks: add names to be waited for to " \
+            "delete.committed.respect.groups, or delete groups that are no longer in use"  # fmt: skip
+    if unseen is not None:
+        return f"group {unseen.group} may read it: {unseen.doubt}"
+    return next((_unasked(sink) for sink in facts.sinks if sink.fault), "")
+
+
+def _unasked(sink: Sink) -> str:
+    return f"the offsets of sink connector {sink.connector} (group {sink.group}) cannot be read: {sink.fault}"
+
+
+def _listed(groups: Sequence[str]) -> str:
+    shown = ", ".join(groups[:3]) + (f" and {len(groups) - 3} more" if len(groups) > 3 else "")
+    return f"group {shown}" if len(groups) == 1 else f"groups {shown}"
+
+
+def _of_partition(
+    topic: str,
+    partition: int,
+    log: Log,
+    readers: Sequence[Sink],
+    inherited: Mapping[str, Mapping[int, int]],
+    keep_records: int,
+) -> PartitionVerdict:
+    until, held_by = log.end, ""
+    for reader in readers:
+        at = _at(reader, topic, partition)
+        place = TopicPartition(topic, partition)
+        if reader.fault:
+            return _held(partition, log, f"{_named(reader)}: {reader.fault}")
+        if place not in reader.offsets:
+            return _held(partition, log, f"{_named(reader)} has committed nothing there yet")
+        if at is None:
+            return _held(partition, log, f"{_named(reader)} has a commit there that is not decided yet")
+        if partition in inherited.get(reader.group, {}):
+            return _held(partition, log, f"what {_named(reader)} has committed is of an older topic of the name")
+        if at > log.end:
+            return _held(partition, log, f"{_named(reader)} stands at {at}, beyond the end of the log at {log.end}")
+        if at < until:
+            until, held_by = at, f"{_named(reader)}, which has committed {at}"
+    until, held_by = _lower(until, held_by, log.stable_end, "an open transaction")
+    until, held_by = _lower(until, held_by, until - keep_records, "delete.committed.keep.records")
+    if log.kept_from is not None:
+        until, held_by = _lower(until, held_by, log.kept_from, "delete.committed.keep.ms")
+    return PartitionVerdict(partition, log.start, log.end, max(until, log.start), held_by)
+
+
+def _lower(until: int, held_by: str, bound: int, text: str) -> tuple[int, str]:
+    return (bound, text) if bound < until else (until, held_by)
+
+
+def _held(partition: int, log: Log, why: str) -> PartitionVerdict:
+    return PartitionVerdict(partition, log.start, log.end, log.start, why)
+
+
+def _named(reader: Sink) -> str:
+    return f"sink connector {reader.connector}" if reader.connector else f"group {reader.group}"

@@ -1,0 +1,40 @@
+"""What is written before anything is deleted: by whoever leads, in its transaction, or not at all (E9).
+
+The order of the config topic decides. A connector whose config stands in front of the record was looked at; one that
+comes behind begins behind what is given up. A leader that was deposed meanwhile cannot write it. What was written and
+not carried out is carried out by whoever leads next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fencepost.cluster.command import EVERY_CONNECTOR
+from fencepost.cluster.errors import ConflictError
+from fencepost.retention.reading import Readings
+from fencepost.storage import records
+from fencepost.storage.change import TopicRetention
+from fencepost.storage.records import Encoded
+from fencepost.storage.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True)
+class GiveUpRecords:
+    """Remember what is known of topics, and give up records of them, if the same sinks read them still.
+
+    `found` is what sinks read when it was decided, `look` says what they read by a snapshot.
+    """
+
+    topics: Mapping[str, TopicRetention]
+    before: Mapping[str, TopicRetention | None]
+    found: Readings
+    look: Callable[[ClusterSnapshot], Readings]
+    connector: str = EVERY_CONNECTOR
+
+    def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
+        """Raise ConflictError where a sink was created, changed or deleted meanwhile, or another leader was faster."""
+        if self.look(snapshot) != self.found:
+            raise ConflictError("Connectors were changed while it was decided what may be deleted: nothing is")
+        for topic, known in self.before.items():
+            if snapshot.retention.get(topic) != known:
+                raise ConflictError(f"Another leader has decided on topic {topic} meanwhile: nothing is deleted")
+        return [records.topic_retention(topic, retention) for topic, retention in sorted(self.topics.items())]

@@ -1,0 +1,362 @@
+"""The leader's rounds: ask ▸ decide ▸ give up, in the config topic ▸ delete (KIP-762, E9).
+
+A thread of its own, after every interval of flushes; data never wait for it.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fencepost.cluster.command import ConnectorCommand, now_ms
+from fencepost.cluster.errors import OperationError
+from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
+from fencepost.config.retention import RetentionConfig
+from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.cluster_ids import ClusterIds
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.topic_readers import GroupReading, TopicReaders
+from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
+from fencepost.retention.intent import GiveUpRecords
+from fencepost.retention.reading import Readings, SinkReading
+from fencepost.storage.snapshot import ClusterSnapshot
+
+log = logging.getLogger(__name__)
+
+_ASK_S = 30.0
+_ASK_ONE_S = 5.0
+_WRITE_S = 60.0
+_LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
+_REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError)
+_BLIND = (
+    "this worker's principal may not Describe the cluster, so that groups may read it that are not seen: grant what "
+    "`fencepost acls` lists"
+)
+
+
+class Leading(Protocol):
+    """What is needed of the `Leader`."""
+
+    @property
+    def is_leading(self) -> bool: ...
+
+    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]": ...
+
+
+class Newest(Protocol):
+    """What is needed of the config topic's reader."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot: ...
+
+
+@dataclass
+class _Tally:
+    """What became of a topic since this worker leads."""
+
+    deleted: int = 0
+    deleted_ms: int | None = None
+    error: str | None = None
+    failures: int = 0
+    rounds_left_out: int = 0
+    readers: tuple[str, ...] = ()
+
+
+@dataclass
+class _Decided:
+    """The outcome of the first half of a round."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    found: Readings = ()
+    snapshot: ClusterSnapshot = field(default_factory=ClusterSnapshot)
+
+
+class Retention:
+    """Empties topics while this worker leads. `info` and `preview` by any thread, the rest by its own."""
+
+    def __init__(
+        self,
+        config: RetentionConfig,
+        every_ms: int,
+        conf: Mapping[str, Any],
+        own_topics: Collection[str],
+        leader: Leading,
+        topics: Newest,
+        look: Callable[[ClusterSnapshot], Readings],
+        cluster_ids: ClusterIds,
+    ) -> None:
+        """`conf` (librdkafka's names) asks and deletes; `own_topics` are never touched; `look` says what sinks read."""
+        self._config = config
+        self._every_s = every_ms / 1000
+        self._conf = dict(conf)
+        self._own_topics = frozenset(own_topics)
+        self._leader = leader
+        self._topics = topics
+        self._look = look
+        self._cluster_ids = cluster_ids
+        self.offsets_lock = threading.Lock()
+        """Held by whoever moves offsets of a sink: what was read of them stays true until records are given up."""
+        self._matching = tuple(re.compile(pattern) for pattern in config.delete_committed_topics)
+        self._respected = tuple(re.compile(pattern) for pattern in config.delete_committed_respect_groups)
+        self._round_lock = threading.Lock()
+        self._admin: Admin | None = None
+        self._readers: dict[tuple[tuple[str, str], ...], TopicReaders] = {}
+        self._tallies: dict[str, _Tally] = {}
+        self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests about groups were made so far."""
+        return sum(readers.requests for readers in self._readers.values())
+
+    def start(self) -> None:
+        """Begin, where the worker's file asks for it."""
+        if self._config.delete_committed_enabled:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End; a round under way gets through."""
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join(10.0)
+        with self._round_lock:
+            self._let_go()
+
+    def info(self) -> RetentionInfo:
+        """Return what was decided last."""
+        return self._info
+
+    def preview(self) -> RetentionInfo:
+        """Return what would be decided now; nothing is written, and nothing deleted."""
+        with self._round_lock:
+            try:
+                return self._told(self._decided().verdicts)
+            except _REFUSED as error:
+                self._let_go()
+                return RetentionInfo(self._config.delete_committed_enabled, None, str(error), ())
+
+    def round(self) -> None:
+        """Have deleted what may go now. What goes wrong is told by `info`, and tried again by the next round."""
+        with self._round_lock:
+            try:
+                self._info = self._told(self._carried_out())
+            except (*_REFUSED, OperationError, TimeoutError) as error:
+                self._let_go()
+                log.warning("retention: nothing more is deleted in this round: %s", error)
+                self._info = RetentionInfo(True, self._info.decided_ms, str(error), self._info.topics)
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every_s):
+            if not self._leader.is_leading:
+                self._tallies.clear()
+                self._info = RetentionInfo(True, None, None, ())
+                continue
+            try:
+                self.round()
+            except Exception:
+                log.exception("retention: a round failed")
+
+    def _carried_out(self) -> list[Verdict]:
+        with self.offsets_lock:
+            decided = self._decided()
+            due = [verdict for verdict in decided.verdicts if not self._is_left_out(verdict.topic)]
+            self._write(decided, due)
+        self._warn(decided.verdicts)
+        self._delete(due)
+        return decided.verdicts
+
+    def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
+        """Write what is to be remembered and given up, where that is news. OperationError: nothing is deleted."""
+        before = decided.snapshot.retention
+        news = {v.topic: v.known for v in due if v.known is not None and v.known != before.get(v.topic)}
+        if news:
+            known = {topic: before.get(topic) for topic in news}
+            command = GiveUpRecords(news, known, decided.found, self._look)
+            self._leader.submit(command).result(_WRITE_S)
+
+    def _delete(self, due: Sequence[Verdict]) -> None:
+        """Delete what is given up, of topics that are still those that were decided on."""
+        deleting = [verdict for verdict in due if verdict.deletes]
+        there = self._asked().topics([verdict.topic for verdict in deleting])
+        same = [v for v in deleting if v.topic in there and there[v.topic].id == v.topic_id]
+        starts = {(v.topic, p.partition): p.start for v in same for p in v.partitions}
+        answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
+        errors: dict[str, Exception] = {}
+        for (topic, partition), answer in answers.items():
+            if isinstance(answer, Exception):
+                errors[topic] = answer
+            else:
+                tally = self._tallies.setdefault(topic, _Tally())
+                tally.deleted += max(0, answer - starts[topic, partition])
+                tally.deleted_ms = now_ms()
+        for verdict in same:
+            self._note(verdict.topic, errors.get(verdict.topic))
+
+    def _is_left_out(self, topic: str) -> bool:
+        tally = self._tallies.get(topic)
+        if tally is None or not tally.rounds_left_out:
+            return False
+        tally.rounds_left_out -= 1
+        return True
+
+    def _note(self, topic: str, error: Exception | None) -> None:
+        tally = self._tallies.setdefault(topic, _Tally())
+        if error is None:
+            tally.error, tally.failures = None, 0
+            return
+        tally.rounds_left_out = 1 << min(tally.failures, _LONGEST_BACK_OFF)
+        tally.failures += 1
+        tally.error = str(error)
+        log.warning("retention: records of topic %s could not be deleted: %s", topic, error)
+
+    def _warn(self, verdicts: Iterable[Verdict]) -> None:
+        """Name groups that keep a topic from being emptied, whenever they are others than before."""
+        for verdict in verdicts:
+            tally = self._tallies.setdefault(verdict.topic, _Tally())
+            if verdict.readers and verdict.readers != tally.readers:
+                log.warning("retention: topic %s is not emptied: %s", verdict.topic, verdict.refusal)
+            tally.readers = verdict.readers
+
+    def _decided(self) -> _Decided:
+        """Ask Kafka, and decide. Logs last: their ends are beyond what was committed before."""
+        snapshot = self._topics.snapshot
+        found = self._look(snapshot)
+        admin = self._asked()
+        names = [name for name in admin.topic_names() if any(p.fullmatch(name) for p in self._matching)]
+        described = admin.topics(names)
+        here = self._cluster_ids.of(self._conf)
+        covering = {topic: [r for r in found if r.covers(topic)] for topic in described}
+        read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
+        groups, blind = self._groups(found) if read else ([], "")
+        sinks = self._sinks([r for r in found if any(r in covering[topic] for topic in read)], here)
+        configs = admin.topic_configs(read)
+        logs, faults = self._logs({topic: described[topic].partitions for topic in read})
+        respected = [g.group for g in groups if any(p.fullmatch(g.group) for p in self._respected)]
+        rules = Rules(frozenset(respected), self._config.delete_committed_keep_records)
+        verdicts = [
+            decide(
+                TopicFacts(
+                    topic,
+                    what.id,
+                    self._is_internal(topic, what),
+                    configs.get(topic, {}),
+                    logs.get(topic, {}),
+                    [sinks[r] for r in covering[topic] if r in sinks],
+                    groups,
+                    faults.get(topic) or blind,
+                    snapshot.retention.get(topic),
+                ),
+                rules,
+            )
+            for topic, what in sorted(described.items())
+        ]
+        return _Decided(verdicts, found, snapshot)
+
+    def _is_internal(self, topic: str, described: Topic) -> bool:
+        return described.is_internal or topic.startswith("__") or topic in self._own_topics
+
+    def _groups(self, found: Readings) -> tuple[list[GroupReading], str]:
+        readers = self._client(self._conf)
+        if not readers.sees_all():
+            return [], _BLIND
+        return readers.look({reading.group for reading in found}), ""
+
+    def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
+        """Return where sinks stand that read this cluster, or may."""
+        stands: dict[SinkReading, Sink] = {}
+        askers: dict[tuple[tuple[str, str], ...], list[SinkReading]] = {}
+        for reading in found:
+            try:
+                if reading.fault:
+                    stands[reading] = Sink(reading.connector, reading.group, {}, reading.fault)
+                elif self._cluster_ids.of(reading.conf) == here:
+                    askers.setdefault(_key(reading.conf), []).append(reading)
+            except _REFUSED as error:
+                stands[reading] = Sink(reading.connector, reading.group, {}, f"its cluster does not answer ({error})")
+        for together in askers.values():
+            stands.update(self._standing(together))
+        return stands
+
+    def _standing(self, together: Sequence[SinkReading]) -> dict[SinkReading, Sink]:
+        """Return where sinks stand whose groups one principal asks for; one that may not be asked takes none along."""
+        client = self._client(together[0].conf)
+        try:
+            offsets = client.offsets({reading.group for reading in together})
+        except _REFUSED as error:
+            offsets = {}
+            if len(together) == 1:
+                return {together[0]: Sink(together[0].connector, together[0].group, {}, str(error))}
+            return {each: sink for one in together for each, sink in self._standing([one]).items()}
+        return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
+
+    def _logs(self, partitions: Mapping[str, int]) -> tuple[dict[str, dict[int, Log]], dict[str, str]]:
+        """Return where logs begin and end; and of topics that do not answer, why: they keep no other from going."""
+        try:
+            return self._logs_of(partitions), {}
+        except _REFUSED as error:
+            if len(partitions) < 2:
+                return {}, dict.fromkeys(partitions, str(error))
+        found: dict[str, dict[int, Log]] = {}
+        faults: dict[str, str] = {}
+        for topic, count in partitions.items():
+            try:
+                found |= self._logs_of({topic: count}, timeout_s=_ASK_ONE_S)
+            except _REFUSED as error:
+                faults[topic] = str(error)
+        return found, faults
+
+    def _logs_of(self, partitions: Mapping[str, int], timeout_s: float | None = None) -> dict[str, dict[int, Log]]:
+        admin = self._asked()
+        places = [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
+        starts = admin.start_offsets(places, timeout_s=timeout_s)
+        stable = admin.end_offsets(places, read_committed=True, timeout_s=timeout_s)
+        ends = admin.end_offsets(places, read_committed=False, timeout_s=timeout_s)
+        kept = self._kept_from([place for place in places if starts[place] < ends[place]])
+        found: dict[str, dict[int, Log]] = {topic: {} for topic in partitions}
+        for place in places:
+            found[place[0]][place[1]] = Log(starts[place], stable[place], ends[place], kept.get(place))
+        return found
+
+    def _kept_from(self, places: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int | None]:
+        keep_ms = self._config.delete_committed_keep_ms
+        if not keep_ms or not places:
+            return {}
+        young_ms = now_ms() - keep_ms
+        return self._asked().offsets_at(dict.fromkeys(places, young_ms), read_committed=False)
+
+    def _asked(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin(self._conf, timeout_s=_ASK_S)
+        return self._admin
+
+    def _client(self, conf: Mapping[str, Any]) -> TopicReaders:
+        key = _key(conf)
+        if key not in self._readers:
+            self._readers[key] = TopicReaders(conf, timeout_s=_ASK_S)
+        return self._readers[key]
+
+    def _let_go(self) -> None:
+        for readers in self._readers.values():
+            readers.close()
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def _told(self, verdicts: Iterable[Verdict]) -> RetentionInfo:
+        told = []
+        for v in verdicts:
+            tally = self._tallies.get(v.topic, _Tally())
+            partitions = [PartitionRetention(p.partition, p.start, p.end, p.until, p.held_by) for p in v.partitions]
+            told.append(
+                TopicRetentionInfo(v.topic, v.refusal or None, tally.error, partitions, tally.deleted, tally.deleted_ms)
+            )
+        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told)
+
+
+def _key(conf: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in conf.items()))

@@ -1,0 +1,65 @@
+"""One worker, without Spark, that empties the topics whose names begin as the fixture says."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from support.cluster import LightWorker
+from support.log_writer import LogWriter
+
+ROUND_MS = 300
+
+
+@pytest.fixture(scope="session")
+def log_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+def settings(prefix: str, **more: str) -> dict[str, str]:
+    """Return what a worker's file says that empties topics of a prefix, and waits for groups of another one."""
+    return {
+        "delete.committed.enabled": "true",
+        "delete.committed.topics": f"{prefix}.*",
+        "delete.committed.respect.groups": "waited-.*",
+        "offset.flush.interval.ms": str(ROUND_MS),
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    """The beginning of names of topics that are emptied."""
+    return f"emptied-{uuid.uuid4().hex[:6]}"
+
+
+@pytest.fixture(scope="module")
+def worker(kafka: EmbeddedKafka, prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LightWorker]:
+    directory = tmp_path_factory.mktemp("retention")
+    group = f"retention-{uuid.uuid4().hex[:6]}"
+    with LightWorker(kafka.bootstrap_servers, directory, settings(prefix), group=group) as running:
+        eventually(running.slots, within_s=60)
+        yield running
+
+
+@pytest.fixture
+def topic(prefix: str, log_writer: LogWriter) -> str:
+    """A topic of two partitions that may be emptied."""
+    return log_writer.topic(f"{prefix}-{uuid.uuid4().hex[:6]}", 2)
+
+
+@pytest.fixture
+def starts(log_writer: LogWriter) -> Callable[[str], list[int]]:
+    """Returns where the logs of a topic begin."""
+
+    def look(topic: str) -> list[int]:
+        described = log_writer.admin.topic(topic)
+        assert described is not None
+        found = log_writer.admin.start_offsets([(topic, p) for p in range(described.partitions)])
+        return [found[topic, p] for p in range(described.partitions)]
+
+    return look
