@@ -305,6 +305,7 @@ def _metrics() -> Iterator[str]:
 
 
 def _families() -> Iterable[Any]:
+    from fencepost.cluster.info import RetentionInfo
     from fencepost.storage.snapshot import ClusterSnapshot
     from fencepost.storage.status_topic import StatusTable
     from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
@@ -314,7 +315,8 @@ def _families() -> Iterable[Any]:
         return 0
 
     startups: Callable[[], dict[str, int]] = lambda: dict.fromkeys(("attempts", "successes", "failures", "restarts"), 0)  # noqa: E731
-    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict)
+    nothing = RetentionInfo(False, None, None, ())
+    figures = WorkerFigures(lambda: False, none, none, startups, os.getpid, dict, lambda: nothing)
     return WorkerMetrics(ClusterSnapshot, StatusTable(), TaskTotals(), figures).families()
 
 

@@ -52,7 +52,7 @@ def acls(
                 is_prefixed=is_prefixed,
             )
         )
-    listed = required_acls(worker_access(config, given), found)
+    listed = required_acls(worker_access(config, given, topics), found)
     lines = commands(listed) if as_commands else table(listed)
     for line in lines:
         typer.echo(line)
@@ -107,7 +107,10 @@ def _row(acl: Acl) -> tuple[str, ...]:
 
 def _remarks(listed: Sequence[Acl]) -> Iterator[str]:
     if any(acl.name == UNKNOWN_TOPIC and acl.resource is Resource.TOPIC for acl in listed):
-        yield f"{UNKNOWN_TOPIC} stands for the connector's topics: name them with --topic, once for each."
+        yield (
+            f"{UNKNOWN_TOPIC} stands for the connector's topics, or those of delete.committed.topics: name them with "
+            "--topic, once for each."
+        )
 
 
 def commands(listed: Sequence[Acl]) -> Iterator[str]:

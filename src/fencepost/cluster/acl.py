@@ -70,13 +70,14 @@ class Acl:
 
 @dataclass(frozen=True)
 class WorkerAccess:
-    """What the workers of one `group.id` are, and work with."""
+    """What the workers of one `group.id` are, and work with; `emptied`: topics that sinks' commits empty (KIP-762)."""
 
     access: Access
     group_id: str
     config_topic: str
     offsets_topic: str
     status_topic: str
+    emptied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class SinkAccess:
 
 
 KAFKA_CLUSTER = "kafka-cluster"
+EVERY = "*"  # every resource of a kind
 _ONLY_FOR_OFFSETS = "without it nobody can see or change the offsets over REST"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it the task uses one producer, and the log warns"
@@ -160,7 +162,22 @@ def worker_acls(worker: WorkerAccess) -> list[Acl]:
         listed += _topic(access, name, content, *operations)
         listed += _made_by(access, name, content)
         listed.append(_checked_by(access, name, content))
-    return [*listed, _idempotent(access)]
+    return [*listed, *_retention_acls(worker), _idempotent(access)]
+
+
+def _retention_acls(worker: WorkerAccess) -> list[Acl]:
+    """Return what it takes to delete what all sinks have committed; to see all groups is part of it."""
+    if not worker.emptied:
+        return []
+    access, seeing = worker.access, "whoever else reads a topic keeps it from being emptied"
+    listed = [
+        Acl(access, Resource.CLUSTER, KAFKA_CLUSTER, Operation.DESCRIBE, seeing),
+        Acl(access, Resource.GROUP, EVERY, Operation.DESCRIBE, seeing),
+    ]
+    for name in worker.emptied:
+        emptied = "records are deleted once all sinks have committed them"
+        listed += _topic(access, name, emptied, Operation.DELETE, Operation.DESCRIBE_CONFIGS)
+    return listed
 
 
 def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl]:

@@ -134,6 +134,7 @@ def _operations(
         connector_startups=lambda: supervision.connectors.startups,
         jvm_pid=hosts.spark.jvm_pid,
         ended_by_signal=hosts.ends.counts,
+        retention=retention.info,
     )
     metrics = WorkerMetrics(lambda: topics.snapshot, topics.status.table, supervision.totals, figures)
     offsets = OffsetChanges(

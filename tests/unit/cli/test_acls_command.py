@@ -203,3 +203,15 @@ def test_a_source_needs_its_dead_letter_topic_where_it_tolerates_errors(worker: 
     found = rows(printed(worker, connector(tmp_path, {**config, "errors.tolerance": "all"})))
     assert right in found
     assert ["User:worker", "topic", "dead", "Create", "required"] in found
+
+
+def test_what_empties_topics_sees_every_group_and_deletes(worker: Path) -> None:
+    with worker.open("a") as file:
+        file.write("delete.committed.topics=carried.*\n")
+    assert not any("Delete" in row for row in rows(printed(worker)))
+    with worker.open("a") as file:
+        file.write("delete.committed.enabled=true\n")
+    found = rows(printed(worker))
+    assert ["User:worker", "cluster", "kafka-cluster", "Describe", "required"] in found
+    assert ["User:worker", "group", "*", "Describe", "required"] in found
+    assert ["User:worker", "topic", "TOPIC", "Delete", "required"] in found

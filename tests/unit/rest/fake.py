@@ -16,12 +16,15 @@ from fencepost.cluster.info import (
     KeyDefinition,
     KeyReport,
     KeyValue,
+    PartitionRetention,
     Place,
     PluginInfo,
+    RetentionInfo,
     ServerInfo,
     StoredConnector,
     TaskInfo,
     TaskState,
+    TopicRetentionInfo,
     ValidationReport,
 )
 from fencepost.config.raw import RawConfig
@@ -185,6 +188,11 @@ class FakeWorker:
         self._existing(name)
         self.offsets.pop(name, None)
         return "reset"
+
+    def retention(self, *, is_preview: bool) -> RetentionInfo:
+        partitions = [PartitionRetention(0, 5, 9, 7, "sink connector c, which has committed 7")]
+        topic = TopicRetentionInfo("t", None, None, partitions, 0 if is_preview else 5, None if is_preview else 1_000)
+        return RetentionInfo(not is_preview, 2_000, None, [topic])
 
     def plugins(self, *, connectors_only: bool) -> Sequence[PluginInfo]:
         connectors = [PluginInfo("FileStreamSink", "sink", "4.3.1"), PluginInfo("FileStreamSource", "source")]

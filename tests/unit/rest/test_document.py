@@ -47,7 +47,7 @@ def test_answers_are_what_the_document_says(
 def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
-    assert len(operations) == 31
+    assert len(operations) == 33
     internal = {("post", "/connectors/{name}/tasks"), ("put", "/connectors/{name}/fence")}
     assert {key for key, one in operations.items() if one["tags"] == ["between workers"]} == internal
     responses = [one["responses"] for one in operations.values()]

@@ -1,5 +1,6 @@
 """As whom the clients of a worker and of a connector come to Kafka, by the settings that they are really made with."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,15 +38,23 @@ class Principals:
         return Access(cluster, self.given.get(role) or _principal(role, conf))
 
 
-def worker_access(config: WorkerConfig, principals: Principals) -> WorkerAccess:
-    """Return what the workers with this file are."""
+def worker_access(config: WorkerConfig, principals: Principals, topics: Sequence[str] = ()) -> WorkerAccess:
+    """Return what the workers with this file are; `topics` are those that are named to stand for what they empty."""
     return WorkerAccess(
         principals.of("worker", WorkerSettings(config, "", "").admin_conf()),
         config.group_id,
         config.config_storage_topic,
         config.offset_storage_topic,
         config.status_storage_topic,
+        _emptied(config, topics) if config.delete_committed_enabled else (),
     )
+
+
+def _emptied(config: WorkerConfig, topics: Sequence[str]) -> tuple[str, ...]:
+    """Return the topics that are emptied (KIP-762), of those that are named; a stand-in where none is."""
+    patterns = [re.compile(pattern) for pattern in config.delete_committed_topics]
+    named = tuple(name for name in topics if any(p.fullmatch(name) for p in patterns))
+    return named or ((UNKNOWN_TOPIC,) if patterns else ())
 
 
 def connector_access(

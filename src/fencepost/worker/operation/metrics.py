@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fencepost.cluster.info import RetentionInfo
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.spec import TaskReport
@@ -197,6 +198,7 @@ class WorkerFigures:
     connector_startups: Callable[[], dict[str, int]]
     jvm_pid: Callable[[], int | None]
     ended_by_signal: Callable[[], Mapping[str, int]]
+    retention: Callable[[], RetentionInfo]
 
 
 class WorkerMetrics(Collector):
@@ -233,6 +235,7 @@ class WorkerMetrics(Collector):
         yield from self._connectors()
         yield from self._tasks()
         yield from self._worker()
+        yield from _emptied(self._figures.retention())
 
     def _connectors(self) -> Iterator[Metric]:
         info = GaugeMetricFamily(
@@ -297,6 +300,33 @@ class WorkerMetrics(Collector):
         for name, count in self._figures.ended_by_signal().items():
             ended.add_metric([name], count)
         yield ended
+
+
+_EMPTIED = "fencepost_retention"
+
+
+def _emptied(info: RetentionInfo) -> Iterator[Metric]:
+    """Yield what a leader knows of topics that sinks' commits empty (KIP-762)."""
+    deleted = _metric(f"{_EMPTIED}_deleted_offsets_total", "Offsets deleted since this worker leads.", ("topic",))
+    held = _metric(
+        f"{_EMPTIED}_held_offsets",
+        "Offsets of the topic, from the beginning of its logs, that could not go when it was decided last.",
+        ("topic",),
+    )
+    refused = _metric(
+        f"{_EMPTIED}_refused", "1 where nothing of the topic may go: GET /retention says why.", ("topic",)
+    )
+    failed = _metric(f"{_EMPTIED}_failed", "1 where Kafka refused the last deletion.", ("topic",))
+    for each in info.topics:
+        deleted.add_metric([each.topic], each.deleted)
+        left = [p.end - (p.start if each.refusal else p.until) for p in each.partitions]
+        held.add_metric([each.topic], sum(left))
+        refused.add_metric([each.topic], float(each.refusal is not None))
+        failed.add_metric([each.topic], float(each.error is not None))
+    yield from (deleted, held, refused, failed)
+    at_s = 0.0 if info.decided_ms is None else info.decided_ms / 1000
+    text = "When it was decided last what may go, in seconds since 1970; 0: never, or not here."
+    yield _single(f"{_EMPTIED}_decided_timestamp_seconds", text, at_s)
 
 
 def _startups(kind: str, counted: dict[str, int]) -> Iterator[Metric]:

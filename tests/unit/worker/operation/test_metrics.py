@@ -7,6 +7,7 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.counters import Counters
@@ -16,6 +17,12 @@ from fencepost.worker.supervision.task_metrics import TaskTotals
 
 LAST_RECORD = "fencepost_task_last_record_timestamp_seconds"
 LAST_COMMIT = "fencepost_task_last_commit_timestamp_seconds"
+EMPTIED = (
+    TopicRetentionInfo(
+        "gone", None, None, [PartitionRetention(0, 10, 30, 25, ""), PartitionRetention(1, 0, 2, 2, "")], 17, 1
+    ),
+    TopicRetentionInfo("kept", "why", "refused", [PartitionRetention(0, 10, 30, 25, "")], 0, None),
+)
 
 
 class Page:
@@ -26,8 +33,9 @@ class Page:
         self.counters = Counters()
         startups = {"attempts": 3, "successes": 2, "failures": 1, "restarts": 4}
         figures = WorkerFigures(
-            lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2}
-        )
+            lambda: True, lambda: 1, lambda: 1, lambda: startups, lambda: jvm_pid, lambda: {"SIGSEGV": 2},
+            lambda: RetentionInfo(True, 1_700_000_000_000, None, EMPTIED),
+        )  # fmt: skip
         self._metrics = WorkerMetrics(ClusterSnapshot, StatusTable(), self.totals, figures)
 
     def report(self, state: str) -> None:
@@ -106,3 +114,15 @@ def test_automatic_restarts_are_counted(page: Page) -> None:
     page.totals.restarted()
     assert 'fencepost_automatic_restarts_total{kind="connector"} 4.0' in page.text
     assert 'fencepost_automatic_restarts_total{kind="task"} 1.0' in page.text
+
+
+def test_of_topics_that_are_emptied_it_is_shown_what_went_and_what_is_held(page: Page) -> None:
+    found = {
+        (s.name, s.labels.get("topic")): s.value for f in text_string_to_metric_families(page.text) for s in f.samples
+    }
+    assert found["fencepost_retention_deleted_offsets_total", "gone"] == 17
+    assert found["fencepost_retention_held_offsets", "gone"] == 5
+    assert found["fencepost_retention_held_offsets", "kept"] == 20
+    assert [found["fencepost_retention_refused", topic] for topic in ("gone", "kept")] == [0, 1]
+    assert [found["fencepost_retention_failed", topic] for topic in ("gone", "kept")] == [0, 1]
+    assert found["fencepost_retention_decided_timestamp_seconds", None] == 1_700_000_000

@@ -43,6 +43,7 @@ def operations(error: Exception, reads_before_it: int = 0) -> WorkerOperations:
         "metrics": SimpleNamespace(text=None),
         "offsets": None,
         "sink_offsets": None,
+        "retention": None,
     }
     return WorkerOperations(**parts)
 
