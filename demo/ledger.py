@@ -1,10 +1,11 @@
 """The ledger: for each source what was in the files, and what became of it, in its topic and behind that."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
+from demo.emptied import EmptiedTopic
 from demo.files import ParquetFiles
 from demo.kill import Killed
 from demo.source import Source
@@ -16,19 +17,22 @@ _COLUMNS = ("rows in\nthe files", "records\ncommitted", "missing", "duplicated",
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a source has gone, by the reader that came afterwards and, of a topic, by the one that had watched."""
+    """Where a source has gone, by a reader that came afterwards and, of a topic, by one that had watched.
+
+    Of a topic that is empty afterwards there is only the one that had watched.
+    """
 
     name: str
-    afterwards: Verdict
-    watched: Verdict | None = None
+    verdicts: Mapping[str, Verdict]  # by how it was read, the first for the table
+    is_topic: bool = True
 
     @property
     def is_clean(self) -> bool:
-        return all(verdict.is_clean for verdict in (self.afterwards, self.watched) if verdict is not None)
+        return all(verdict.is_clean for verdict in self.verdicts.values())
 
     @property
     def figures(self) -> tuple[int, ...]:
-        v = self.afterwards
+        v = next(iter(self.verdicts.values()))
         return v.expected, v.observed, *map(len, (v.missing, v.duplicated, v.reordered, v.unexpected))
 
 
@@ -40,15 +44,16 @@ class Ledger:
     killed: Sequence[Killed]
     moved_s: float
     down_s: float
-    kills_of_files: int = 0
+    kills_of_files: int
+    emptied: EmptiedTopic
 
     @property
     def is_clean(self) -> bool:
-        return all(entry.is_clean for entry in self.entries)
+        return all(entry.is_clean for entry in self.entries) and not self.emptied.last
 
     @property
     def records(self) -> int:
-        return sum(entry.afterwards.observed for entry in self.entries if entry.watched is not None)
+        return sum(entry.figures[1] for entry in self.entries if entry.is_topic)
 
     def table(self) -> Table:
         """For the terminal."""
@@ -72,22 +77,26 @@ class Ledger:
             f"{self.records / max(self.moved_s, 0.001):,.0f} records/s; {self.down_s:.1f} s of it without the worker",
             f"kills with SIGKILL: {len(self.killed)}, inside a transaction: {inside}; "
             f"while files were written: {self.kills_of_files}",
+            f"the topic {self.emptied.topic} held {self.emptied.most:,} offsets at most, and {self.emptied.last:,} at "
+            "the end: what is in files is deleted from it",
         ]
         for entry in self.entries:
-            for how, verdict in (("read afterwards", entry.afterwards), ("watched meanwhile", entry.watched)):
-                if verdict is not None and not verdict.is_clean:
+            for how, verdict in entry.verdicts.items():
+                if not verdict.is_clean:
                     said.append(f"{entry.name}, {how}: {verdict}")
         return said
 
 
-def entry(source: Source, reader: CommittedReader) -> Entry:
-    """Judge a source whose topic `reader` has watched."""
+def entry(source: Source, reader: CommittedReader, *, is_emptied: bool) -> Entry:
+    """Judge a source whose topic `reader` has watched; where it is emptied, by that alone."""
     expected = source.expected()
-    watched = judge(expected, reader.catch_up(), sighting=source.sighting)
-    return Entry(source.name, judge(expected, reader.read_all(), sighting=source.sighting), watched)
+    verdicts = {} if is_emptied else {"read afterwards": judge(expected, reader.read_all(), sighting=source.sighting)}
+    verdicts["watched meanwhile"] = judge(expected, reader.catch_up(), sighting=source.sighting)
+    return Entry(source.name, verdicts)
 
 
 def entry_of_files(files: ParquetFiles) -> Entry:
     """Judge the files that a source's topic was written to."""
     source = files.source
-    return Entry(files.name, judge(source.expected(), files.observations(), sighting=source.sighting))
+    verdict = judge(source.expected(), files.observations(), sighting=source.sighting)
+    return Entry(files.name, {"read afterwards": verdict}, is_topic=False)

@@ -12,12 +12,13 @@ import psutil
 from rich.console import Console
 
 from demo import dataset
+from demo.emptied import EmptiedTopic
 from demo.feeder import Feeder
 from demo.files import ParquetFiles
 from demo.kill import Kill, Killed, Killer
 from demo.ledger import Ledger, entry, entry_of_files
 from demo.show import Show
-from demo.worker import GROUP, DemoWorker, WorkerError
+from demo.worker import EMPTIED, GROUP, DemoWorker, WorkerError
 from fencepost.embedded import EmbeddedKafka, EmbeddedKafkaError
 from fencepost.testing.reader import CommittedReader
 
@@ -111,6 +112,7 @@ class Demo:
             source.name: stack.enter_context(CommittedReader(kafka.bootstrap_servers, [source.topic]))
             for source in self._sources
         }
+        self._emptied = EmptiedTopic(kafka.bootstrap_servers, EMPTIED)
         self._killer = stack.enter_context(Killer(kafka.bootstrap_servers))
         self._worker = stack.enter_context(DemoWorker(kafka.bootstrap_servers, self._directory))
         self._show.say(f"the worker is ready after {self._worker.start():.1f} s, with exactly-once on")
@@ -139,6 +141,8 @@ class Demo:
         self._moved_s = time.monotonic() - self._began
         self._show.say("all topics are complete; the rest becomes files")
         self._until(1.0, self._written)
+        self._show.say(f"all flights are in files; {EMPTIED}, their topic, empties itself")
+        self._until(1.0, lambda: float(self._emptied.look() == 0))
 
     def _deliver(self, months: Iterable[Path]) -> None:
         """Files come complete: by a rename."""
@@ -210,6 +214,7 @@ class Demo:
             if now - checked_at > _CHECK_EVERY_S:
                 checked_at = now
                 self._check()
+                self._emptied.look()
             time.sleep(_LOOK_EVERY_S)
 
     def _check(self) -> None:
@@ -230,9 +235,11 @@ class Demo:
 
     def _compare(self) -> Ledger:
         self._show.say("comparing every record with its row")
-        entries = [entry(source, self._readers[source.name]) for source in self._sources]
+        entries = [
+            entry(source, self._readers[source.name], is_emptied=source.topic == EMPTIED) for source in self._sources
+        ]
         entries.append(entry_of_files(self._files))
-        return Ledger(entries, self._killer.killed, self._moved_s, self._down_s, self._kills_of_files)
+        return Ledger(entries, self._killer.killed, self._moved_s, self._down_s, self._kills_of_files, self._emptied)
 
 
 def _told(killed: Killed) -> str:

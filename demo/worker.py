@@ -15,6 +15,7 @@ from fencepost.embedded.process import GuardedProcess
 from fencepost.testing import eventually
 
 GROUP = "demo"
+EMPTIED = "flights"
 _START_S = 90.0
 _STOP_S = 20.0
 _SLOT_READY = re.compile(r"slot \S+ is ready \(pid (\d+)\)")
@@ -151,6 +152,10 @@ def _properties(bootstrap: str, port: int) -> dict[str, str]:
         "heartbeat.interval.ms": "2000",
         # Both text files in one slot: what its death interrupts is known.
         "slots.max": "1",
+        # What the files have of the flights is deleted from their topic (KIP-762), looked at as often as this.
+        "delete.committed.enabled": "true",
+        "delete.committed.topics": EMPTIED,
+        "offset.flush.interval.ms": "1000",
     }
 
 
