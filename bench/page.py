@@ -11,7 +11,20 @@ from bench.statistic import number, statistic
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "benchmarks.md"
 
-PARTS = ("throughput", "sink", "files", "reader", "spool", "latency", "recovery", "rest", "cluster", "idle", "start")
+PARTS = (
+    "throughput",
+    "sink",
+    "files",
+    "reader",
+    "spool",
+    "retention",
+    "latency",
+    "recovery",
+    "rest",
+    "cluster",
+    "idle",
+    "start",
+)
 """In the order in which they run, and stand on the page."""
 
 TITLES = {
@@ -20,6 +33,8 @@ TITLES = {
     "spark sink": "Spark's Kafka sink",
     "spark files": "Spark's file sink",
     "spark source": "Spark's Kafka source",
+    "emptied": "emptied",
+    "kept": "kept",
 }
 
 _HEAD = """\

@@ -210,9 +210,13 @@ class TopicRetentionInfo:
 
 @dataclass(frozen=True, slots=True)
 class RetentionInfo:
-    """What the leader decided last, at `decided_ms`, or would decide now; `error` says why it could not."""
+    """What the leader decided last, at `decided_ms`, or would decide now; `error` says why it could not.
+
+    `requests` is how many questions it asked Kafka for that, each one request to every broker at most.
+    """
 
     is_enabled: bool
     decided_ms: int | None
     error: str | None
     topics: Sequence[TopicRetentionInfo]
+    requests: int = 0

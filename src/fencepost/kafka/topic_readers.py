@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
 from fencepost.record import TopicPartition
@@ -83,11 +83,16 @@ class TopicReaders:
     def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
         """Return where groups stand, stable offsets only; a group that there is not stands nowhere."""
         wanted = list(groups)
-        return self._run("reading the offsets of groups", _offsets, wanted)[0] if wanted else {}
+        if not wanted:
+            return {}
+        found, denied = self._run("reading the offsets of groups", _offsets, wanted)
+        for group, why in denied.items():
+            raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
+        return dict(found)
 
-    def look(self, known: Collection[str] = ()) -> list[GroupReading]:
-        """Return what every group reads, but those that are `known`."""
-        found: list[GroupReading] = self._run("looking at all groups", _look, frozenset(known))
+    def look(self) -> list[GroupReading]:
+        """Return what every group reads."""
+        found: list[GroupReading] = self._run("looking at all groups", _look)
         return found
 
     def _run(self, doing: str, ask: Any, *arguments: Any) -> Any:
@@ -151,7 +156,7 @@ async def _offsets(asking: _Asking, groups: Collection[str]) -> tuple[dict[str, 
         request = OffsetFetchRequest(groups=wanted, require_stable=True, min_version=8, max_version=8)
         for group in (await asking.send(request, node)).groups:
             if group.error_code == _DENIED:
-                denied[group.group_id] = "this worker's principal may not Describe it"
+                denied[group.group_id] = "the principal may not Describe it"
             elif group.error_code not in _GONE:
                 _check(group.error_code, f"group {group.group_id}")
                 found[group.group_id] = _standing(group)
@@ -171,8 +176,8 @@ def _standing(group: Any) -> Offsets:
     return found
 
 
-async def _look(asking: _Asking, known: frozenset[str]) -> list[GroupReading]:
-    groups = {g["group_id"]: g for g in await asking.listed() if g["group_id"] not in known}
+async def _look(asking: _Asking) -> list[GroupReading]:
+    groups = {g["group_id"]: g for g in await asking.listed()}
     kinds = {group: str(listed.get("group_type") or CLASSIC).lower() for group, listed in groups.items()}
     others = {g: k for g, k in kinds.items() if k != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
     busy = {g for g in others if groups[g].get("group_state") not in _QUIET}
@@ -265,7 +270,7 @@ async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[s
 
 def _is_there(group: Any, doubts: dict[str, str]) -> bool:
     if group.error_code == _DENIED:
-        doubts[group.group_id] = "this worker's principal may not Describe it"
+        doubts[group.group_id] = "the principal may not Describe it"
     elif group.error_code not in _GONE:
         _check(group.error_code, f"group {group.group_id}")
     return not group.error_code

@@ -189,4 +189,5 @@ class RetentionBody(BaseModel):
     enabled: bool = Field(description="delete.committed.enabled of the leader.")
     decided: str | None = Field(description="When (ISO 8601, UTC); null: not yet.")
     error: str | None = Field(description="Why it could not be decided last; null: it could.")
+    requests: int = Field(description="Questions to Kafka that it took, each one request to every broker at most.")
     topics: list[TopicRetentionBody]

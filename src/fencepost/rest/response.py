@@ -96,6 +96,7 @@ def retention_body(info: RetentionInfo) -> Json:
         "enabled": info.is_enabled,
         "decided": _moment(info.decided_ms),
         "error": info.error,
+        "requests": info.requests,
         "topics": [topic_retention_body(topic) for topic in info.topics],
     }
 

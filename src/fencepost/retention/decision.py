@@ -3,7 +3,7 @@
 In doubt nothing is deleted, and the verdict says which doubt.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.kafka.topic_readers import GroupReading, Offsets
@@ -44,7 +44,7 @@ class TopicFacts:
         configs: its effective configs.
         logs: of all its partitions.
         sinks: all that read it, in whatever state they are.
-        groups: all others of the cluster, of which some may read it.
+        groups: all of the cluster, those of sinks among them.
         blind: why not everything could be seen: other groups, or where its logs end; empty: it was.
         known: what is remembered of it; None: it is met for the first time.
     """
@@ -106,15 +106,14 @@ class Rules:
 
 def decide(facts: TopicFacts, rules: Rules) -> Verdict:
     """Return up to where a topic may be emptied now."""
-    waited = [
-        Sink("", group.group, group.offsets, group.doubt or "")
-        for group in facts.groups
-        if group.group in rules.respected and group.reads(facts.topic)
-    ]
+    own = {sink.group for sink in facts.sinks}
+    others = [group for group in facts.groups if group.group not in own]
+    reading = [group for group in others if group.reads(facts.topic)]
+    waited = [Sink("", g.group, g.offsets, g.doubt or "") for g in reading if g.group in rules.respected]
     everybody = [*facts.sinks, *waited]
     inherited = _inherited(facts, everybody)
-    readers = tuple(sorted(g.group for g in facts.groups if g.group not in rules.respected and g.reads(facts.topic)))
-    refusal = _refusal(facts, rules, readers)
+    readers = tuple(sorted(group.group for group in reading if group.group not in rules.respected))
+    refusal = _refusal(facts, others, readers)
     partitions = tuple(
         _of_partition(facts.topic, partition, log, everybody, inherited, rules.keep_records)
         for partition, log in sorted(facts.logs.items())
@@ -159,7 +158,7 @@ def _at(sink: Sink, topic: str, partition: int) -> int | None:
     return sink.offsets.get(TopicPartition(topic, partition))
 
 
-def _refusal(facts: TopicFacts, rules: Rules, readers: Sequence[str]) -> str:
+def _refusal(facts: TopicFacts, others: Iterable[GroupReading], readers: Sequence[str]) -> str:
     """Return why nothing of the topic may go; empty: it may."""
     if facts.is_internal:
         return "it is an internal topic"
@@ -172,10 +171,10 @@ def _refusal(facts: TopicFacts, rules: Rules, readers: Sequence[str]) -> str:
         return "no sink connector reads it"
     if facts.blind:
         return facts.blind
-    unseen = next((g for g in facts.groups if g.doubt is not None and g.group not in rules.respected), None)
     if readers:
         return f"it is read by {_listed(readers)}, outside of this cluster's sinks: add names to be waited for to " \
             "delete.committed.respect.groups, or delete groups that are no longer in use"  # fmt: skip
+    unseen = next((group for group in others if group.doubt is not None), None)
     if unseen is not None:
         return f"group {unseen.group} may read it: {unseen.doubt}"
     return next((_unasked(sink) for sink in facts.sinks if sink.fault), "")

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _ASK_S = 30.0
 _ASK_ONE_S = 5.0
 _WRITE_S = 60.0
+_END_S = 3.0
 _LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError)
 _BLIND = (
@@ -106,13 +107,10 @@ class Retention:
         self._readers: dict[tuple[tuple[str, str], ...], TopicReaders] = {}
         self._tallies: dict[str, _Tally] = {}
         self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
+        self._questions = 0  # to `_admin`, so far
+        self._counted = 0  # of all questions, when the round began
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
-
-    @property
-    def requests(self) -> int:
-        """Return how many requests about groups were made so far."""
-        return sum(readers.requests for readers in self._readers.values())
 
     def start(self) -> None:
         """Begin, where the worker's file asks for it."""
@@ -120,12 +118,13 @@ class Retention:
             self._thread.start()
 
     def stop(self) -> None:
-        """End; a round under way gets through."""
+        """End; a round under way gets through, if it does so soon."""
         self._is_over.set()
         if self._thread.ident is not None:
-            self._thread.join(10.0)
-        with self._round_lock:
+            self._thread.join(_END_S)
+        if self._round_lock.acquire(timeout=_END_S):  # else it waits for Kafka, and the process ends under it
             self._let_go()
+            self._round_lock.release()
 
     def info(self) -> RetentionInfo:
         """Return what was decided last."""
@@ -173,7 +172,11 @@ class Retention:
     def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
         """Write what is to be remembered and given up, where that is news. OperationError: nothing is deleted."""
         before = decided.snapshot.retention
-        news = {v.topic: v.known for v in due if v.known is not None and v.known != before.get(v.topic)}
+        news = {
+            v.topic: v.known
+            for v in due
+            if v.known is not None and (v.deletes or v.known != before.get(v.topic))  # what was written may be long ago
+        }
         if news:
             known = {topic: before.get(topic) for topic in news}
             command = GiveUpRecords(news, known, decided.found, self._look)
@@ -224,17 +227,17 @@ class Retention:
 
     def _decided(self) -> _Decided:
         """Ask Kafka, and decide. Logs last: their ends are beyond what was committed before."""
+        self._counted = self._asked_so_far()
         snapshot = self._topics.snapshot
         found = self._look(snapshot)
-        admin = self._asked()
-        names = [name for name in admin.topic_names() if any(p.fullmatch(name) for p in self._matching)]
-        described = admin.topics(names)
+        names = [name for name in self._asked().topic_names() if any(p.fullmatch(name) for p in self._matching)]
+        described = self._asked().topics(names)
         here = self._cluster_ids.of(self._conf)
         covering = {topic: [r for r in found if r.covers(topic)] for topic in described}
         read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
-        groups, blind = self._groups(found) if read else ([], "")
+        groups, blind = self._groups() if read else ([], "")
         sinks = self._sinks([r for r in found if any(r in covering[topic] for topic in read)], here)
-        configs = admin.topic_configs(read)
+        configs = self._asked().topic_configs(read)
         logs, faults = self._logs({topic: described[topic].partitions for topic in read})
         respected = [g.group for g in groups if any(p.fullmatch(g.group) for p in self._respected)]
         rules = Rules(frozenset(respected), self._config.delete_committed_keep_records)
@@ -260,11 +263,11 @@ class Retention:
     def _is_internal(self, topic: str, described: Topic) -> bool:
         return described.is_internal or topic.startswith("__") or topic in self._own_topics
 
-    def _groups(self, found: Readings) -> tuple[list[GroupReading], str]:
+    def _groups(self) -> tuple[list[GroupReading], str]:
         readers = self._client(self._conf)
         if not readers.sees_all():
             return [], _BLIND
-        return readers.look({reading.group for reading in found}), ""
+        return readers.look(), ""
 
     def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
         """Return where sinks stand that read this cluster, or may."""
@@ -311,11 +314,10 @@ class Retention:
         return found, faults
 
     def _logs_of(self, partitions: Mapping[str, int], timeout_s: float | None = None) -> dict[str, dict[int, Log]]:
-        admin = self._asked()
         places = [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
-        starts = admin.start_offsets(places, timeout_s=timeout_s)
-        stable = admin.end_offsets(places, read_committed=True, timeout_s=timeout_s)
-        ends = admin.end_offsets(places, read_committed=False, timeout_s=timeout_s)
+        starts = self._asked().start_offsets(places, timeout_s=timeout_s)
+        stable = self._asked().end_offsets(places, read_committed=True, timeout_s=timeout_s)
+        ends = self._asked().end_offsets(places, read_committed=False, timeout_s=timeout_s)
         kept = self._kept_from([place for place in places if starts[place] < ends[place]])
         found: dict[str, dict[int, Log]] = {topic: {} for topic in partitions}
         for place in places:
@@ -330,6 +332,7 @@ class Retention:
         return self._asked().offsets_at(dict.fromkeys(places, young_ms), read_committed=False)
 
     def _asked(self) -> Admin:
+        self._questions += 1
         if self._admin is None:
             self._admin = Admin(self._conf, timeout_s=_ASK_S)
         return self._admin
@@ -355,7 +358,11 @@ class Retention:
             told.append(
                 TopicRetentionInfo(v.topic, v.refusal or None, tally.error, partitions, tally.deleted, tally.deleted_ms)
             )
-        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told)
+        asked = self._asked_so_far() - self._counted
+        return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told, asked)
+
+    def _asked_so_far(self) -> int:
+        return self._questions + sum(readers.requests for readers in self._readers.values())
 
 
 def _key(conf: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

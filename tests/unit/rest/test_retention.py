@@ -10,7 +10,7 @@ def test_each_topic_says_up_to_where_and_by_what_it_is_held(client: TestClient, 
         "topic": "t", "refused": None, "error": None, "deleted": 5, "last_deletion": "1970-01-01T00:00:01.000Z",
         "partitions": [held],
     }  # fmt: skip
-    expected = {"enabled": True, "decided": "1970-01-01T00:00:02.000Z", "error": None, "topics": [topic]}
+    expected = {"enabled": True, "decided": "1970-01-01T00:00:02.000Z", "error": None, "requests": 0, "topics": [topic]}
     assert client.get("/retention").json() == expected
     assert client.get("/retention/t").json() == topic
 
