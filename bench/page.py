@@ -33,8 +33,6 @@ TITLES = {
     "spark sink": "Spark's Kafka sink",
     "spark files": "Spark's file sink",
     "spark source": "Spark's Kafka source",
-    "emptied": "emptied",
-    "kept": "kept",
 }
 
 _HEAD = """\

@@ -190,8 +190,8 @@ def _fill(bootstrap: str, admin: Admin) -> None:
 
 def _method(seconds: float) -> list[str]:
     return [
-        "A made-up source without a limit writes a topic of four partitions, exactly-once, and a FileStreamSink reads it "
-        f"into nothing, for {seconds:g} s; `offset.flush.interval.ms` is {_FLUSH_S * 1000:g}. One side empties the "
+        "A made-up source without a limit writes a topic of four partitions, exactly-once, and a FileStreamSink reads "
+        f"it into nothing, for {seconds:g} s; `offset.flush.interval.ms` is {_FLUSH_S * 1000:g}. One side empties the "
         "topic behind the sink, the other keeps it. The topic has `segment.bytes` of "
         f"{_SEGMENT_BYTES >> 20} MiB, the broker looks every 5 s for segments to delete "
         "(`log.retention.check.interval.ms`). Offsets count markers of transactions, too. A round is measured by "
