@@ -1,6 +1,6 @@
 """Up to where a topic may be emptied: pure decisions over what was asked of Kafka (KIP-762, and what safety takes).
 
-In doubt nothing is deleted, and the verdict says which doubt.
+In doubt nothing is deleted, and the verdict says which doubt (E9).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -58,7 +58,7 @@ class SinkOffsets:
         """`wait_for_stops(connector, generation)` returns when tasks of others have ended, or their time is up.
 
         `lock` is held while a group is changed: who decides meanwhile by its offsets what may be deleted waits, or is
-        waited for.
+        waited for (E9).
         """
         self._settings = settings
         self._find = find
