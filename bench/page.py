@@ -19,6 +19,7 @@ PARTS = (
     "spool",
     "retention",
     "latency",
+    "memory",
     "recovery",
     "rest",
     "cluster",
