@@ -270,6 +270,9 @@ _SINK_BASE: Conf = {
     **_MEMBER_BASE,
     **_MANY_RECORDS,
     "auto.offset.reset": "earliest",
+    # A record that waits takes half a kilobyte besides its bytes, and all of an answer wait: of small records in many
+    # partitions, 50 MB, the default, would be hundreds. Up to eight partitions fill theirs, of 1 MB each, as before.
+    "fetch.max.bytes": "8388608",
     # What Kafka Connect's sinks begin with, so that members of both can be in one group.
     "partition.assignment.strategy": "range,roundrobin",
     "allow.auto.create.topics": "false",

@@ -15,6 +15,7 @@ from fencepost.kafka.settings import (
     member_conf,
     producer_conf,
     reader_conf,
+    sink_conf,
     transactional_conf,
     translate,
 )
@@ -235,6 +236,16 @@ def test_settings_are_made_to_fit_together():
 
 def test_a_small_fetch_is_taken():
     open_client(Kind.CONSUMER, translate(Kind.CONSUMER, {"fetch.max.bytes": "50000"}).conf)
+
+
+def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
+    own = sink_conf({}, "g", "c").conf
+    assert int(own["fetch.max.bytes"]) <= 8 << 20
+    open_client(Kind.CONSUMER, own)
+    for bytes_, message in (("50000", "50000"), ("52428800", None)):
+        conf = sink_conf({"fetch.max.bytes": bytes_}, "g", "c").conf
+        assert (conf["fetch.max.bytes"], conf.get("message.max.bytes")) == (bytes_, message)
+        open_client(Kind.CONSUMER, conf)
 
 
 def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
