@@ -1,4 +1,4 @@
-"""Files that are moved or deleted while writers and crashes come in between: none is lost, or left half-way."""
+"""Files that are moved, shown or deleted while writers and crashes come in between: none is lost, or left half-way."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import Split
+from fencepost.connector.files_store import HadoopFiles
 from fencepost.connector.spool import SpoolDirectorySource
-from fencepost.connector.spool_directory import FoundFile, SparkFileSystem
+from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
 from fencepost.spark.session import SparkRuntime
 
 OLD, NEW = "id\n1\n", "id\n2\n3\n"
@@ -173,3 +174,44 @@ def test_files_of_one_name_and_time_are_all_kept(runtime: SparkRuntime, inbox: P
         os.utime(inbox / "a.csv", (1, 1))
         assert connector.finished(runtime.session, only_split(connector, runtime), 1)
     assert sorted(contents(done).values()) == ["0\n", "1\n", "2\n", "3\n"]
+
+
+@pytest.fixture
+def store(runtime: SparkRuntime, tmp_path: Path) -> HadoopFiles:
+    """What a files sink writes to where the file system is one that only Hadoop knows."""
+    session = runtime.session
+    path = session._jvm.org.apache.hadoop.fs.Path(str(tmp_path))
+    return HadoopFiles(str(tmp_path), session, path.getFileSystem(session._jsc.hadoopConfiguration()))
+
+
+def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFiles, tmp_path: Path) -> None:
+    store.write("aside/a", "one\n")
+    store.write("aside/b/c", "two\n")
+    assert store.files("aside") == ["a", "b/c"]
+    assert sorted(store.names("aside")) == ["a", "b"]
+    for _ in range(2):  # a successor finds it gone
+        store.move("aside/a", "shown/x/a")
+        assert (tmp_path / "shown/x/a").read_text() == "one\n"
+    store.write("aside/a", "one\n")  # written again
+    store.move("aside/a", "shown/x/a")
+    assert store.files("aside") == ["b/c"]
+    store.write("aside/d", "longer than that\n")
+    with pytest.raises(DirectoryError, match="is there already, and holds something else"):
+        store.move("aside/d", "shown/x/a")
+    assert (tmp_path / "shown/x/a").read_text() == "one\n"
+    store.remove("aside")
+    assert (store.files("aside"), store.names("aside"), store.read("aside/a")) == ([], [], None)
+
+
+def test_what_hadoop_throws_is_told_with_the_path_and_what_could_not_be_done(
+    store: HadoopFiles, tmp_path: Path
+) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(DirectoryError, match=r"/directory cannot be written: .*Is a directory"):
+        store.write("directory", "text")
+    with pytest.raises(DirectoryError, match=r"/directory cannot be read: "):
+        store.read("directory")
+    (tmp_path / "other").write_text("text")
+    with pytest.raises(DirectoryError, match=r"/file/below cannot be shown: "):
+        store.move("other", "file/below")
