@@ -9,6 +9,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.range_input import RangeInput
+from fencepost.kafka.record_columns import ALL, schema
 from fencepost.record import TopicPartition
 
 _SMALLEST_WINDOW = 100
@@ -79,7 +80,7 @@ class TopicBrowser:
 
     def _read(self, partition: int, first: int, end: int) -> Iterator[TopicRecord]:
         wanted = LogRange(TopicPartition(self.topic, partition), first, end)
-        read = RangeInput(self._conf, wanted, has_headers=True, fails_on_loss=False, idle_s=self._timeout_s)
+        read = RangeInput(self._conf, wanted, columns=schema(ALL), fails_on_loss=False, idle_s=self._timeout_s)
         for batch in read.batches():
             yield from map(_record, batch.set_column(5, _TIME, batch[_TIME].cast(pa.int64())).to_pylist())
 

@@ -20,7 +20,7 @@ from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
-from fencepost.kafka.record_columns import RecordColumns, is_plain
+from fencepost.kafka.record_columns import RecordColumns, is_plain, schema
 
 IDLE_S = 120.0
 _AT_ONCE = 300  # from 350 on Python's garbage collector looks at each lot, which costs a third more
@@ -43,15 +43,18 @@ class RangeInput:
         conf: Mapping[str, Any],
         wanted: LogRange,
         *,
-        has_headers: bool = False,
+        columns: pa.Schema | None = None,
         fails_on_loss: bool = True,
         idle_s: float = IDLE_S,
     ) -> None:
-        """`conf` is made by `range_conf`. `idle_s` is how long nothing may come before that is an error."""
+        """`conf` is made by `range_conf`, `columns` by `record_columns.schema`: all without headers by default.
+
+        `idle_s` is how long nothing may come before that is an error.
+        """
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._wanted = wanted
-        self._has_headers = has_headers
+        self._columns = schema() if columns is None else columns
         self._fails_on_loss = fails_on_loss
         self._idle_s = idle_s
         self._at = wanted.start  # everything before it was read
@@ -63,7 +66,7 @@ class RangeInput:
         self._consumer: Any = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return the records in the order of their offsets, as batches of `record_columns.schema`.
+        """Return the records in the order of their offsets, as batches of the columns.
 
         Raises DataLossError, ReadTimeoutError where nothing came for `idle_s`, KafkaAuthorizationError or
         KafkaRequestError.
@@ -74,7 +77,7 @@ class RangeInput:
         self._consumer = new_client(Consumer, self._conf, logger=library_log(__name__))
         try:
             self._go_to(self._at)
-            columns = RecordColumns(self._wanted.place, has_headers=self._has_headers)
+            columns = RecordColumns(self._wanted.place, self._columns)
             while not self._is_over:
                 columns.take(self._fetched())
                 if columns.is_full:

@@ -1,10 +1,12 @@
 """Records of one partition as Arrow columns: names and types are those of Spark's own Kafka source."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from fencepost.record import TopicPartition
@@ -14,38 +16,48 @@ _BYTES = 8 << 20
 _NONE = {type(None)}
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _MICROS, _MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
-_FIELDS = [
-    ("key", pa.binary()),
-    ("value", pa.binary()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("timestamp", _MICROS),
-    ("timestampType", pa.int32()),
-]
+_TIMES = ("timestamp", "timestampType")
+_TYPES = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": _MICROS,
+    "timestampType": pa.int32(),
+    "headers": pa.list_(_HEADER),
+}
+WITHOUT_HEADERS = tuple(_TYPES)[:-1]
+ALL = tuple(_TYPES)
 
 
-def schema(*, has_headers: bool) -> pa.Schema:
-    """Return the columns of a batch; `headers` is null where a record has none."""
-    return pa.schema([*_FIELDS, ("headers", pa.list_(_HEADER))] if has_headers else _FIELDS)
+def schema(names: Sequence[str] = WITHOUT_HEADERS, texts: Collection[str] = ()) -> pa.Schema:
+    """Return these columns of a batch; `headers` is null where a record has none.
+
+    `texts`: which of `key` and `value` are text, whose bytes nobody checks.
+    """
+    return pa.schema([(name, pa.string() if name in texts else _TYPES[name]) for name in names])
 
 
 def is_plain(messages: Sequence[Any]) -> bool:
-    """Say whether none of the client's messages is an event. Errors must not be compared: the client's fail at it."""
-    return set(map(type, map(Message.error, messages))) <= _NONE
+    """Say whether none of the client's messages is an event. An error is true, and must not be compared: it fails."""
+    return not any(map(Message.error, messages))
 
 
 class RecordColumns:
     """Collects messages of one partition until they make a batch.
 
     Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of these
-    together. Each lot becomes Arrow's at once, while its bytes are still in the processor's cache, and is let go.
+    together. Each lot becomes Arrow's at once, while its bytes are still in the processor's cache, and is let go. Only
+    the columns of the schema are made.
     """
 
-    def __init__(self, place: TopicPartition, *, has_headers: bool) -> None:
+    def __init__(self, place: TopicPartition, columns: pa.Schema) -> None:
+        """`columns` are made by `schema`."""
         self._place = place
-        self._schema = schema(has_headers=has_headers)
-        self._has_headers = has_headers
+        self._schema = columns
+        self._made = [name for name in columns.names if name in _MADE]
+        self._has_times = not set(_TIMES).isdisjoint(columns.names)
         self._clear()
 
     def __len__(self) -> int:
@@ -59,54 +71,67 @@ class RecordColumns:
         """Add messages, none of which is an event."""
         if not messages:
             return
-        values = pa.array(list(map(Message.value, messages)), pa.binary())
-        kinds, times = zip(*map(Message.timestamp, messages), strict=True)
-        if TIMESTAMP_NOT_AVAILABLE in kinds:
-            times = tuple(-1 if kind == TIMESTAMP_NOT_AVAILABLE else at for kind, at in zip(kinds, times, strict=True))
-        self._values.append(values)
-        self._keys.append(pa.array(list(map(Message.key, messages)), pa.binary()))
-        self._offsets.append(pa.array(list(map(Message.offset, messages)), pa.int64()))
-        self._times.append(pa.array(times, _MILLIS))
-        self._kinds.append(_kind_column(kinds))
-        if self._has_headers:
-            self._headers += map(Message.headers, messages)
+        for name in self._made:
+            lot = _MADE[name](messages)
+            self._lots[name].append(lot)
+            self._size_bytes += lot.nbytes
+        if self._has_times:
+            for name, lot in zip(_TIMES, _time_columns(messages), strict=True):
+                self._lots[name].append(lot)
         self._rows += len(messages)
-        self._size_bytes += values.nbytes
 
     def batch(self) -> pa.RecordBatch:
         """Return what was collected, and begin anew."""
-        columns = [
-            pa.concat_arrays(self._keys),
-            pa.concat_arrays(self._values),
-            pa.repeat(pa.scalar(self._place.topic, pa.string()), self._rows),
-            pa.repeat(pa.scalar(self._place.partition, pa.int32()), self._rows),
-            pa.concat_arrays(self._offsets),
-            pa.concat_arrays(self._times).cast(_MICROS),
-            pa.concat_arrays(self._kinds),
-        ]
-        if self._has_headers:
-            columns.append(_header_column(self._headers))
+        columns = [self._column(field) for field in self._schema]
         self._clear()
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
+    def _column(self, field: pa.Field) -> pa.Array:
+        constant = {"topic": self._place.topic, "partition": self._place.partition}.get(field.name)
+        if constant is not None:
+            return pa.repeat(pa.scalar(constant, field.type), self._rows)
+        column = pa.concat_arrays(self._lots[field.name])
+        return column.view(field.type) if pa.types.is_string(field.type) else column.cast(field.type)
+
     def _clear(self) -> None:
-        self._keys: list[pa.Array] = []
-        self._values: list[pa.Array] = []
-        self._offsets: list[pa.Array] = []
-        self._times: list[pa.Array] = []
-        self._kinds: list[pa.Array] = []
-        self._headers: list[list[tuple[str, bytes | None]] | None] = []
+        self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, *_TIMES)}
         self._rows = self._size_bytes = 0
 
 
-def _kind_column(kinds: Sequence[int]) -> pa.Array:
-    """Return whose times they are: the producer's (0), the broker's (1), or nobody's (-1)."""
-    if len(set(kinds)) == 1:
-        return pa.repeat(pa.scalar(kinds[0] - TIMESTAMP_CREATE_TIME, pa.int32()), len(kinds))
-    return pa.array([kind - TIMESTAMP_CREATE_TIME for kind in kinds], pa.int32())
+def _key_column(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(list(map(Message.key, messages)), pa.binary())
 
 
-def _header_column(headers: Sequence[Sequence[tuple[str, bytes | None]] | None]) -> pa.Array:
+def _value_column(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(list(map(Message.value, messages)), pa.binary())
+
+
+def _offset_column(messages: Sequence[Any]) -> pa.Array:
+    """Return the offsets; they rise, so where so many lie between the first and the last there is no gap."""
+    first, count = messages[0].offset(), len(messages)
+    if messages[-1].offset() - first == count - 1:
+        return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=first - 1)
+    return _whole_numbers(list(map(Message.offset, messages)))
+
+
+def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
+    """Return times, and whose they are: the producer's (0), the broker's (1), or nobody's (-1)."""
+    flat = list(chain.from_iterable(map(Message.timestamp, messages)))
+    kinds, times = flat[::2], flat[1::2]
+    if kinds.count(kinds[0]) == len(kinds) and kinds[0] != TIMESTAMP_NOT_AVAILABLE:
+        whose = pa.repeat(pa.scalar(kinds[0] - TIMESTAMP_CREATE_TIME, pa.int32()), len(kinds))
+    else:
+        whose = pa.array([kind - TIMESTAMP_CREATE_TIME for kind in kinds], pa.int32())
+        times = [-1 if kind == TIMESTAMP_NOT_AVAILABLE else at for kind, at in zip(kinds, times, strict=True)]
+    return _whole_numbers(times).view(_MILLIS), whose
+
+
+def _whole_numbers(numbers: list[int]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(array("q", numbers))])
+
+
+def _header_column(messages: Sequence[Any]) -> pa.Array:
+    headers: list[list[tuple[str, bytes | None]] | None] = list(map(Message.headers, messages))
     if set(map(type, headers)) <= _NONE:
         return pa.nulls(len(headers), pa.list_(_HEADER))
     flat = list(chain.from_iterable(filter(None, headers)))
@@ -117,3 +142,11 @@ def _header_column(headers: Sequence[Sequence[tuple[str, bytes | None]] | None])
     ends = list(accumulate((len(each) if each else 0 for each in headers), initial=0))
     starts = [start if each else None for start, each in zip(ends, headers, strict=False)]
     return pa.ListArray.from_arrays(pa.array([*starts, ends[-1]], pa.int32()), entries, type=pa.list_(_HEADER))
+
+
+_MADE: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
+    "key": _key_column,
+    "value": _value_column,
+    "offset": _offset_column,
+    "headers": _header_column,
+}

@@ -34,8 +34,8 @@ from pyspark.sql.datasource import (
 
 from fencepost.config import ConfigError
 from fencepost.spark.columns import RecordColumns, check_types
-from fencepost.spark.epoch_read import EpochDataReader, has_headers
-from fencepost.spark.kafka_read.columns import check_columns, columns
+from fencepost.spark.epoch_read import EpochDataReader
+from fencepost.spark.kafka_read.columns import chosen, columns
 from fencepost.spark.rerun import compare_reruns
 from fencepost.spark.runtime_options import CHANNEL_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
@@ -71,31 +71,28 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns of records that are read. Raises ConfigError for wrong options: nobody has asked yet."""
-        if CHANNEL_OPTION in self.options:
-            return columns(has_headers=has_headers(self.options))
         return columns(has_headers=self._read_config().has_headers)
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Check options, and that nobody has set other columns. Raises ConfigError."""
+        """Check options, and that nobody has set columns that there are not. Raises ConfigError."""
         if CHANNEL_OPTION in self.options:
-            return EpochDataReader(self.options)
+            return EpochDataReader(self.options, chosen(schema, has_headers=True))
         from fencepost.spark.kafka_read.batch import KafkaBatchReader
 
-        return KafkaBatchReader(self._read_config(schema))
+        config = self._read_config()
+        return KafkaBatchReader(config, chosen(schema, has_headers=config.has_headers))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        """Check options, and that nobody has set other columns. Raises ConfigError."""
+        """Check options, and that nobody has set columns that there are not. Raises ConfigError."""
         from fencepost.spark.kafka_read.stream import KafkaStreamReader
 
-        return KafkaStreamReader(self._read_config(schema))
+        config = self._read_config()
+        return KafkaStreamReader(config, chosen(schema, has_headers=config.has_headers))
 
-    def _read_config(self, schema: Any = None) -> "KafkaReadConfig":
+    def _read_config(self) -> "KafkaReadConfig":
         from fencepost.spark.kafka_read.options import KafkaReadConfig
 
-        config = KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
-        if schema is not None:
-            check_columns(schema, has_headers=config.has_headers)
-        return config
+        return KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Check options and columns, before any row is read. Raises ConfigError."""

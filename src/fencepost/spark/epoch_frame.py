@@ -1,7 +1,7 @@
 """What a DataFrame sink is given for an epoch: records that Spark reads, converted, as `transforms.sql` has them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Mapping
 
 from pyspark.errors import ParseException
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,11 +13,15 @@ from fencepost.config.connector import DeadLetterConfig, SinkChoice, SinkConnect
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
+from fencepost.spark.kafka_read.columns import RECORD_COLUMNS, TEXT, written
+from fencepost.spark.pruning import needed, unknown_rows
 
+log = logging.getLogger(__name__)
 _SQL, _SCHEMA = "transforms.sql", "value.schema"
 _CORRUPT, _PAYLOAD = "_fencepost_corrupt", "payload"
-_COLUMNS = ("topic", "partition", "offset", "timestamp")
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
+_CHEAPEST = "partition"  # where rows are only counted
 
 
 class EpochReader:
@@ -48,28 +52,52 @@ class EpochReader:
             raise ConfigError(
                 f"{_SCHEMA}: only values that {JSON} writes have columns; value.converter is {self._value.kind}"
             )
+        self._types = self._columns()
+        self._needed: dict[bool, list[str]] = {}
 
     def frame(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
         """Return the records of an epoch, lazily; row partition `n` holds range `n`, in the order of its offsets.
 
         Executors ask the worker about the run. Raises ConfigError where the query does not fit.
         """
-        has_headers = self._query is not None and _HEADERS in self._query.lower()
-        options = options_of(epoch, channel_url, run, has_headers=has_headers)
-        columns = (*_COLUMNS, _HEADERS) if has_headers else _COLUMNS
-        raw = session.read.format(FencepostDataSource.name()).options(**options).load()
-        records = self._converted(raw, columns)
-        if self._query is not None:
-            return with_sql(session, records, self._query, ("records",))
-        return records.select("value.*" if self._schema is not None else "value")
+        source = session.read.format(FencepostDataSource.name()).options(**options_of(epoch, channel_url, run))
+        only = {name: self._types[name] for name in self._needed_of(session, epoch)}
+        return self._queried(session, source.schema(written(only)).load(), _topic(epoch))
 
-    def _converted(self, raw: DataFrame, columns: Sequence[str]) -> DataFrame:
-        key, value = _text(F.col("key"), self._key).alias("key"), _text(F.col("value"), self._value).alias("value")
-        frame = raw.select(key, value, *columns)
-        return frame if self._schema is None else self._with_columns(frame, self._schema)
+    def _columns(self) -> dict[str, str]:
+        """Return the types, by names, of what a query finds in `records`, short of the columns of values."""
+        names = (*_COLUMNS, _HEADERS) if self._query is not None and _HEADERS in self._query.lower() else _COLUMNS
+        texts = [name for name, its in (("key", self._key), ("value", self._value)) if its.kind != BYTES]
+        return {name: TEXT if name in texts else RECORD_COLUMNS[name] for name in names}
 
-    def _with_columns(self, frame: DataFrame, schema: str) -> DataFrame:
-        """Make the struct `value` of the JSON text `value`; a null stays one."""
+    def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
+        """Return the columns to read: what is made of them, and sent, for each row costs more than all the rest."""
+        topic = _topic(epoch)
+        if (topic is None) not in self._needed:
+            frame = self._queried(session, unknown_rows(session, self._types), topic)
+            try:
+                found = needed(frame)
+            except Exception as error:
+                log.info("All columns are read: which are needed cannot be told: %s", _first_line(error))
+                found = set(self._types)
+            self._needed[topic is None] = [name for name in self._types if name in found] or [_CHEAPEST]
+        return self._needed[topic is None]
+
+    def _queried(self, session: Session, raw: DataFrame, topic: str | None) -> DataFrame:
+        """Return what the sink gets; columns that `raw` has not got are null."""
+        nulls = {name: F.lit(None).cast(kind) for name, kind in self._types.items() if name not in raw.columns}
+        records = raw.withColumns(nulls).select(*self._types)
+        if self._schema is None:
+            return records.select("value") if self._query is None else _with_query(session, records, self._query)
+        parsed = self._parsed(records, self._schema, topic)
+        if self._query is None:  # straight out of what was parsed: another struct would be made for nothing
+            return parsed.select(f"value.{_PAYLOAD}.*" if self._value.has_schemas else "value.*").drop(_CORRUPT)
+        value = F.col("value")
+        own = value[_PAYLOAD] if self._value.has_schemas else value.dropFields(_CORRUPT)
+        return _with_query(session, parsed.withColumn("value", own), self._query)
+
+    def _parsed(self, frame: DataFrame, schema: str, topic: str | None) -> DataFrame:
+        """Make the struct `value` of the JSON text `value`, with more in it than there is to see; a null stays one."""
         text, columns = F.col("value"), f"{schema}, {_CORRUPT} STRING"
         is_corrupt = F.trim(text) == ""  # in which Spark sees nothing wrong, and no columns
         if self._value.has_schemas:
@@ -82,34 +110,36 @@ class EpochReader:
                 F.from_json("value", columns, options).alias("value"),
                 (text.isNotNull() & is_corrupt).alias(_CORRUPT),
             )
-            kind = parsed.schema["value"].dataType
+            parsed.schema  # noqa: B018 - it is parsed when it is asked for
         except ParseException as error:
             raise ConfigError(
                 f"Invalid value {schema} for configuration {_SCHEMA}: it must name columns, as `id INT, name STRING` "
                 f"({_first_line(error)})"
             ) from error
-        checked = self._without_corrupt(parsed)
-        if self._value.has_schemas:
-            return checked.withColumn("value", F.col("value")[_PAYLOAD])
-        kept = F.struct(*[F.col("value")[name].alias(name) for name in kind.fieldNames() if name != _CORRUPT])
-        return checked.withColumn("value", F.when(F.col("value").isNotNull(), kept))
+        return self._without_corrupt(parsed, topic)
 
-    def _without_corrupt(self, frame: DataFrame) -> DataFrame:
-        """Leave out, or fail at, what is no JSON or does not fit the columns."""
+    def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:
+        """Leave out, or fail at, what is no JSON or does not fit the columns. A `topic` that all have is not read."""
         is_corrupt = F.coalesce(F.col(_CORRUPT) | F.col("value")[_CORRUPT].isNotNull(), F.lit(False))
         if self._tolerates_errors:
             return frame.where(~is_corrupt).drop(_CORRUPT)
         place = F.concat(
-            F.col("topic"), F.lit("-"), F.col("partition"), F.lit(" at offset "), F.col("offset"),
+            F.col("topic") if topic is None else F.lit(topic), F.lit("-"), F.col("partition"),
+            F.lit(" at offset "), F.col("offset"),
             F.lit(f": the value is no JSON that fits {_SCHEMA}; mend {_SCHEMA}, or set errors.tolerance=all"),
         )  # fmt: skip
         checked = F.when(is_corrupt, F.raise_error(place)).otherwise(F.col("value"))
         return frame.withColumn("value", checked).drop(_CORRUPT)
 
 
-def _text(raw: Any, choice: ConverterChoice) -> Any:
-    """Return a key or value as bytes or, short of its columns, as the text that it is."""
-    return raw if choice.kind == BYTES else raw.cast("string")
+def _topic(epoch: Epoch) -> str | None:
+    """Return the topic of an epoch that has one only."""
+    topics = {range_.topic for range_ in epoch.ranges}
+    return topics.pop() if len(topics) == 1 else None
+
+
+def _with_query(session: Session, records: DataFrame, query: str) -> DataFrame:
+    return with_sql(session, records, query, ("records",))
 
 
 def _first_line(error: Exception) -> str:

@@ -8,35 +8,26 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.kafka.log_range import LogRange
 from fencepost.record import TopicPartition
+from fencepost.spark.kafka_read.columns import arrow_columns
 from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, RUN_OPTION
 
 if TYPE_CHECKING:
     from fencepost.api import Epoch
 
-HEADERS_OPTION = "includeHeaders"
 
-
-def options_of(epoch: "Epoch", channel_url: str, run: str, *, has_headers: bool) -> dict[str, str]:
-    """Return the options by which the data source reads an epoch."""
+def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
+    """Return the options by which the data source reads an epoch; which columns, its schema says."""
     ranges = [[each.topic, each.partition, each.start, each.end] for each in epoch.ranges]
-    return {
-        CHANNEL_OPTION: channel_url,
-        RUN_OPTION: run,
-        RANGES_OPTION: orjson.dumps(ranges).decode(),
-        HEADERS_OPTION: str(has_headers).lower(),
-    }
-
-
-def has_headers(options: Mapping[str, Any]) -> bool:
-    """Say whether such options ask for the column `headers`."""
-    return str(options.get(HEADERS_OPTION, "false")) == "true"
+    return {CHANNEL_OPTION: channel_url, RUN_OPTION: run, RANGES_OPTION: orjson.dumps(ranges).decode()}
 
 
 class EpochDataReader(DataSourceReader):  # type: ignore[misc]
     """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], types: Mapping[str, str]) -> None:
+        """`types` are those of the columns, by name, in Spark's words."""
         self._options = {k: str(v) for k, v in options.items()}
+        self._types = types
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges; nobody is asked."""
@@ -53,4 +44,4 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         request = RunRequest(self._options[RUN_OPTION]).to_json()
         answer = ChannelClient(self._options[CHANNEL_OPTION]).call(Path.EPOCH_READING, request)
         conf = EpochReading.from_json(answer).conf
-        return RangeInput(conf, partition.value, has_headers=has_headers(self._options), fails_on_loss=False).batches()
+        return RangeInput(conf, partition.value, columns=arrow_columns(self._types), fails_on_loss=False).batches()

@@ -23,7 +23,7 @@ class Running:
 
     def __init__(self, options: dict[str, str]) -> None:
         self.options = options
-        self.reader = KafkaStreamReader(KafkaReadConfig.of(options))
+        self.reader = KafkaStreamReader(KafkaReadConfig.of(options), {"value": "binary"})
 
     def initial(self) -> Any:
         return _stored(self.reader.initialOffset())

@@ -137,6 +137,21 @@ def test_rows_are_those_of_spark_s_own_source_for_random_layouts(read: Read, lay
     assert {row[6] for each in found.values() for row in each} == {0, 1}  # times of producers, and of the broker
 
 
+def test_columns_that_a_schema_names_are_read_and_no_others(
+    runtime: SparkRuntime, log_writer: LogWriter, topic_name: str
+) -> None:
+    topic = log_writer.topic(topic_name)
+    for value in (b"a", b"\xff\xfe", None):
+        log_writer.plain.produce(topic, value, key=b"k")
+    log_writer.plain.flush(30)
+    reader = runtime.session.read.format("fencepost").option("kafka.bootstrap.servers", log_writer.bootstrap)
+    reader = reader.option("subscribe", topic)
+    found = reader.schema("offset BIGINT, value STRING").load()
+    assert found.columns == ["offset", "value"]
+    assert found.collect() == reader.load().selectExpr("offset", "cast(value AS STRING) AS value").collect()
+    assert [row.hex for row in found.selectExpr("hex(value) AS hex").collect()] == ["61", "FFFE", None]
+
+
 def test_uncommitted_records_are_read_when_asked_for(read: Read, layouts: list[Layout], log_writer: LogWriter) -> None:
     taken_back = log_writer.topic(f"taken-back-{uuid.uuid4().hex[:6]}", 1)
     with log_writer.transaction(is_committed=False) as producer:

@@ -1,7 +1,7 @@
 """`spark.read.format("fencepost")`."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -21,9 +21,10 @@ _OF_STREAMS = ("max_offsets_per_trigger", "min_offsets_per_trigger", "max_trigge
 class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads ranges that are planned when the query is: what comes later is not read."""
 
-    def __init__(self, config: KafkaReadConfig) -> None:
-        """Check what only a batch refuses. Raises ConfigError."""
+    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
+        """Check what only a batch refuses; `types` are those of the columns, by name. Raises ConfigError."""
         self._config = config
+        self._types = types
         for bound, edge, where in ((config.starting, Edge.LATEST, "begin"), (config.ending, Edge.EARLIEST, "end")):
             if bound is not None and (wrong := bound.says(edge)):
                 raise ConfigError(
@@ -46,7 +47,7 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor."""
-        return read_range(self._config, partition.value)
+        return read_range(self._config, self._types, partition.value)
 
     def _planned(self, source: KafkaSource) -> list[LogRange]:
         found = source.look_for_all()

@@ -1,11 +1,12 @@
 """The columns as Spark's own Kafka source has them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
 
-_HEADERS = {"headers": "array<struct<key:string,value:binary>>"}
-_COLUMNS = {
+TEXT = "string"
+RECORD_COLUMNS = {
     "key": "binary",
     "value": "binary",
     "topic": "string",
@@ -13,21 +14,45 @@ _COLUMNS = {
     "offset": "bigint",
     "timestamp": "timestamp",
     "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
 }
+"""Types, in Spark's words; key and value may be text as well."""
+
+_MAY_BE_TEXT = frozenset({"key", "value"})
 
 
 def columns(*, has_headers: bool) -> str:
     """Return the columns and their types, in Spark's words; all of them may be null."""
-    return ", ".join(f"{name} {kind}" for name, kind in _types(has_headers).items())
+    return written(_types(has_headers))
 
 
-def check_columns(schema: Any, *, has_headers: bool) -> None:
-    """Check the schema that a query has, Spark's `StructType`: it is not for users to set. Raises ConfigError."""
-    if {field.name: field.dataType.simpleString() for field in schema.fields} != _types(has_headers):
+def written(types: Mapping[str, str]) -> str:
+    """Return columns as Spark's `schema()` takes them."""
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def chosen(schema: Any, *, has_headers: bool) -> dict[str, str]:
+    """Return the types, by names, of the columns of a query's schema, Spark's `StructType`: all, or what a user set.
+
+    Raises ConfigError for columns that there are not.
+    """
+    types = _types(has_headers)
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    fits = [types.get(name) == kind or (name in _MAY_BE_TEXT and kind == TEXT) for name, kind in found.items()]
+    if not found or not all(fits) or len(found) < len(schema.fields) or not all(f.nullable for f in schema.fields):
         raise ConfigError(
-            f"the columns of records are fixed ({columns(has_headers=has_headers)}): leave schema() out, and select"
+            f"the columns of records are fixed ({written(types)}): schema() may leave some out, and have key and value "
+            "as STRING; leave the rest of it to select()"
         )
+    return found
+
+
+def arrow_columns(types: Mapping[str, str]) -> Any:
+    """Return the Arrow schema of columns, whose types are in Spark's words, as `RangeInput` takes it."""
+    from fencepost.kafka.record_columns import schema  # Arrow: who plans does without
+
+    return schema(list(types), [name for name, kind in types.items() if kind == TEXT])
 
 
 def _types(has_headers: bool) -> dict[str, str]:
-    return _COLUMNS | _HEADERS if has_headers else _COLUMNS
+    return {name: kind for name, kind in RECORD_COLUMNS.items() if has_headers or name != "headers"}

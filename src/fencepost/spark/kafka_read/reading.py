@@ -1,13 +1,14 @@
 """What an executor does for a query: it reads a range."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fencepost.kafka.log_range import LogRange
+from fencepost.spark.kafka_read.columns import arrow_columns
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 
 
-def read_range(config: KafkaReadConfig, wanted: LogRange | None) -> Iterator[Any]:
+def read_range(config: KafkaReadConfig, types: Mapping[str, str], wanted: LogRange | None) -> Iterator[Any]:
     """Return the Arrow batches of a range; of none there are none. Raises the errors of `RangeInput`."""
     if wanted is None:
         return iter(())
@@ -16,7 +17,7 @@ def read_range(config: KafkaReadConfig, wanted: LogRange | None) -> Iterator[Any
     return RangeInput(
         config.conf(),
         wanted,
-        has_headers=config.has_headers,
+        columns=arrow_columns(types),
         fails_on_loss=config.fails_on_loss,
         idle_s=config.idle_ms / 1000,
     ).batches()

@@ -36,9 +36,10 @@ Progress = dict[str, Any]
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans micro-batches, in one process on the driver, and reads their ranges on executors."""
 
-    def __init__(self, config: KafkaReadConfig) -> None:
-        """Check what only a stream refuses. Raises ConfigError."""
+    def __init__(self, config: KafkaReadConfig, types: Mapping[str, str]) -> None:
+        """Check what only a stream refuses; `types` are those of the columns, by name. Raises ConfigError."""
         self._config = config
+        self._types = types
         if wrong := config.given(*_OF_BATCHES):
             raise ConfigError(f"option {wrong[0]} is for batches: a stream has no end")
         least, most = config.min_offsets_per_trigger, config.max_offsets_per_trigger
@@ -79,7 +80,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor."""
-        return read_range(self._config, partition.value)
+        return read_range(self._config, self._types, partition.value)
 
     def stop(self) -> None:
         """Let go of the cluster."""

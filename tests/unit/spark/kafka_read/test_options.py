@@ -3,12 +3,13 @@
 import pickle
 
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.kafka_read.bound import Bound, Edge
+from fencepost.spark.kafka_read.columns import chosen
 from fencepost.spark.kafka_read.options import KafkaReadConfig
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a, b"}
@@ -104,10 +105,27 @@ def test_settings_without_effect_are_told() -> None:
     assert parsed(kafka__group__id="g", kafka__isolation__level="read_committed").warnings() == []
 
 
-def test_the_columns_are_not_for_users_to_set() -> None:
-    wanted = StructType([StructField("value", BinaryType())])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        [StructField("offset", StringType())],
+        [StructField("nothing", StringType())],
+        [StructField("Value", StringType())],
+        [StructField("headers", StringType())],
+        [StructField("offset", LongType(), nullable=False)],
+        [StructField("offset", LongType()), StructField("offset", LongType())],
+    ],
+)
+def test_columns_that_there_are_not_cannot_be_set(wrong: list[StructField]) -> None:
     with pytest.raises(ConfigError, match="the columns of records are fixed \\(key binary, value binary, topic string"):
-        FencepostDataSource(BASE).reader(wanted)
+        FencepostDataSource(BASE).reader(StructType(wrong))
+
+
+def test_columns_may_be_left_out_and_keys_and_values_be_text() -> None:
+    fields = [("offset", LongType()), ("value", BinaryType()), ("key", StringType())]
+    wanted = StructType([StructField(name, kind) for name, kind in fields])
+    assert chosen(wanted, has_headers=False) == {"offset": "bigint", "value": "binary", "key": "string"}
 
 
 def test_options_go_to_executors_and_say_the_same_there() -> None:

@@ -1,0 +1,125 @@
+"""The frames of epochs: of each record only what the query needs is read, and the rows are as if all of it was."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from secret_values import CHANNEL_SECRET
+
+from fencepost.api import DataFrameSink, Epoch, OffsetRange
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.settings import range_conf
+from fencepost.spark import epoch_frame
+from fencepost.spark.epoch_frame import EpochReader
+from fencepost.spark.session import SparkRuntime
+from fencepost.task.spec import EpochReading, Path
+from fencepost.worker.channel import ChannelServer
+
+SCHEMA = {"value.schema": "n INT, name STRING"}
+TOLERANT = {**SCHEMA, "errors.tolerance": "all"}
+EVERYTHING = ["key", "value", "topic", "partition", "offset", "timestamp"]
+ROWS = 8
+# What the epoch has of one topic, and what is read of it.
+CASES: list[tuple[dict[str, str], str | None, list[str]]] = [
+    ({}, None, ["value"]),
+    (SCHEMA, None, ["value", "partition", "offset"]),
+    (TOLERANT, None, ["value"]),
+    (SCHEMA, "SELECT * FROM records", EVERYTHING),
+    ({}, "SELECT Value AS v FROM records WHERE OFFSET > 1 AND offset <> 3", ["value", "offset"]),
+    ({}, "SELECT r.value FROM (SELECT *, topic AS `from` FROM records) AS r WHERE `from` <> 'x'", ["value", "topic"]),
+    ({}, "WITH other AS (SELECT key, timestamp AS at FROM records) SELECT hex(KEY) AS k FROM other", ["key"]),
+    ({}, "SELECT 1 AS one FROM records", ["partition"]),
+    ({}, "SELECT value FROM records WHERE 1 = 0", ["value"]),
+    ({}, "SELECT headers[0].value AS first FROM records WHERE value IS NOT NULL", ["value", "headers"]),
+    (TOLERANT, "SELECT value.n, partition FROM records WHERE value.n % 2 = 0", ["value", "partition"]),
+]  # fmt: skip
+
+Frame = Callable[..., Any]
+
+
+class _Sink(DataFrameSink):
+    """Is asked for its settings only."""
+
+    def write(self, session: Any, frame: Any, epoch: Epoch) -> str:
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def topics(kafka: EmbeddedKafka) -> Sequence[str]:
+    """Two topics of two partitions: with keys, headers and tombstones, and one value that is no JSON."""
+    made = ("frames-a", "frames-b")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for topic in made:
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+        for n in range(2 * ROWS):
+            value = None if n == 4 else json.dumps({"n": n, "name": f"name {n}"})
+            headers = [("h", str(n).encode())] if n % 3 else None
+            producer.produce(
+                topic, value, key=str(n), partition=n % 2, headers=headers, timestamp=1_700_000_000_000 + n
+            )
+    producer.produce(made[1], "no JSON", partition=1)
+    assert producer.flush(30) == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def frame(runtime: SparkRuntime, kafka: EmbeddedKafka, topics: Sequence[str]) -> Iterator[Frame]:
+    """Returns the frame of an epoch of some topics, and where its last range ends."""
+    conf = range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "frames").conf
+    server = ChannelServer(CHANNEL_SECRET.encode())
+    server.start({Path.EPOCH_READING: lambda _: EpochReading(conf).to_json()})
+
+    def made(settings: dict[str, str], query: str | None, *, of: Sequence[str] = topics[:1], last: int = ROWS) -> Any:
+        properties = {"name": "c", "connector.class": "c", "value.converter.schemas.enable": "false", **settings}
+        if query is not None:
+            properties["transforms.sql"] = query
+        ranges = [OffsetRange(topic, partition, 0, ROWS) for topic in of for partition in range(2)]
+        epoch = Epoch(1, (*ranges[:-1], replace(ranges[-1], end=last)))
+        return EpochReader(_Sink(properties), properties).frame(runtime.session, epoch, server.url, "run")
+
+    yield made
+    server.stop()
+
+
+def columns_read(frame: Any) -> list[str]:
+    leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+    return [leaf.output().apply(i).name() for i in range(leaf.output().length())]
+
+
+def fail(_: Any) -> set[str]:
+    raise AttributeError("there is no such plan")
+
+
+def test_only_the_columns_that_a_query_needs_are_read_and_rows_are_as_if_all_were(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = [frame(settings, query) for settings, query, _ in CASES]
+    assert [columns_read(each) for each in read] == [columns for _, _, columns in CASES]
+    monkeypatch.setattr(epoch_frame, "needed", fail)
+    whole = [frame(settings, query) for settings, query, _ in CASES]
+    assert all(set(columns_read(each)) >= set(EVERYTHING) for each in whole)
+    for pruned, all_ in zip(read, whole, strict=True):
+        assert pruned.schema == all_.schema
+        assert pruned.collect() == all_.collect()
+
+
+def test_a_frame_has_the_rows_of_its_ranges_in_their_order(frame: Frame, topics: Sequence[str]) -> None:
+    found = frame({}, "SELECT value, offset, topic, spark_partition_id() AS n FROM records", of=topics).collect()
+    expected = [
+        (None if 2 * offset + partition == 4 else 2 * offset + partition, offset, topic, 2 * number + partition)
+        for number, topic in enumerate(topics)
+        for partition in range(2)
+        for offset in range(ROWS)
+    ]
+    assert [(row.value and json.loads(row.value)["n"], row.offset, row.topic, row.n) for row in found] == expected
+    assert [row.n for row in frame(SCHEMA, None).collect()] == [0, 2, None, *range(6, 16, 2), *range(1, 16, 2)]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["of several topics", "of one topic"])
+def test_a_value_that_fits_no_column_is_told_with_its_place(frame: Frame, topics: Sequence[str], first: int) -> None:
+    with pytest.raises(Exception, match=rf"{topics[1]}-1 at offset {ROWS}: the value is no JSON that fits value\.sch"):
+        frame(SCHEMA, "SELECT value.name FROM records", of=topics[first:], last=ROWS + 1).collect()
