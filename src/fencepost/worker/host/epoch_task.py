@@ -43,6 +43,7 @@ from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
+_BESIDE_S = 0.02
 _LOOK_S = 0.5
 _ASK_S = 30.0
 _NOT_WHOLE_S = 30.0
@@ -105,6 +106,7 @@ class EpochTask(FrameLife):
         self._waits_since_s = time.monotonic()
         self._next_epoch_s = 0.0
         self._look_s = 0.0
+        self._wait_s = _POLL_S
         self._work: threading.Thread | None = None
 
     def _notes(self) -> Mapping[TopicPartition, str]:
@@ -118,7 +120,8 @@ class EpochTask(FrameLife):
             return False
 
     def _one_epoch(self) -> bool:
-        input_ = self._polled()
+        wait_s, self._wait_s = self._wait_s, _POLL_S
+        input_ = self._polled(wait_s)
         if not self._holding.standings or not self._has_all(input_):
             return False
         if not self._is_well:
@@ -127,6 +130,7 @@ class EpochTask(FrameLife):
         if epoch is None:
             return False
         self._finish(epoch)
+        self._wait_s = 0.0  # there may be more
         return True
 
     @property
@@ -134,11 +138,11 @@ class EpochTask(FrameLife):
         """Say whether the partitions are this member's, all of them, and it has begun with them."""
         return self._begun_with == self._holding.changes
 
-    def _polled(self) -> GroupInput:
+    def _polled(self, wait_s: float = _POLL_S) -> GroupInput:
         """Return the membership, after a look at the group; what fails within gives it up, and is raised."""
         input_ = self._input or self._join()
         try:
-            input_.poll(_POLL_S, 1)
+            input_.poll(wait_s, 1)
         except Exception:
             self._leave()  # what it was to be told of its partitions it was not
             raise
@@ -313,7 +317,8 @@ class EpochTask(FrameLife):
                 if self.control.is_stopping:
                     self._end_work(_LAST_WORK_S)
                 elif self._input is not None:
-                    self._input.poll(_POLL_S / 5, 1)
+                    self._work.join(_BESIDE_S)  # and go on at once when it ends
+                    self._input.poll(0, 1)
             if self._holding.changes != before or (self._work is None and not raised):
                 raise CutShortError(f"{what} was cut short: the partitions or the task are somebody else's, or end")
         finally:
