@@ -23,7 +23,6 @@ from fencepost.kafka.loss import report_loss
 from fencepost.kafka.record_columns import RecordColumns, is_plain, schema
 
 IDLE_S = 120.0
-_AT_ONCE = 300  # from 350 on Python's garbage collector looks at each lot, which costs a third more
 _LOOK_S = 0.2
 _SURE_S = 5.0  # a broker may hear of a topic, or of the end of its log, later than its leader
 _ASK_S = 30.0
@@ -79,7 +78,7 @@ class RangeInput:
             self._go_to(self._at)
             columns = RecordColumns(self._wanted.place, self._columns)
             while not self._is_over:
-                columns.take(self._fetched())
+                columns.take(self._fetched(columns.at_once))
                 if columns.is_full:
                     yield columns.batch()
             if len(columns):
@@ -97,9 +96,9 @@ class RangeInput:
         with contextlib.suppress(KafkaException, RuntimeError):
             consumer.close()
 
-    def _fetched(self) -> list[Any]:
+    def _fetched(self, at_once: int) -> list[Any]:
         """Return messages of the range that have come; waits a moment where there are none."""
-        most = min(_AT_ONCE, self._wanted.end - self._at)
+        most = min(at_once, self._wanted.end - self._at)
         try:
             messages: list[Any] = self._consumer.consume(most, 0)
             if not messages:
