@@ -123,13 +123,15 @@ def test_json_texts_become_lines_as_they_are(
     worker: Worker, name: str, topic: str, kafka: EmbeddedKafka, out: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
-    for value in (b'{"a": 1}', b'{\n  "b": [1,\r\n 2]\n}', None):
+    for value in (b'{"a": 1}', b'{\n  "b": [1,\r\n 2]\n}', b'{"c":\r3}', None):
         producer.produce(topic, value, partition=0)
     assert producer.flush(30) == 0
     assert worker.create(name, files_sink(out, topic, format="json")).status_code == 201
-    eventually(lambda: offsets(worker, name).get(0) == 3, within_s=60)
+    eventually(lambda: offsets(worker, name).get(0) == 4, within_s=60)
     (path,) = shown(out, ".json")
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"a": 1}, {"b": [1, 2]}, None]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"a": 1}, {"b": [1, 2]}, {"c": 3}, None,
+    ]  # fmt: skip
 
 
 @pytest.fixture
