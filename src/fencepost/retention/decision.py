@@ -84,7 +84,7 @@ class Verdict:
         refusal: why nothing of it goes, whatever partitions say; empty: it may.
         readers: groups outside that read it, and are not waited for.
         deletes: up to where each partition goes, of those that do.
-        known: what is to be remembered of it from now on; None: what is known is too vague for that.
+        known: what is to be remembered of it from now on; None: what is known is too vague for that, and nothing goes.
     """
 
     topic: str
@@ -109,7 +109,11 @@ def decide(facts: TopicFacts, rules: Rules) -> Verdict:
     own = {sink.group for sink in facts.sinks}
     others = [group for group in facts.groups if group.group not in own]
     reading = [group for group in others if group.reads(facts.topic)]
-    waited = [Sink("", g.group, g.offsets, g.doubt or "") for g in reading if g.group in rules.respected]
+    waited = [
+        Sink("", group.group, group.offsets, group.doubt or "")
+        for group in others
+        if group.group in rules.respected and (group in reading or group.doubt is not None)
+    ]
     everybody = [*facts.sinks, *waited]
     inherited = _inherited(facts, everybody)
     readers = tuple(sorted(group.group for group in reading if group.group not in rules.respected))
@@ -118,40 +122,57 @@ def decide(facts: TopicFacts, rules: Rules) -> Verdict:
         _of_partition(facts.topic, partition, log, everybody, inherited, rules.keep_records)
         for partition, log in sorted(facts.logs.items())
     )
-    deletes = {} if refusal else {each.partition: each.until for each in partitions if each.records}
-    known = TopicRetention(facts.topic_id, {**_deleted(facts), **deletes}, inherited)
-    is_known = bool(everybody) and not any(_is_vague(reader) for reader in everybody)
-    return Verdict(facts.topic, facts.topic_id, refusal, partitions, readers, deletes, known if is_known else None)
+    is_known = _is_known(facts, everybody)
+    goes = {each.partition: each.until for each in partitions if each.records}
+    deletes = {} if refusal or not is_known else goes  # E9: nothing goes that is not given up first
+    known = TopicRetention(facts.topic_id, _given_up(facts, deletes), inherited) if is_known else None
+    return Verdict(facts.topic, facts.topic_id, refusal, partitions, readers, deletes, known)
 
 
-def _is_vague(reader: Sink) -> bool:
-    return bool(reader.fault) or None in reader.offsets.values()
+def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
+    """Say whether it is certain what offsets readers have, as far as that is to be remembered."""
+    if not readers or facts.blind or not facts.logs or any(reader.fault for reader in readers):
+        return False
+    places = [TopicPartition(facts.topic, partition) for partition in facts.logs]
+    is_undecided = any(reader.offsets.get(place, 0) is None for reader in readers for place in places)
+    return not (is_undecided and _is_another(facts))
+
+
+def _is_another(facts: TopicFacts) -> bool:
+    """Say whether what is remembered is of an older topic of the name."""
+    return facts.known is not None and facts.known.topic_id != facts.topic_id
 
 
 def _inherited(facts: TopicFacts, readers: Sequence[Sink]) -> dict[str, dict[int, int]]:
     """Return the offsets that groups have of an older topic of the name, as they were when this one was first met.
 
-    They say nothing of this one, until they change.
+    They say nothing of this one, until they change. One beyond the end of its log is of an older one, too.
     """
-    if facts.known is None:
-        return {}
-    if facts.known.topic_id == facts.topic_id:
-        before = facts.known.inherited
-        return {
-            reader.group: kept
-            for reader in readers
-            if (kept := {p: o for p, o in before.get(reader.group, {}).items() if _at(reader, facts.topic, p) == o})
-        }
-    return {
-        reader.group: found
-        for reader in readers
-        if (found := {p: at for p in facts.logs if (at := _at(reader, facts.topic, p)) is not None})
-    }
+    before = facts.known.inherited if facts.known is not None and not _is_another(facts) else {}
+    away = before.keys() - {reader.group for reader in readers}
+    found = {reader.group: _of_older(facts, reader, before.get(reader.group, {})) for reader in readers}
+    kept = {group: dict(before[group]) for group in away}
+    return {**kept, **{group: offsets for group, offsets in found.items() if offsets}}
 
 
-def _deleted(facts: TopicFacts) -> dict[int, int]:
-    is_same = facts.known is not None and facts.known.topic_id == facts.topic_id
-    return dict(facts.known.deleted) if facts.known is not None and is_same else {}
+def _of_older(facts: TopicFacts, reader: Sink, before: Mapping[int, int]) -> dict[int, int]:
+    is_another = _is_another(facts)
+    found: dict[int, int] = {}
+    for partition, log in facts.logs.items():
+        if TopicPartition(facts.topic, partition) not in reader.offsets:
+            continue
+        at = _at(reader, facts.topic, partition)
+        if at is None:
+            found |= {partition: before[partition]} if partition in before else {}
+        elif is_another or at == before.get(partition) or at > log.end:
+            found[partition] = at
+    return found
+
+
+def _given_up(facts: TopicFacts, deletes: Mapping[int, int]) -> dict[int, int]:
+    """Return up to where records are given up. That never goes back: who was told so before may delete them yet."""
+    before = dict(facts.known.deleted) if facts.known is not None and not _is_another(facts) else {}
+    return before | {partition: max(until, before.get(partition, 0)) for partition, until in deletes.items()}
 
 
 def _at(sink: Sink, topic: str, partition: int) -> int | None:
@@ -162,13 +183,13 @@ def _refusal(facts: TopicFacts, others: Iterable[GroupReading], readers: Sequenc
     """Return why nothing of the topic may go; empty: it may."""
     if facts.is_internal:
         return "it is an internal topic"
+    if not facts.sinks:
+        return "no sink connector reads it"
     policy = (facts.configs.get(_POLICY) or "").replace(" ", "").lower()
     if policy != "delete":
         return f"its {_POLICY} is {policy or 'not known'}: only a topic with delete alone is emptied"
     if (facts.configs.get(_TIERED) or "false").lower() != "false":
         return f"its {_TIERED} is true: what lies in remote storage is left alone"
-    if not facts.sinks:
-        return "no sink connector reads it"
     if facts.blind:
         return facts.blind
     if readers:
@@ -207,10 +228,10 @@ def _of_partition(
             return _held(partition, log, f"{_named(reader)} has committed nothing there yet")
         if at is None:
             return _held(partition, log, f"{_named(reader)} has a commit there that is not decided yet")
-        if partition in inherited.get(reader.group, {}):
-            return _held(partition, log, f"what {_named(reader)} has committed is of an older topic of the name")
         if at > log.end:
             return _held(partition, log, f"{_named(reader)} stands at {at}, beyond the end of the log at {log.end}")
+        if partition in inherited.get(reader.group, {}):
+            return _held(partition, log, f"what {_named(reader)} has committed is of an older topic of the name")
         if at < until:
             until, held_by = at, f"{_named(reader)}, which has committed {at}"
     until, held_by = _lower(until, held_by, log.stable_end, "an open transaction")
