@@ -193,9 +193,12 @@ class WorkerSettings:
         return _logged(producer_conf(self._producer_properties(connector_config)))
 
     def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
-        """Return what asks for the offsets of a sink's group, as the connector's own principal."""
+        """Return what asks for the offsets of a sink's group, as the connector's own principal: where it reads.
+
+        `admin.override.bootstrap.servers` may name where its dead letters go; its group is not there.
+        """
         servers = str(self._consumer_properties(connector_config)[_BOOTSTRAP])
-        return self._admin_conf(connector_config, {_BOOTSTRAP: servers})
+        return {**self._admin_conf(connector_config, {}), **admin_conf({_BOOTSTRAP: servers}).conf}
 
     def epoch_spec(
         self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
