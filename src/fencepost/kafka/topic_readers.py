@@ -18,7 +18,7 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 _OF_CONSUMERS = ("consumer", "")  # protocol types; the second: offsets without members
 _QUIET = ("Empty", "Dead")
 _UNSTABLE, _DENIED = 88, 30  # error codes: UNSTABLE_OFFSET_COMMIT, GROUP_AUTHORIZATION_FAILED
-_GONE = (69, 15)  # GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE: of a group that has just ended
+_GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
 
 Offsets = Mapping[TopicPartition, int | None]
@@ -52,7 +52,7 @@ class GroupReading:
 def _matches(pattern: str, topic: str) -> bool:
     """Take a part for the whole, and what Python does not understand for a match: the broker reads RE2."""
     try:
-        return re.search(pattern, topic) is not None
+        return "[:" in pattern or re.search(pattern, topic) is not None  # [[:alpha:]] is another class to Python
     except re.error:
         return True
 
@@ -69,6 +69,7 @@ class TopicReaders:
         self._timeout_s = timeout_s
         self._client: Any = None
         self.requests = 0  # so far
+        self.seen: frozenset[str] = frozenset()  # groups, at the last look
 
     def close(self) -> None:
         """Let go of the connections. Idempotent; another question connects anew."""
@@ -120,7 +121,22 @@ class _Asking:
         return await self._client._manager.send(request, node_id=node_id)
 
     async def listed(self) -> list[dict[str, Any]]:
-        """Return all groups that the principal may see, as ListGroups has them."""
+        """Return all groups that the principal may see, as ListGroups has them: those of each broker that there is now.
+
+        While a group's coordinator moves nobody lists it. So one that was seen before is asked for by its name.
+        """
+        cluster = self._client._manager.cluster
+        await cluster.refresh_metadata()  # a broker that is back, or new, may have groups again
+        self._owner.requests += 1
+        found = await self._of_brokers()
+        missed = self._owner.seen - {group["group_id"] for group in found}
+        if missed:
+            await _offsets(self, missed)  # it raises while one of them has no coordinator that knows it
+            found = await self._of_brokers()
+        self._owner.seen = frozenset(group["group_id"] for group in found)
+        return found
+
+    async def _of_brokers(self) -> list[dict[str, Any]]:
         self._owner.requests += len(self._client._manager.cluster.brokers())
         found: list[dict[str, Any]] = await self._client._async_list_groups()
         return found
@@ -179,12 +195,12 @@ def _standing(group: Any) -> Offsets:
 async def _look(asking: _Asking) -> list[GroupReading]:
     groups = {g["group_id"]: g for g in await asking.listed()}
     kinds = {group: str(listed.get("group_type") or CLASSIC).lower() for group, listed in groups.items()}
-    others = {g: k for g, k in kinds.items() if k != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
-    busy = {g for g in others if groups[g].get("group_state") not in _QUIET}
-    offsets, doubts = await _offsets(asking, [g for g, kind in others.items() if kind != SHARE])
-    topics: dict[str, set[str]] = {g: {place.topic for place in offsets.get(g, ())} for g in others}
+    reading = {g for g, kind in kinds.items() if kind != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
+    busy = {g for g in reading if groups[g].get("group_state") not in _QUIET}
+    offsets, doubts = await _offsets(asking, [g for g, kind in kinds.items() if kind != SHARE])
+    topics: dict[str, set[str]] = {g: {place.topic for place in offsets.get(g, ())} for g in kinds}
     patterns: dict[str, set[str]] = {}
-    of_kind = {kind: [g for g in busy if others[g] == kind] for kind in (CLASSIC, CONSUMER, SHARE)}
+    of_kind = {kind: [g for g in busy if kinds[g] == kind] for kind in (CLASSIC, CONSUMER, SHARE)}
     for group in await _classic_members(asking, of_kind[CLASSIC], doubts):
         topics[group.group_id].update(_classic_topics(group, doubts))
     for group in await _members(asking, of_kind[CONSUMER], CONSUMER, doubts):
@@ -192,17 +208,17 @@ async def _look(asking: _Asking) -> list[GroupReading]:
         patterns[group.group_id] = {m.subscribed_topic_regex for m in group.members if m.subscribed_topic_regex}
     for group in await _members(asking, of_kind[SHARE], SHARE, doubts):
         topics[group.group_id].update(_subscribed(group))
-    for name, of_share in (await _share_topics(asking, [g for g in others if others[g] == SHARE], doubts)).items():
+    for name, of_share in (await _share_topics(asking, [g for g in kinds if kinds[g] == SHARE], doubts)).items():
         topics[name].update(of_share)
     for group in busy:
-        if others[group] not in (CLASSIC, CONSUMER, SHARE):
-            doubts[group] = f"it is a {others[group]} group with members, and what they read cannot be seen"
+        if kinds[group] not in (CLASSIC, CONSUMER, SHARE):
+            doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
     return [
         GroupReading(
             group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), offsets.get(group, {}),
             doubts.get(group),
         )
-        for group, kind in others.items()
+        for group, kind in kinds.items()
     ]  # fmt: skip
 
 
