@@ -144,6 +144,11 @@ class Leader:
     def is_leading(self) -> bool:
         return self._term.is_owner
 
+    @property
+    def term(self) -> object:
+        """Return the term as it is now: where it still is the same one later, nobody else has led in between."""
+        return self._term
+
     def start(self) -> None:
         self._thread.start()
 

@@ -21,17 +21,21 @@ from fencepost.storage.snapshot import ClusterSnapshot
 class GiveUpRecords:
     """Remember what is known of topics, and give up records of them, if the same sinks read them still.
 
-    `found` is what sinks read when it was decided, `look` says what they read by a snapshot.
+    `found` is what sinks read when it was decided, `look` says what they read by a snapshot. `is_current` says whether
+    this worker has led ever since: what was looked at in an earlier term, somebody else may have changed after it.
     """
 
     topics: Mapping[str, TopicRetention]
     before: Mapping[str, TopicRetention | None]
     found: Readings
     look: Callable[[ClusterSnapshot], Readings]
+    is_current: Callable[[], bool]
     connector: str = EVERY_CONNECTOR
 
     def decide(self, snapshot: ClusterSnapshot) -> Sequence[Encoded]:
         """Raise ConflictError where a sink was created, changed or deleted meanwhile, or another leader was faster."""
+        if not self.is_current():
+            raise ConflictError("Another worker may have led while it was decided what may be deleted: nothing is")
         if self.look(snapshot) != self.found:
             raise ConflictError("Connectors were changed while it was decided what may be deleted: nothing is")
         for topic, known in self.before.items():

@@ -6,6 +6,7 @@ A thread of its own, after every interval of flushes; data never wait for it.
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from fencepost.cluster.command import ConnectorCommand, now_ms
 from fencepost.cluster.errors import OperationError
 from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
+from fencepost.config import ConfigError
 from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin import Admin, Topic
 from fencepost.kafka.cluster_ids import ClusterIds
@@ -31,7 +33,8 @@ _ASK_ONE_S = 5.0
 _WRITE_S = 60.0
 _END_S = 3.0
 _LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
-_REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError)
+_OLDEST_LOOK_S = 60.0  # a deletion by an older look would not see who reads since
+_REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
 _BLIND = (
     "this worker's principal may not Describe the cluster, so that groups may read it that are not seen: grant what "
     "`fencepost acls` lists"
@@ -43,6 +46,9 @@ class Leading(Protocol):
 
     @property
     def is_leading(self) -> bool: ...
+
+    @property
+    def term(self) -> object: ...
 
     def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]": ...
 
@@ -73,6 +79,8 @@ class _Decided:
     verdicts: list[Verdict] = field(default_factory=list)
     found: Readings = ()
     snapshot: ClusterSnapshot = field(default_factory=ClusterSnapshot)
+    term: object = None
+    looked_s: float = 0.0  # by the monotonic clock, which goes on while a process is suspended
 
 
 class Retention:
@@ -166,7 +174,7 @@ class Retention:
             due = [verdict for verdict in decided.verdicts if not self._is_left_out(verdict.topic)]
             self._write(decided, due)
         self._warn(decided.verdicts)
-        self._delete(due)
+        self._delete(due, decided.looked_s)
         return decided.verdicts
 
     def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
@@ -179,15 +187,17 @@ class Retention:
         }
         if news:
             known = {topic: before.get(topic) for topic in news}
-            command = GiveUpRecords(news, known, decided.found, self._look)
+            command = GiveUpRecords(news, known, decided.found, self._look, lambda: self._leader.term is decided.term)
             self._leader.submit(command).result(_WRITE_S)
 
-    def _delete(self, due: Sequence[Verdict]) -> None:
-        """Delete what is given up, of topics that are still those that were decided on."""
+    def _delete(self, due: Sequence[Verdict], looked_s: float) -> None:
+        """Delete what is given up, of topics that are still those that were decided on, unless it is long since."""
         deleting = [verdict for verdict in due if verdict.deletes]
         there = self._asked().topics([verdict.topic for verdict in deleting])
         same = [v for v in deleting if v.topic in there and there[v.topic].id == v.topic_id]
         starts = {(v.topic, p.partition): p.start for v in same for p in v.partitions}
+        if deleting and time.monotonic() - looked_s > _OLDEST_LOOK_S:
+            raise KafkaUnavailableError("It took too long to decide and to write down what may be deleted")
         answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
         errors: dict[str, Exception] = {}
         for (topic, partition), answer in answers.items():
@@ -228,6 +238,7 @@ class Retention:
     def _decided(self) -> _Decided:
         """Ask Kafka, and decide. Logs last: their ends are beyond what was committed before."""
         self._counted = self._asked_so_far()
+        term, looked_s = self._leader.term, time.monotonic()
         snapshot = self._topics.snapshot
         found = self._look(snapshot)
         names = [name for name in self._asked().topic_names() if any(p.fullmatch(name) for p in self._matching)]
@@ -258,7 +269,7 @@ class Retention:
             )
             for topic, what in sorted(described.items())
         ]
-        return _Decided(verdicts, found, snapshot)
+        return _Decided(verdicts, found, snapshot, term, looked_s)
 
     def _is_internal(self, topic: str, described: Topic) -> bool:
         return described.is_internal or topic.startswith("__") or topic in self._own_topics

@@ -1,5 +1,6 @@
 """Which sinks of a cluster read which topics, by nothing but what the config topic says of them."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -43,7 +44,7 @@ class SinkReading:
             return False
         try:
             return compiled(self.regex).fullmatch(topic) is not None
-        except (ConfigError, ValueError):
+        except (ConfigError, ValueError, re.error):
             return True
 
 

@@ -119,6 +119,8 @@ class SinkOffsets:
                 self._ensure_there(config, wanted, lead(ensure))  # 4
                 _write(group, wanted)  # 5
             try:
+                if self._settings.config.delete_committed_enabled:
+                    self._ensure_there(config, wanted, lead(ensure))  # who leads from now on sees what is written
                 snapshot = lead(replace(command, since=ensure.since))
             except Exception:
                 self._put_back(ensure, group, {place: before.get(place) for place in wanted}, lead)
@@ -158,7 +160,10 @@ class SinkOffsets:
                 snapshot = lead(ensure)  # 4
                 change(group, config, wanted, snapshot)  # 5
                 if self._settings.config.delete_committed_enabled:
-                    lead(ensure)  # a leader that was deposed meanwhile may have come too late: nobody is told "done"
+                    # A leader that was deposed meanwhile may have come too late: nobody is told "done". Nor where it
+                    # leads again, and another one has given up records in between.
+                    snapshot = lead(ensure)
+                    self._ensure_there(config, wanted, snapshot)
         except GroupInUseError as error:
             raise OperationError(_ZOMBIES.format(verb, connector)) from error
         except _REFUSED as error:
