@@ -1,0 +1,108 @@
+"""What is written before a deletion: by whoever leads, while the same sinks read, or not at all (E9)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.cluster.command import EVERY_CONNECTOR, ConnectorCommand, PutConnector, RemoveConnector, independent
+from fencepost.cluster.errors import ConflictError
+from fencepost.retention.intent import GiveUpRecords
+from fencepost.retention.reading import Readings, SinkReading
+from fencepost.storage import records
+from fencepost.storage.change import TopicRetention
+from fencepost.storage.fold import apply
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+
+SINK = {"connector.class": "FileStreamSink", "topics": "t"}
+
+
+def look(snapshot: ClusterSnapshot) -> Readings:
+    return tuple(
+        SinkReading(name, config.get("group") or name, frozenset({config.get("topics") or ""}), "", "")
+        for name, config in sorted(snapshot.connectors.items())
+    )
+
+
+class Topic:
+    """A config topic in memory, with one sink."""
+
+    def __init__(self) -> None:
+        self.builder = SnapshotBuilder()
+        self.write(records.connector_config("a", SINK))
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.builder.freeze()
+
+    def write(self, *encoded: records.Encoded) -> None:
+        for key, value in encoded:
+            apply(self.builder, self.builder.offset, key, value)
+
+
+@pytest.fixture
+def topic() -> Topic:
+    return Topic()
+
+
+def decided(topic: Topic, is_current: Callable[[], bool] = lambda: True, until: int = 7) -> GiveUpRecords:
+    """Return the command of who looks at the topic now."""
+    snapshot = topic.snapshot
+    before = {"t": snapshot.retention.get("t")}
+    return GiveUpRecords({"t": TopicRetention("id", {0: until})}, before, look(snapshot), look, is_current)
+
+
+def test_what_is_given_up_is_written(topic: Topic) -> None:
+    topic.write(*decided(topic).decide(topic.snapshot))
+    assert topic.snapshot.retention == {"t": TopicRetention("id", {0: 7})}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        records.connector_config("b", SINK),
+        records.connector_config("a", {**SINK, "topics": "u"}),
+        records.connector_config("a", {**SINK, "group": "g"}),
+        records.connector_removed("a"),
+    ],
+    ids=["created", "other topics", "another group", "deleted"],
+)
+def test_nothing_is_given_up_where_sinks_are_others_than_were_looked_at(topic: Topic, change: records.Encoded) -> None:
+    command = decided(topic)
+    topic.write(change)
+    with pytest.raises(ConflictError, match="nothing is"):
+        command.decide(topic.snapshot)
+
+
+def test_a_change_that_is_no_matter_of_what_is_read_is_none(topic: Topic) -> None:
+    command = decided(topic)
+    topic.write(records.connector_config("a", {**SINK, "file": "g"}))
+    assert command.decide(topic.snapshot)
+
+
+def test_nothing_is_given_up_where_another_leader_was_faster(topic: Topic) -> None:
+    command, other = decided(topic), decided(topic, until=3)
+    topic.write(*other.decide(topic.snapshot))
+    with pytest.raises(ConflictError, match="topic t meanwhile"):
+        command.decide(topic.snapshot)
+
+
+def test_another_topics_retention_is_no_reason(topic: Topic) -> None:
+    command = decided(topic)
+    topic.write(records.topic_retention("u", TopicRetention("id", {0: 1})))
+    assert command.decide(topic.snapshot)
+
+
+def test_nothing_is_given_up_in_another_term_than_it_was_decided_in(topic: Topic) -> None:
+    """What another leader lets a user change in between, an offset for example, is nowhere in the config topic."""
+    with pytest.raises(ConflictError, match="Another worker may have led"):
+        decided(topic, is_current=lambda: False).decide(topic.snapshot)
+
+
+def test_it_is_decided_alone(topic: Topic) -> None:
+    everything: ConnectorCommand = decided(topic)
+    put, remove = PutConnector("b", SINK), RemoveConnector("a")
+    assert everything.connector == EVERY_CONNECTOR
+    assert independent([everything, put], 9) == 1
+    assert independent([everything, everything], 9) == 1
+    assert independent([put, remove, everything, put], 9) == 2
+    assert independent([put, remove], 9) == 2

@@ -1,0 +1,107 @@
+"""Which sinks read which topics: in doubt they do."""
+
+import pytest
+
+from fencepost.config.worker import WorkerConfig
+from fencepost.retention.reading import SinkReading, reading, readings
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.settings import WorkerSettings
+from support.settings import SETTINGS
+
+SINK, SOURCE = "FileStreamSink", "FileStreamSource"
+
+
+def settings(**more: str) -> WorkerSettings:
+    given = {key.replace("_", "."): value for key, value in more.items()}
+    return WorkerSettings(WorkerConfig({**SETTINGS, "bootstrap.servers": "here:9092", **given}), "http://w:1", "me")
+
+
+def read(**config: str) -> SinkReading:
+    """Return what a sink reads; in the keys of its config dots are written as `__`."""
+    return reading("c", {key.replace("__", "."): value for key, value in config.items()}, settings())
+
+
+def found(**connectors: dict[str, str]) -> list[str]:
+    snapshot = ClusterSnapshot(connectors=connectors)
+    return [each.connector for each in readings(snapshot, settings(), ConnectorClasses().is_source)]
+
+
+def test_topics_are_those_of_its_list() -> None:
+    own = read(topics=" a, b ,,c")
+    assert own.topics == {"a", "b", "c"}
+    assert [own.covers(topic) for topic in ("a", "c", "ab", "")] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "is_read"),
+    [
+        ("a.*", "ab", True),
+        ("a.*", "xab", False),
+        ("b", "ab", False),
+        ("a|b", "b", True),
+        (r"\Qa.b\E", "a.b", True),
+        (r"\Qa.b\E", "axb", False),
+        (r"\p{Lower}+", "ab", True),
+        ("(", "anything", True),
+        ("[a", "anything", True),
+        (r"\p{NoSuch}", "anything", True),
+    ],
+)
+def test_a_pattern_takes_whole_names_as_java_does_and_one_that_cannot_be_read_every_topic(
+    pattern: str, topic: str, is_read: bool
+) -> None:
+    assert read(topics__regex=pattern).covers(topic) is is_read
+
+
+def test_the_topic_where_its_dead_letters_are_sent_again_is_read_too() -> None:
+    assert read(topics="a", errors__deadletterqueue__resend__topic__name=" again ").topics == {"a", "again"}
+
+
+def test_its_group_is_that_of_its_name_or_of_its_config() -> None:
+    assert read(topics="a").group == "connect-c"
+    assert read(topics="a", consumer__override__group__id="g").group == "g"
+
+
+def test_its_group_is_asked_for_where_it_reads() -> None:
+    assert read(topics="a").servers == "here:9092"
+    assert read(topics="a", consumer__override__bootstrap__servers="far:1").servers == "far:1"
+    away = read(topics="a", admin__override__bootstrap__servers="letters:1")
+    assert (away.servers, away.conf["bootstrap.servers"]) == ("here:9092", "here:9092")
+
+
+def test_its_group_is_asked_for_as_its_own_principal() -> None:
+    override = {"admin__override__security__protocol": "SASL_PLAINTEXT", "admin__override__sasl__mechanism": "PLAIN"}
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    own = read(topics="a", **override, admin__override__sasl__jaas__config=login)
+    assert own.conf["sasl.username"] == "u"
+    assert own == read(topics="a")  # its principal does not make it another one
+
+
+def test_settings_that_nobody_understands_are_told() -> None:
+    own = read(topics="a", admin__override__security__protocol="SASL_SSL", admin__override__sasl__jaas__config="what?")
+    assert own.fault
+    assert own.covers("a")
+
+
+def test_whoever_names_topics_and_is_no_source_is_a_sink_whether_or_not_its_class_is_here() -> None:
+    assert found(
+        sink={"connector.class": SINK, "topics": "a"},
+        pattern={"connector.class": SINK, "topics.regex": "a"},
+        unknown={"connector.class": "org.example.Gone", "topics": "a"},
+        nameless={"topics": "a"},
+        source={"connector.class": SOURCE, "topics": "a", "topic": "a"},
+        silent={"connector.class": "org.example.Gone", "file": "f"},
+    ) == ["nameless", "pattern", "sink", "unknown"]
+
+
+def test_two_that_read_otherwise_are_not_equal() -> None:
+    own = read(topics="a")
+    assert own == read(topics="a")
+    for other in (
+        read(topics="a,b"),
+        read(topics="a", topics__regex="b"),
+        read(topics="a", consumer__override__group__id="g"),
+        read(topics="a", consumer__override__bootstrap__servers="far:1"),
+    ):
+        assert own != other
