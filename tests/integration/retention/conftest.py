@@ -2,15 +2,17 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from retention_stage import Stage
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.log_writer import LogWriter
 
-ROUND_MS = 300
+ROUND_MS = 100
 
 
 @pytest.fixture(scope="session")
@@ -31,19 +33,26 @@ def settings(prefix: str, **more: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def prefix() -> str:
     """The beginning of names of topics that are emptied."""
     return f"emptied-{uuid.uuid4().hex[:6]}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def worker(kafka: EmbeddedKafka, prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LightWorker]:
     directory = tmp_path_factory.mktemp("retention")
     group = f"retention-{uuid.uuid4().hex[:6]}"
     with LightWorker(kafka.bootstrap_servers, directory, settings(prefix), group=group) as running:
         eventually(running.slots, within_s=60)
         yield running
+
+
+@pytest.fixture
+def stage(worker: LightWorker, log_writer: LogWriter, prefix: str, tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(worker, log_writer, prefix, tmp_path)
+    yield made
+    made.clear()
 
 
 @pytest.fixture
