@@ -30,7 +30,7 @@ def share_member(stage: Stage, group: str, topic: str) -> Iterator[None]:
     assert reader.stdout is not None
     assert reader.stdin is not None
     try:
-        assert reader.stdout.readline() == "polled\n"
+        assert reader.stdout.readline() == "read\n"
         yield
         reader.stdin.write("leave\n")
         reader.stdin.flush()
