@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +149,10 @@ class Stage:
     def rounds(self) -> None:
         """Wait until a whole round has passed that began after this was called."""
         for _ in range(2):
-            decided = self._decided()
-            eventually(lambda decided=decided: self._decided() != decided, within_s=60, every_s=0.02)
+            eventually(partial(self._is_decided_but, self._decided()), within_s=60, every_s=0.02)
+
+    def _is_decided_but(self, known: str) -> bool:
+        return self._decided() != known
 
     def _decided(self) -> str:
         """Return when it was decided last; a round that came to nothing is none."""
