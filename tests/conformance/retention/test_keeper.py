@@ -1,0 +1,237 @@
+"""A leader's rounds against a real broker, and a config topic in memory: what stands between a look and a deletion."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from fencepost.cluster.command import ConnectorCommand
+from fencepost.cluster.errors import NotLeadingError
+from fencepost.config.worker import WorkerConfig
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.record import TopicPartition as Place
+from fencepost.retention import keeper
+from fencepost.retention.keeper import Retention
+from fencepost.retention.reading import readings
+from fencepost.storage import records
+from fencepost.storage.change import TopicRetention
+from fencepost.storage.fold import apply
+from fencepost.storage.ids import TargetState
+from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
+from fencepost.testing import eventually
+from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.settings import WorkerSettings
+from support.log_writer import LogWriter
+from support.settings import SETTINGS
+
+
+class Leader:
+    """The port of a leader, and the config topic that it writes."""
+
+    is_leading = True
+
+    def __init__(self) -> None:
+        self.term: object = object()
+        self.builder = SnapshotBuilder()
+        self.before: list[Callable[[], None]] = []
+        """What happens before the next command is decided."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.builder.freeze()
+
+    def write(self, *encoded: records.Encoded) -> None:
+        for key, value in encoded:
+            apply(self.builder, self.builder.offset, key, value)
+
+    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
+        outcome: Future[ClusterSnapshot] = Future()
+        try:
+            while self.before:
+                self.before.pop()()
+            if not self.is_leading:
+                raise NotLeadingError
+            self.write(*command.decide(self.snapshot))
+            outcome.set_result(self.snapshot)
+        except Exception as error:
+            outcome.set_exception(error)
+        return outcome
+
+
+class Scene:
+    """A topic of ten records, a sink that has committed eight, and whoever empties the topic behind it."""
+
+    def __init__(self, bootstrap: str, writer: LogWriter) -> None:
+        self.bootstrap, self.writer = bootstrap, writer
+        self.topic = writer.topic(f"kept-{uuid.uuid4().hex[:8]}")
+        writer.send(self.topic, [str(n) for n in range(10)])
+        self.leader = Leader()
+        given = {
+            **SETTINGS, "bootstrap.servers": bootstrap,
+            "delete.committed.enabled": "true", "delete.committed.topics": self.topic,
+        }  # fmt: skip
+        settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
+        self.retention = Retention(
+            settings.config, 1000, settings.admin_conf(), (), self.leader, self.leader,
+            lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source), settings.cluster_ids,
+        )  # fmt: skip
+        self.sink("a", 8)
+
+    def sink(self, name: str, committed: int | None = None) -> str:
+        """Create a sink, which has committed so far; its name is made to be nobody else's."""
+        whole = f"{name}-{self.topic}"
+        self.leader.write(
+            records.target_state(whole, TargetState.STOPPED),
+            records.connector_config(whole, {"connector.class": "FileStreamSink", "topics": self.topic}),
+        )
+        if committed is not None:
+            self.commit(name, committed)
+        return whole
+
+    def commit(self, name: str, offset: int) -> None:
+        group = GroupOffsets({"bootstrap.servers": self.bootstrap}, f"connect-{name}-{self.topic}")
+
+        def is_committed() -> bool:
+            group.alter({Place(self.topic, 0): offset})
+            return True
+
+        eventually(is_committed)  # a broker that is young has no coordinator yet
+
+    def round(self) -> str | None:
+        """Go round; returns what went wrong."""
+        self.retention.round()
+        return self.retention.info().error
+
+    @property
+    def start(self) -> int:
+        return self.writer.admin.start_offsets([(self.topic, 0)])[self.topic, 0]
+
+
+@pytest.fixture(scope="module")
+def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scene(kafka: EmbeddedKafka, writer: LogWriter) -> Iterator[Scene]:
+    made = Scene(kafka.bootstrap_servers, writer)
+    yield made
+    made.retention.stop()
+
+
+def test_what_the_sink_has_committed_is_given_up_and_then_deleted(scene: Scene) -> None:
+    began: list[int] = []
+    scene.leader.before.append(lambda: began.append(scene.start))
+    assert scene.round() is None
+    assert (began, scene.start) == ([0], 8)
+    assert scene.leader.snapshot.retention[scene.topic].deleted == {0: 8}
+
+
+def test_e9_a_sink_counts_while_it_is_stopped(scene: Scene) -> None:
+    scene.sink("b", 3)
+    scene.leader.write(records.target_state(f"a-{scene.topic}", TargetState.STARTED))
+    scene.round()
+    assert scene.start == 3
+
+
+def test_e9_nothing_goes_beyond_where_a_transaction_may_put_a_sink(scene: Scene) -> None:
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": scene.topic})
+    producer.init_transactions(30)
+    reader = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": f"connect-a-{scene.topic}"})
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(scene.topic, 0, 2)], reader.consumer_group_metadata(), 30)
+    scene.round()
+    assert scene.start == 0
+    producer.commit_transaction(30)
+    scene.round()
+    assert scene.start in (0, 2)  # the markers may come a moment later
+    reader.close()
+
+
+def test_e9_nothing_goes_while_a_group_outside_reads(scene: Scene) -> None:
+    group = GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"outside-{scene.topic}")
+    group.alter({Place(scene.topic, 0): 10})
+    scene.round()
+    assert scene.start == 0
+    group.delete()
+    scene.round()
+    assert scene.start == 8
+
+
+def test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing(scene: Scene) -> None:
+    scene.leader.is_leading = False
+    assert scene.round()
+    assert (scene.start, scene.leader.snapshot.retention) == (0, {})
+
+
+def test_e9_a_leader_that_another_one_was_faster_than_deletes_nothing(scene: Scene) -> None:
+    assert scene.round() is None
+    scene.commit("a", 10)
+    known = scene.leader.snapshot.retention[scene.topic]
+    other = records.topic_retention(scene.topic, TopicRetention(known.topic_id, {0: 9}))
+    scene.leader.before.append(lambda: scene.leader.write(other))
+    assert "Another leader has decided" in str(scene.round())
+    assert scene.start == 8
+
+
+def test_e9_what_was_looked_at_before_somebody_else_may_have_led_gives_up_nothing(scene: Scene) -> None:
+    def lead_again() -> None:
+        scene.leader.term = object()
+        scene.commit("a", 2)  # by the leader of the term in between: the config topic knows nothing of it
+
+    scene.leader.before.append(lead_again)
+    assert "may have led" in str(scene.round())
+    assert scene.start == 0
+    assert scene.round() is None
+    assert scene.start == 2
+
+
+def test_e9_a_sink_that_is_created_while_it_is_decided_loses_nothing(scene: Scene) -> None:
+    scene.leader.before.append(lambda: (scene.sink("late"), None)[1])
+    assert "Connectors were changed" in str(scene.round())
+    assert scene.round() is None
+    assert scene.start == 0
+
+
+def test_e9_a_topic_that_comes_again_while_it_is_decided_loses_nothing(scene: Scene) -> None:
+    def come_again() -> None:
+        scene.writer.recreate(scene.topic)
+        scene.writer.send(scene.topic, [str(n) for n in range(10)])
+
+    scene.leader.before.append(come_again)
+    scene.round()
+    assert scene.start == 0
+
+
+def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        slow.setattr(keeper, "_OLDEST_LOOK_S", -1.0)
+        assert "too long" in str(scene.round())
+        assert scene.start == 0
+    assert scene.round() is None
+    assert scene.start == 8
+
+
+def test_there_is_one_round_at_a_time(scene: Scene) -> None:
+    """The KIP: no outstanding record deletion requests for this worker."""
+    with ThreadPoolExecutor(2) as pool:
+        others: list[Future[object]] = []
+
+        def ask_for_more() -> None:
+            others.extend([pool.submit(scene.retention.round), pool.submit(scene.retention.preview)])
+            assert wait(others, timeout=0.3).done == set()
+
+        scene.leader.before.append(ask_for_more)
+        assert scene.round() is None
+        for each in others:
+            each.result(60)
+    assert len(others) == 2
+    assert scene.start == 8
+    assert scene.retention.info().topics[0].deleted == 8

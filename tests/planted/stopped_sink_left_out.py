@@ -1,0 +1,22 @@
+"""A sink that is stopped reads nothing, so that nobody waits for it (E9)."""
+
+from dataclasses import replace as replaced
+from typing import Any
+
+from fencepost.retention import reading
+from fencepost.storage.ids import TargetState
+from fencepost.storage.snapshot import ClusterSnapshot
+from planted import replace
+
+
+def _readings(snapshot: ClusterSnapshot, *more: Any) -> reading.Readings:
+    running = {
+        name: config
+        for name, config in snapshot.connectors.items()
+        if snapshot.target_state(name) is not TargetState.STOPPED
+    }
+    found: reading.Readings = known(replaced(snapshot, connectors=running), *more)
+    return found
+
+
+known = replace(reading, "readings", _readings)

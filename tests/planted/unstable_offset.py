@@ -1,0 +1,15 @@
+"""An offset is read as it is, though a transaction is about to lower it (E9)."""
+
+from typing import Any
+
+from fencepost.kafka import topic_readers
+from planted import replace
+
+
+async def _send(self: Any, request: Any, node_id: int | None = None) -> Any:
+    if hasattr(request, "require_stable"):
+        request.require_stable = False
+    return await known(self, request, node_id)
+
+
+known = replace(topic_readers._Asking, "send", _send)
