@@ -25,7 +25,7 @@ def test_e9_nothing_is_deleted_that_a_sink_has_not_committed_or_while_another_gr
     with capfd.disabled(), Rounds(kafka.bootstrap_servers, tmp_path, random.Random(seed), str(seed)) as rounds:
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         for number in range(ROUNDS):
-            rounds.act(number, ROUNDS)
+            rounds.act(number)
             rounds.judge()
         rounds.end()
         print(rounds.summary)

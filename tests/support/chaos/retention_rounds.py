@@ -21,6 +21,7 @@ from support.log_writer import LogWriter
 PARTITIONS = 2
 TOPICS = 4  # the first is never deleted: a sink that runs reads it
 _STEADY = 0
+_LOSS_EVERY = 12  # rounds
 
 
 @dataclass
@@ -126,11 +127,10 @@ class Rounds:
 
     # one round
 
-    def act(self, number: int, count: int) -> None:
-        """Do something by chance; every quarter of the way a leader is killed or suspended meanwhile."""
-        quarter = max(1, count // 4)
-        if number % quarter == quarter // 2:
-            self._lose_leader(is_killed=number // quarter % 2 == 0)
+    def act(self, number: int) -> None:
+        """Do something by chance; now and then a leader is killed or suspended meanwhile."""
+        if number % _LOSS_EVERY == _LOSS_EVERY // 2:
+            self._lose_leader(is_killed=number // _LOSS_EVERY % 3 == 2)
         else:
             self._do_something()
         if self._drawn.random() < 0.3:
@@ -151,6 +151,10 @@ class Rounds:
     def _lose_leader(self, *, is_killed: bool) -> None:
         """Kill the leader, or suspend it; things happen under the next one, until it is back, or wakes up."""
         lost = self._leader
+        for topic in self._names:  # so that it has something to decide
+            self._fill(topic, 5)
+            for still in self._of(topic):
+                self._advance(still, topic, is_all=True)
         self._done["leader killed" if is_killed else "leader suspended"] += 1
         lost.kill() if is_killed else pause(lost)
         self._leader = self._cluster.await_leader(lost)
