@@ -78,6 +78,7 @@ class Rounds:
             delete_committed_enabled="true", delete_committed_topics=f"{self._prefix}-[0-9]",
             delete_committed_respect_groups="waited-.*",
         )  # fmt: skip
+        self._deck: list[Callable[[], None]] = []  # what comes next
         self._actions: dict[Callable[[], None], int] = {
             self._send: 6,
             self._commit: 6,
@@ -144,7 +145,10 @@ class Rounds:
             self._ledger.judge_start(life, found)
 
     def _do_something(self) -> None:
-        action = self._drawn.choices(list(self._actions), weights=list(self._actions.values()))[0]
+        if not self._deck:
+            self._deck = [action for action, count in self._actions.items() for _ in range(count)]
+            self._drawn.shuffle(self._deck)
+        action = self._deck.pop()
         self._done[action.__name__.strip("_").replace("_", " ")] += 1
         action()
 
@@ -226,6 +230,7 @@ class Rounds:
         assert producer.flush(30) == 0
         presence = self._ledger.comes("transaction", self._lives[topic], {partition: landed[0]})
         self._scene.opened.append(Open(producer, presence))
+        self._everybody_commits(topic)
 
     def _transaction_ends(self) -> None:
         if self._scene.opened:
@@ -289,9 +294,9 @@ class Rounds:
         for topic in still.topics:
             self._advance(still, topic, is_all=self._drawn.random() < 0.5)
 
-    def _everybody_commits(self) -> None:
+    def _everybody_commits(self, topic: str = "") -> None:
         """Let all sinks of a topic come along, so that something may go, if nothing else is against it."""
-        topic = self._drawn.choice(self._names)
+        topic = topic or self._drawn.choice(self._names)
         is_all = self._drawn.random() < 0.5
         for still in self._of(topic):
             self._advance(still, topic, is_all=is_all)
@@ -366,6 +371,7 @@ class Rounds:
         self._pass_a_round()
         self._scene.outsiders.append(Outsider(group, life, self._ledger.comes(group, life, bounds), member))
         self._done[f"outsider {kind}"] += 1
+        self._everybody_commits(life.topic)
 
     def _joined(self, group: str, topic: str, protocol: str) -> Consumer:
         member = Consumer({
