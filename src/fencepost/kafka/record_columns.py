@@ -66,7 +66,7 @@ class RecordColumns:
 
     @property
     def at_once(self) -> int:
-        """How many messages to take at once; there is one more object for each of its times."""
+        """Say how many messages to take at once; there is one more object for each of its times."""
         return _OBJECTS // 2 if self._has_times else _OBJECTS
 
     @property

@@ -7,6 +7,7 @@ import logging
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ _ASK_S = 30.0
 _ASK_ONE_S = 5.0
 _WRITE_S = 60.0
 _END_S = 3.0
+_MOST_NAMED = 5
 _LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
 _OLDEST_LOOK_S = 60.0  # a deletion by an older look would not see who reads since
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
@@ -200,13 +202,17 @@ class Retention:
             raise KafkaUnavailableError("It took too long to decide and to write down what may be deleted")
         answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
         errors: dict[str, Exception] = {}
+        gone: Counter[str] = Counter()
         for (topic, partition), answer in answers.items():
             if isinstance(answer, Exception):
                 errors[topic] = answer
             else:
-                tally = self._tallies.setdefault(topic, _Tally())
-                tally.deleted += max(0, answer - starts[topic, partition])
-                tally.deleted_ms = now_ms()
+                gone[topic] += max(0, answer - starts[topic, partition])
+        for topic, count in gone.items():
+            tally = self._tallies.setdefault(topic, _Tally())
+            tally.deleted, tally.deleted_ms = tally.deleted + count, now_ms()
+        if gone:
+            log.info("retention: deleted %d offsets that all sinks have committed: %s", gone.total(), _counted(gone))
         for verdict in same:
             self._note(verdict.topic, errors.get(verdict.topic))
 
@@ -374,6 +380,11 @@ class Retention:
 
     def _asked_so_far(self) -> int:
         return self._questions + sum(readers.requests for readers in self._readers.values())
+
+
+def _counted(gone: "Counter[str]") -> str:
+    shown = ", ".join(f"{count} of {topic}" for topic, count in gone.most_common(_MOST_NAMED))
+    return shown if len(gone) <= _MOST_NAMED else f"{shown} and {len(gone) - _MOST_NAMED} other topics"
 
 
 def _key(conf: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

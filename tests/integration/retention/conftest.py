@@ -1,7 +1,7 @@
 """One worker, without Spark, that empties the topics whose names begin as the fixture says."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,22 +53,3 @@ def stage(worker: LightWorker, log_writer: LogWriter, prefix: str, tmp_path: Pat
     made = Stage(worker, log_writer, prefix, tmp_path)
     yield made
     made.clear()
-
-
-@pytest.fixture
-def topic(prefix: str, log_writer: LogWriter) -> str:
-    """A topic of two partitions that may be emptied."""
-    return log_writer.topic(f"{prefix}-{uuid.uuid4().hex[:6]}", 2)
-
-
-@pytest.fixture
-def starts(log_writer: LogWriter) -> Callable[[str], list[int]]:
-    """Returns where the logs of a topic begin."""
-
-    def look(topic: str) -> list[int]:
-        described = log_writer.admin.topic(topic)
-        assert described is not None
-        found = log_writer.admin.start_offsets([(topic, p) for p in range(described.partitions)])
-        return [found[topic, p] for p in range(described.partitions)]
-
-    return look
