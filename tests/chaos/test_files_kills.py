@@ -1,5 +1,6 @@
 """A worker with a files sink is killed at any moment, under load: every record is in one file, once, in order."""
 
+import contextlib
 import glob
 import itertools
 import json
@@ -63,8 +64,20 @@ def shown(out: Path) -> list[tuple[int, int]]:
     return found
 
 
-def below(process: psutil.Process) -> list[psutil.Process]:
-    return [process, *process.children(recursive=True)]
+@contextlib.contextmanager
+def standing_still(process: psutil.Process) -> Iterator[None]:
+    """Suspend a process with all below it; some of these live for moments only, and may be gone."""
+    still = []
+    for each in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.suspend()
+            still.append(each)
+    try:
+        yield
+    finally:
+        for each in still:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.resume()
 
 
 @pytest.mark.chaos
@@ -109,12 +122,8 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
                 is_over.wait(drawn.uniform(0.0, 1.5))
                 if fault == "frozen":
                     # All of it stands still for longer than the session, and goes on for a moment.
-                    processes = below(psutil.Process(worker.process.pid))
-                    for each in processes:
-                        each.suspend()
-                    is_over.wait(drawn.uniform(6.5, 8.0))
-                    for each in processes:
-                        each.resume()
+                    with standing_still(psutil.Process(worker.process.pid)):
+                        is_over.wait(drawn.uniform(6.5, 8.0))
                 else:
                     worker.kill()
                     worker.start()
