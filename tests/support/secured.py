@@ -169,7 +169,12 @@ def _binding(grant: Grant) -> AclBinding:
         ResourcePatternType.PREFIXED if grant.is_prefix else ResourcePatternType.LITERAL,
         grant.principal,
         "*",
-        getattr(AclOperation, {"IdempotentWrite": "IDEMPOTENT_WRITE"}.get(grant.operation, grant.operation.upper())),
+        getattr(
+            AclOperation,
+            {"IdempotentWrite": "IDEMPOTENT_WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}.get(
+                grant.operation, grant.operation.upper()
+            ),
+        ),
         AclPermissionType.ALLOW,
     )
 

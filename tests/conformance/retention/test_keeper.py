@@ -1,113 +1,20 @@
 """A leader's rounds against a real broker, and a config topic in memory: what stands between a look and a deletion."""
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.cluster.command import ConnectorCommand
-from fencepost.cluster.errors import NotLeadingError
-from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
 from fencepost.retention import keeper
-from fencepost.retention.keeper import Retention
-from fencepost.retention.reading import readings
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
-from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState
-from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
-from fencepost.testing import eventually
-from fencepost.worker.connector_classes import ConnectorClasses
-from fencepost.worker.settings import WorkerSettings
 from support.log_writer import LogWriter
-from support.settings import SETTINGS
-
-
-class Leader:
-    """The port of a leader, and the config topic that it writes."""
-
-    is_leading = True
-
-    def __init__(self) -> None:
-        self.term: object = object()
-        self.builder = SnapshotBuilder()
-        self.before: list[Callable[[], None]] = []
-        """What happens before the next command is decided."""
-
-    @property
-    def snapshot(self) -> ClusterSnapshot:
-        return self.builder.freeze()
-
-    def write(self, *encoded: records.Encoded) -> None:
-        for key, value in encoded:
-            apply(self.builder, self.builder.offset, key, value)
-
-    def submit(self, command: ConnectorCommand) -> "Future[ClusterSnapshot]":
-        outcome: Future[ClusterSnapshot] = Future()
-        try:
-            while self.before:
-                self.before.pop()()
-            if not self.is_leading:
-                raise NotLeadingError
-            self.write(*command.decide(self.snapshot))
-            outcome.set_result(self.snapshot)
-        except Exception as error:
-            outcome.set_exception(error)
-        return outcome
-
-
-class Scene:
-    """A topic of ten records, a sink that has committed eight, and whoever empties the topic behind it."""
-
-    def __init__(self, bootstrap: str, writer: LogWriter) -> None:
-        self.bootstrap, self.writer = bootstrap, writer
-        self.topic = writer.topic(f"kept-{uuid.uuid4().hex[:8]}")
-        writer.send(self.topic, [str(n) for n in range(10)])
-        self.leader = Leader()
-        given = {
-            **SETTINGS, "bootstrap.servers": bootstrap,
-            "delete.committed.enabled": "true", "delete.committed.topics": self.topic,
-        }  # fmt: skip
-        settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
-        self.retention = Retention(
-            settings.config, 1000, settings.admin_conf(), (), self.leader, self.leader,
-            lambda snapshot: readings(snapshot, settings, ConnectorClasses().is_source), settings.cluster_ids,
-        )  # fmt: skip
-        self.sink("a", 8)
-
-    def sink(self, name: str, committed: int | None = None) -> str:
-        """Create a sink, which has committed so far; its name is made to be nobody else's."""
-        whole = f"{name}-{self.topic}"
-        self.leader.write(
-            records.target_state(whole, TargetState.STOPPED),
-            records.connector_config(whole, {"connector.class": "FileStreamSink", "topics": self.topic}),
-        )
-        if committed is not None:
-            self.commit(name, committed)
-        return whole
-
-    def commit(self, name: str, offset: int) -> None:
-        group = GroupOffsets({"bootstrap.servers": self.bootstrap}, f"connect-{name}-{self.topic}")
-
-        def is_committed() -> bool:
-            group.alter({Place(self.topic, 0): offset})
-            return True
-
-        eventually(is_committed)  # a broker that is young has no coordinator yet
-
-    def round(self) -> str | None:
-        """Go round; returns what went wrong."""
-        self.retention.round()
-        return self.retention.info().error
-
-    @property
-    def start(self) -> int:
-        return self.writer.admin.start_offsets([(self.topic, 0)])[self.topic, 0]
+from support.retention_scene import Scene
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +25,8 @@ def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, writer: LogWriter) -> Iterator[Scene]:
-    made = Scene(kafka.bootstrap_servers, writer)
+def scene(writer: LogWriter) -> Iterator[Scene]:
+    made = Scene(writer)
     yield made
     made.retention.stop()
 
