@@ -16,7 +16,8 @@ from fencepost.record import TopicPartition
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 _OF_CONSUMERS = ("consumer", "")  # protocol types; the second: offsets without members
-_QUIET = ("Empty", "Dead")
+_DEAD = "Dead"
+_QUIET = ("Empty", _DEAD)
 _UNSTABLE, _DENIED = 88, 30  # error codes: UNSTABLE_OFFSET_COMMIT, GROUP_AUTHORIZATION_FAILED
 _GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
@@ -197,8 +198,8 @@ async def _look(asking: _Asking) -> list[GroupReading]:
     kinds = {group: str(listed.get("group_type") or CLASSIC).lower() for group, listed in groups.items()}
     reading = {g for g, kind in kinds.items() if kind != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
     busy = {g for g in reading if groups[g].get("group_state") not in _QUIET}
-    offsets, doubts = await _offsets(asking, [g for g, kind in kinds.items() if kind != SHARE])
-    topics: dict[str, set[str]] = {g: {place.topic for place in offsets.get(g, ())} for g in kinds}
+    doubts: dict[str, str] = {}
+    topics: dict[str, set[str]] = {g: set() for g in kinds}
     patterns: dict[str, set[str]] = {}
     of_kind = {kind: [g for g in busy if kinds[g] == kind] for kind in (CLASSIC, CONSUMER, SHARE)}
     for group in await _classic_members(asking, of_kind[CLASSIC], doubts):
@@ -210,6 +211,11 @@ async def _look(asking: _Asking) -> list[GroupReading]:
         topics[group.group_id].update(_subscribed(group))
     for name, of_share in (await _share_topics(asking, [g for g in kinds if kinds[g] == SHARE], doubts)).items():
         topics[name].update(of_share)
+    # Members first: what one of them commits before it leaves is found afterwards.
+    offsets, denied = await _offsets(asking, [g for g, kind in kinds.items() if kind != SHARE])
+    doubts |= denied
+    for name, found in offsets.items():
+        topics[name].update(place.topic for place in found)
     for group in busy:
         if kinds[group] not in (CLASSIC, CONSUMER, SHARE):
             doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
@@ -228,7 +234,7 @@ async def _classic_members(asking: _Asking, groups: Collection[str], doubts: dic
     found = []
     for node, of_node in (await asking.by_coordinator(groups)).items():
         answer = await asking.send(DescribeGroupsRequest(groups=of_node), node)
-        found += [group for group in answer.groups if _is_there(group, doubts)]
+        found += [group for group in answer.groups if _is_still_there(group, doubts)]
     return found
 
 
@@ -259,7 +265,7 @@ async def _members(asking: _Asking, groups: Collection[str], kind: str, doubts: 
     found = []
     for node, of_node in (await asking.by_coordinator(groups)).items():
         answer = await asking.send(message(group_ids=of_node, include_authorized_operations=False), node)
-        found += [group for group in answer.groups if _is_there(group, doubts)]
+        found += [group for group in answer.groups if _is_still_there(group, doubts)]
     return found
 
 
@@ -290,6 +296,14 @@ def _is_there(group: Any, doubts: dict[str, str]) -> bool:
     elif group.error_code not in _GONE:
         _check(group.error_code, f"group {group.group_id}")
     return not group.error_code
+
+
+def _is_still_there(group: Any, doubts: dict[str, str]) -> bool:
+    """Say whether a group is there that had members a moment ago; else it may have become one of another kind."""
+    if group.error_code in _GONE or getattr(group, "group_state", "") == _DEAD:
+        doubts[group.group_id] = "it had members a moment ago, and is no group of that kind any more"
+        return False
+    return _is_there(group, doubts)
 
 
 def _check(code: int, what: str) -> None:
