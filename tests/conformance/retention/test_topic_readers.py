@@ -1,0 +1,147 @@
+"""Who reads which topics, asked of a real broker at moments at which groups change."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka import topic_readers
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.topic_readers import GroupReading, TopicReaders
+from fencepost.record import TopicPartition as Place
+from fencepost.testing import eventually
+from support.log_writer import LogWriter
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka) -> Iterator[str]:
+    writer = LogWriter(kafka.bootstrap_servers)
+    name = writer.topic(f"read-{uuid.uuid4().hex[:8]}")
+    writer.send(name, ["a", "b"])
+    yield name
+    writer.close()
+
+
+@pytest.fixture
+def readers(kafka: EmbeddedKafka) -> Iterator[TopicReaders]:
+    made = TopicReaders({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=30)
+    yield made
+    made.close()
+
+
+@contextmanager
+def member(kafka: EmbeddedKafka, group: str, topic: str, protocol: str) -> Iterator[Consumer]:
+    consumer = Consumer({
+        "bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "group.protocol": protocol,
+        "enable.auto.commit": False, "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    consumer.subscribe([topic])
+    eventually(lambda: consumer.poll(0.05) is not None)
+    yield consumer
+    consumer.close()
+
+
+def of(found: list[GroupReading], group: str) -> GroupReading:
+    return next(each for each in found if each.group == group)
+
+
+def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Have something happen before a question is asked, once."""
+    known, acts = getattr(topic_readers, name), [act]
+
+    async def ask(*arguments: Any) -> Any:
+        while acts:
+            acts.pop()()
+        return await known(*arguments)
+
+    monkeypatch.setattr(topic_readers, name, ask)
+
+
+@pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
+def test_what_a_member_commits_before_it_leaves_is_seen_at_any_moment(
+    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, protocol: str, question: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    group = f"leaving-{topic}"
+    with member(kafka, group, topic, protocol) as consumer:
+
+        def leave() -> None:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+            consumer.close()
+
+        before(monkeypatch, question, leave)
+        found = of(readers.look(), group)
+    assert found.reads(topic)
+
+
+@pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
+def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
+    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, protocol: str, question: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    group = f"ending-{topic}"
+    with member(kafka, group, topic, protocol) as consumer:
+
+        def end() -> None:
+            consumer.close()
+            GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).delete()
+
+        before(monkeypatch, question, end)
+        found = of(readers.look(), group)
+    assert "a moment ago" in str(found.doubt)
+    assert [each for each in readers.look() if each.group == group] == []
+
+
+def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
+    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is while its coordinator moves: nobody lists it until the next one has read its log."""
+    group = f"unlisted-{topic}"
+    GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).alter({Place(topic, 0): 1})
+    assert of(readers.look(), group).reads(topic)
+    listed, hidden = topic_readers._Asking._of_brokers, [True]
+
+    async def without(self: Any) -> list[dict[str, Any]]:
+        found = await listed(self)
+        return [each for each in found if each["group_id"] != group] if hidden and hidden.pop() else found
+
+    monkeypatch.setattr(topic_readers._Asking, "_of_brokers", without)
+    assert of(readers.look(), group).reads(topic)
+
+
+def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
+    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka.errors import CoordinatorNotAvailableError
+
+    readers.look()
+    readers.seen |= {f"away-{topic}"}
+    known = topic_readers._offsets
+
+    async def ask(asking: Any, groups: Any) -> Any:
+        if set(groups) == {f"away-{topic}"}:
+            raise CoordinatorNotAvailableError("moving")
+        return await known(asking, groups)
+
+    monkeypatch.setattr(topic_readers, "_offsets", ask)
+    with pytest.raises(KafkaUnavailableError):
+        readers.look()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "is_read"),
+    [
+        ("a.c", "abc", True),
+        ("^a", "ba", False),
+        ("b", "abc", True),
+        ("(?z", "x", True),
+        ("^[[:alpha:]]+$", "abc", True),
+    ],
+)
+def test_a_pattern_that_is_not_understood_takes_every_topic(pattern: str, topic: str, is_read: bool) -> None:
+    assert GroupReading("g", "consumer", patterns=(pattern,)).reads(topic) is is_read
