@@ -142,3 +142,14 @@ def test_there_is_one_round_at_a_time(scene: Scene) -> None:
     assert len(others) == 2
     assert scene.start == 8
     assert scene.retention.info().topics[0].deleted == 8
+
+
+def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
+    writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_ASK_S", 0.5)
+    scene = Scene(writer, {"bootstrap.servers": "127.0.0.1:1"})
+    assert "127.0.0.1:1" in str(scene.round())
+    assert scene.retention.preview().error
+    assert scene.start == 0
+    scene.retention.stop()

@@ -7,7 +7,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from retention_stage import Stage
 
-from fencepost.config.connector import SinkConnectorConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
@@ -89,10 +88,6 @@ def test_a_topic_is_emptied_behind_a_running_sink_as_it_flushes(stage: Stage) ->
     stage.writer.send(topic, ["a", "b"], 1)
     stage.await_starts(topic, 9, 11)
     assert len((stage.directory / f"{sink}.txt").read_text().splitlines()) == 20
-
-
-def test_no_connector_decides_which_topics_are_emptied() -> None:
-    assert [key for key in SinkConnectorConfig.settings() if "delete.committed" in key] == []
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,113 @@
+"""A sink's offsets are moved while, for all this worker knows, another one may lead and give up records."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.cluster.command import ConnectorCommand, PutConnector
+from fencepost.cluster.errors import BadRequestError, NotLeadingError
+from fencepost.cluster.info import ConnectorOffset
+from fencepost.config.worker import WorkerConfig
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.record import TopicPartition
+from fencepost.storage import records
+from fencepost.storage.change import TopicRetention
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.operation.sink_offsets import SinkOffsets
+from fencepost.worker.settings import WorkerSettings
+from support.log_writer import LogWriter
+from support.retention_scene import Scene
+from support.settings import SETTINGS
+
+
+class Alteration:
+    """Whoever alters, and how often it has asked the leader. `at` gives up records before a question is answered."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.name = f"a-{scene.topic}"
+        self.asked = 0
+        self.gives_up: dict[int, int] = {}  # up to where, by the number of the question
+        self.is_locked: list[bool] = []
+        self.lock = threading.Lock()
+        given = {**SETTINGS, "bootstrap.servers": scene.bootstrap, "delete.committed.enabled": "true"}
+        settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
+        self.offsets = SinkOffsets(settings, ConnectorClasses().find, lambda connector, generation: None, self.lock)
+
+    def lead(self, command: ConnectorCommand) -> ClusterSnapshot:
+        self.asked += 1
+        self.is_locked.append(self.lock.locked())
+        if self.asked in self.gives_up:
+            described = self.scene.writer.admin.topic(self.scene.topic)
+            assert described is not None
+            known = TopicRetention(described.id, {0: self.gives_up[self.asked]})
+            self.scene.leader.write(records.topic_retention(self.scene.topic, known))
+        return self.scene.leader.submit(command).result()
+
+    def to(self, offset: int) -> str:
+        return self.offsets.alter(self.name, [self.place(offset)], self.lead)
+
+    def create(self, name: str, offset: int) -> None:
+        config = {"connector.class": "FileStreamSink", "topics": self.scene.topic}
+        command = PutConnector(f"{name}-{self.scene.topic}", config, is_create=True)
+        self.offsets.create(command, [self.place(offset)], self.lead)
+
+    def place(self, offset: int) -> ConnectorOffset:
+        where = {"kafka_topic": self.scene.topic, "kafka_partition": 0}
+        return ConnectorOffset(where, {"kafka_offset": offset})
+
+    def committed(self, name: str) -> int | None:
+        group = GroupOffsets({"bootstrap.servers": self.scene.bootstrap}, f"connect-{name}-{self.scene.topic}")
+        return group.read().get(TopicPartition(self.scene.topic, 0))
+
+
+@pytest.fixture
+def alteration(kafka: EmbeddedKafka) -> Iterator[Alteration]:
+    writer = LogWriter(kafka.bootstrap_servers)
+    yield Alteration(Scene(writer))
+    writer.close()
+
+
+def test_what_is_not_given_up_may_be_altered_to(alteration: Alteration) -> None:
+    assert "have been altered" in alteration.to(3)
+    assert alteration.committed("a") == 3
+    assert alteration.is_locked == [False, True, True]
+
+
+@pytest.mark.parametrize("question", [1, 2, 3])
+def test_nobody_is_told_that_an_offset_was_altered_to_what_is_given_up_by_then(
+    alteration: Alteration, question: int
+) -> None:
+    alteration.gives_up[question] = 5
+    with pytest.raises(BadRequestError, match="its log begins at 5"):
+        alteration.to(4)
+
+
+def test_nobody_is_told_that_an_offset_was_altered_where_another_one_leads_by_then(alteration: Alteration) -> None:
+    known = alteration.lead
+
+    def lead(command: ConnectorCommand) -> ClusterSnapshot:
+        alteration.scene.leader.is_leading = alteration.asked < 2
+        return known(command)
+
+    alteration.lead = lead  # type: ignore[method-assign]
+    with pytest.raises(NotLeadingError):
+        alteration.to(4)
+
+
+@pytest.mark.parametrize("question", [1, 2, 3])
+def test_no_sink_is_created_at_an_offset_that_is_given_up_by_then(alteration: Alteration, question: int) -> None:
+    alteration.gives_up[question] = 5
+    with pytest.raises(BadRequestError, match="its log begins at 5"):
+        alteration.create("b", 4)
+    assert f"b-{alteration.scene.topic}" not in alteration.scene.leader.snapshot.connectors
+    assert alteration.committed("b") is None
+
+
+def test_a_sink_is_created_where_it_is_told_to_begin(alteration: Alteration) -> None:
+    alteration.create("b", 4)
+    assert alteration.committed("b") == 4
+    assert f"b-{alteration.scene.topic}" in alteration.scene.leader.snapshot.connectors
