@@ -153,3 +153,24 @@ def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
     assert scene.retention.preview().error
     assert scene.start == 0
     scene.retention.stop()
+
+
+def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(writer: LogWriter) -> None:
+    scene = Scene(writer, {"delete.committed.keep.records": "3"})
+    assert scene.round() is None
+    assert scene.start == 5
+    scene.retention.stop()
+
+
+def test_records_are_kept_until_they_are_as_old_as_is_asked_for(
+    writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(writer, {"delete.committed.keep.ms": "3600000"})
+    assert scene.round() is None
+    assert scene.start == 0
+    assert scene.retention.info().topics[0].partitions[0].held_by == "delete.committed.keep.ms"
+    later_ms = keeper.now_ms() + 7_200_000
+    monkeypatch.setattr(keeper, "now_ms", lambda: later_ms)
+    assert scene.round() is None
+    assert scene.start == 8
+    scene.retention.stop()
