@@ -185,6 +185,8 @@ def _refusal(facts: TopicFacts, others: Iterable[GroupReading], readers: Sequenc
         return "it is an internal topic"
     if not facts.sinks:
         return "no sink connector reads it"
+    if facts.blind and not facts.configs:
+        return facts.blind
     policy = (facts.configs.get(_POLICY) or "").replace(" ", "").lower()
     if policy != "delete":
         return f"its {_POLICY} is {policy or 'not known'}: only a topic with delete alone is emptied"

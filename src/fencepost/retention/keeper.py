@@ -254,8 +254,9 @@ class Retention:
         read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
         groups, blind = self._groups() if read else ([], "")
         sinks = self._sinks([r for r in found if any(r in covering[topic] for topic in read)], here)
-        configs = self._asked().topic_configs(read)
-        logs, faults = self._logs({topic: described[topic].partitions for topic in read})
+        configs, faults = self._configs(read)
+        logs, silent = self._logs({topic: described[topic].partitions for topic in configs})
+        faults |= silent
         respected = [g.group for g in groups if any(p.fullmatch(g.group) for p in self._respected)]
         rules = Rules(frozenset(respected), self._config.delete_committed_keep_records)
         verdicts = [
@@ -313,6 +314,22 @@ class Retention:
                 return {together[0]: Sink(together[0].connector, together[0].group, {}, str(error))}
             return {each: sink for one in together for each, sink in self._standing([one]).items()}
         return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
+
+    def _configs(self, topics: Sequence[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
+        """Return the configs of topics; and of those that are not told, why: they keep no other from going."""
+        try:
+            return self._asked().topic_configs(topics), {}
+        except _REFUSED as error:
+            if len(topics) < 2:
+                return {}, dict.fromkeys(topics, str(error))
+        found: dict[str, dict[str, str | None]] = {}
+        faults: dict[str, str] = {}
+        for topic in topics:
+            try:
+                found |= self._asked().topic_configs([topic])
+            except _REFUSED as error:
+                faults[topic] = str(error)
+        return found, faults
 
     def _logs(self, partitions: Mapping[str, int]) -> tuple[dict[str, dict[int, Log]], dict[str, str]]:
         """Return where logs begin and end; and of topics that do not answer, why: they keep no other from going."""
