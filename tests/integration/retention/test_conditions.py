@@ -1,6 +1,6 @@
 """Each sentence of KIP-762's list of conditions; what sinks have committed, in whatever state they are; and logs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -323,7 +323,7 @@ def test_partitions_that_are_added_are_waited_for(stage: Stage) -> None:
     stage.await_starts(topic, 9, 2)
 
 
-def test_a_round_finds_nothing_to_do_and_does_nothing(stage: Stage, starts: Callable[[str], list[int]]) -> None:
+def test_a_round_finds_nothing_to_do_and_does_nothing(stage: Stage) -> None:
     topic = stage.topic(9)
     stage.sink(topic, 5)
     stage.await_starts(topic, 5)
@@ -331,4 +331,4 @@ def test_a_round_finds_nothing_to_do_and_does_nothing(stage: Stage, starts: Call
     ends = stage.writer.admin.end_offsets([configs], read_committed=False)
     stage.rounds()
     assert stage.writer.admin.end_offsets([configs], read_committed=False) == ends
-    assert starts(topic) == [5]
+    assert stage.starts(topic) == [5]
