@@ -1,6 +1,6 @@
 """The leader's rounds: ask ▸ decide ▸ give up, in the config topic ▸ delete (KIP-762, E9).
 
-A thread of its own, after every interval of flushes; data never wait for it.
+A thread of its own, twice in each interval of flushes; data never wait for it.
 """
 
 import logging
@@ -34,6 +34,7 @@ _ASK_ONE_S = 5.0
 _WRITE_S = 60.0
 _END_S = 3.0
 _MOST_NAMED = 5
+_ROUNDS_A_FLUSH = 2  # what a topic holds is then never more than two flushes of its sinks let come
 _LONGEST_BACK_OFF = 6  # rounds are left out: 1, 2, 4 … 64
 _OLDEST_LOOK_S = 60.0  # a deletion by an older look would not see who reads since
 _REFUSED = (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, ConfigError)
@@ -91,7 +92,7 @@ class Retention:
     def __init__(
         self,
         config: RetentionConfig,
-        every_ms: int,
+        flush_ms: int,
         conf: Mapping[str, Any],
         own_topics: Collection[str],
         leader: Leading,
@@ -101,7 +102,7 @@ class Retention:
     ) -> None:
         """`conf` (librdkafka's names) asks and deletes; `own_topics` are never touched; `look` says what sinks read."""
         self._config = config
-        self._every_s = every_ms / 1000
+        self._every_s = flush_ms / 1000 / _ROUNDS_A_FLUSH
         self._conf = dict(conf)
         self._own_topics = frozenset(own_topics)
         self._leader = leader
