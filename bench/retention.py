@@ -39,7 +39,7 @@ class Run:
 
 def run(options: Options) -> Result:
     """Run the pipeline on both sides in turns, then measure rounds at scale."""
-    seconds = options.size(600, 30)
+    seconds = options.size(120, 30)
     result = Result("retention", "Topics that empty themselves", _method(seconds), {})
     runs: dict[str, list[Run]] = {EMPTIED: [], KEPT: []}
     with options.directory() as directory:
