@@ -16,6 +16,11 @@ from fencepost.testing import eventually
 PROGRAM = Path(__file__).with_name("ShareReader.java")
 
 
+def can_compile() -> bool:
+    listed = subprocess.run([str(find_java().path), "--list-modules"], capture_output=True, text=True, check=True)
+    return "jdk.compiler" in listed.stdout
+
+
 @contextmanager
 def share_member(stage: Stage, group: str, topic: str) -> Iterator[None]:
     """Read in a share group."""
@@ -85,6 +90,8 @@ def test_a_group_that_never_had_members_reads_by_its_offsets(stage: Stage) -> No
 
 
 def test_a_share_group_reads_with_members_and_without(stage: Stage) -> None:
+    if not can_compile():
+        pytest.skip("librdkafka knows no share groups, and this Java cannot compile one: it takes a JDK")
     topic, group = stage.topic(9), "outside-share"
     sink = stage.sink(topic, 3)
     stage.await_starts(topic, 3)
