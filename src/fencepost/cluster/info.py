@@ -181,13 +181,21 @@ class ValidationReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRetention:
-    """One partition: where its log begins and ends, up to where (exclusive) it may be emptied, what holds it there."""
+    """One partition: where its log begins and ends, up to where (exclusive) it may be emptied, what holds it there.
+
+    `until` is `start` where nothing of it may go.
+    """
 
     partition: int
     start: int
     end: int
     until: int
     held_by: str
+
+    @property
+    def records(self) -> int:
+        """Return how many offsets would go."""
+        return max(0, self.until - self.start)
 
 
 @dataclass(frozen=True, slots=True)

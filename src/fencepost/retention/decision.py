@@ -6,6 +6,7 @@ In doubt nothing is deleted, and the verdict says which doubt (E9).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fencepost.cluster.info import PartitionRetention
 from fencepost.kafka.topic_readers import GroupReading, Offsets
 from fencepost.record import TopicPartition
 from fencepost.storage.change import TopicRetention
@@ -61,22 +62,6 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionVerdict:
-    """Up to where (exclusive) a partition may go, and what holds it there; `start` if nothing may."""
-
-    partition: int
-    start: int
-    end: int
-    until: int
-    held_by: str = ""
-
-    @property
-    def records(self) -> int:
-        """Return how many offsets would go."""
-        return max(0, self.until - self.start)
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """What is decided of one topic.
 
@@ -90,7 +75,7 @@ class Verdict:
     topic: str
     topic_id: str
     refusal: str = ""
-    partitions: tuple[PartitionVerdict, ...] = ()
+    partitions: tuple[PartitionRetention, ...] = ()
     readers: tuple[str, ...] = ()
     deletes: Mapping[int, int] = field(default_factory=dict)
     known: TopicRetention | None = None
@@ -219,7 +204,7 @@ def _of_partition(
     readers: Sequence[Sink],
     inherited: Mapping[str, Mapping[int, int]],
     keep_records: int,
-) -> PartitionVerdict:
+) -> PartitionRetention:
     until, held_by = log.end, ""
     for reader in readers:
         at = _at(reader, topic, partition)
@@ -240,15 +225,15 @@ def _of_partition(
     until, held_by = _lower(until, held_by, until - keep_records, "delete.committed.keep.records")
     if log.kept_from is not None:
         until, held_by = _lower(until, held_by, log.kept_from, "delete.committed.keep.ms")
-    return PartitionVerdict(partition, log.start, log.end, max(until, log.start), held_by)
+    return PartitionRetention(partition, log.start, log.end, max(until, log.start), held_by)
 
 
 def _lower(until: int, held_by: str, bound: int, text: str) -> tuple[int, str]:
     return (bound, text) if bound < until else (until, held_by)
 
 
-def _held(partition: int, log: Log, why: str) -> PartitionVerdict:
-    return PartitionVerdict(partition, log.start, log.end, log.start, why)
+def _held(partition: int, log: Log, why: str) -> PartitionRetention:
+    return PartitionRetention(partition, log.start, log.end, log.start, why)
 
 
 def _named(reader: Sink) -> str:

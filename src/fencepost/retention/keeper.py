@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from fencepost.cluster.command import ConnectorCommand, now_ms
 from fencepost.cluster.errors import OperationError
-from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
+from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
 from fencepost.config import ConfigError
 from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin import Admin, Topic
@@ -27,6 +27,7 @@ from fencepost.retention.intent import GiveUpRecords
 from fencepost.retention.reading import Readings, SinkReading
 from fencepost.storage.snapshot import ClusterSnapshot
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _ASK_S = 30.0
@@ -75,15 +76,15 @@ class _Tally:
     readers: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Decided:
     """The outcome of the first half of a round."""
 
-    verdicts: list[Verdict] = field(default_factory=list)
-    found: Readings = ()
-    snapshot: ClusterSnapshot = field(default_factory=ClusterSnapshot)
-    term: object = None
-    looked_s: float = 0.0  # by the monotonic clock, which goes on while a process is suspended
+    verdicts: Sequence[Verdict]
+    found: Readings
+    snapshot: ClusterSnapshot
+    term: object
+    looked_s: float  # by the monotonic clock, which goes on while a process is suspended
 
 
 class Retention:
@@ -171,7 +172,7 @@ class Retention:
             except Exception:
                 log.exception("retention: a round failed")
 
-    def _carried_out(self) -> list[Verdict]:
+    def _carried_out(self) -> Sequence[Verdict]:
         with self.offsets_lock:
             decided = self._decided()
             due = [verdict for verdict in decided.verdicts if not self._is_left_out(verdict.topic)]
@@ -196,10 +197,12 @@ class Retention:
     def _delete(self, due: Sequence[Verdict], looked_s: float) -> None:
         """Delete what is given up, of topics that are still those that were decided on, unless it is long since."""
         deleting = [verdict for verdict in due if verdict.deletes]
+        if not deleting:
+            return
         there = self._asked().topics([verdict.topic for verdict in deleting])
         same = [v for v in deleting if v.topic in there and there[v.topic].id == v.topic_id]
         starts = {(v.topic, p.partition): p.start for v in same for p in v.partitions}
-        if deleting and time.monotonic() - looked_s > _OLDEST_LOOK_S:
+        if time.monotonic() - looked_s > _OLDEST_LOOK_S:
             raise KafkaUnavailableError("It took too long to decide and to write down what may be deleted")
         answers = self._asked().delete_records({(v.topic, p): until for v in same for p, until in v.deletes.items()})
         errors: dict[str, Exception] = {}
@@ -316,37 +319,15 @@ class Retention:
             return {each: sink for one in together for each, sink in self._standing([one]).items()}
         return {reading: Sink(reading.connector, reading.group, offsets.get(reading.group, {})) for reading in together}
 
-    def _configs(self, topics: Sequence[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
-        """Return the configs of topics; and of those that are not told, why: they keep no other from going."""
-        try:
-            return self._asked().topic_configs(topics), {}
-        except _REFUSED as error:
-            if len(topics) < 2:
-                return {}, dict.fromkeys(topics, str(error))
-        found: dict[str, dict[str, str | None]] = {}
-        faults: dict[str, str] = {}
-        for topic in topics:
-            try:
-                found |= self._asked().topic_configs([topic])
-            except _REFUSED as error:
-                faults[topic] = str(error)
-        return found, faults
+    def _configs(self, topics: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
+        return _together_or_one_by_one(topics, lambda some, is_one: self._asked().topic_configs(some))
 
     def _logs(self, partitions: Mapping[str, int]) -> tuple[dict[str, dict[int, Log]], dict[str, str]]:
-        """Return where logs begin and end; and of topics that do not answer, why: they keep no other from going."""
-        try:
-            return self._logs_of(partitions), {}
-        except _REFUSED as error:
-            if len(partitions) < 2:
-                return {}, dict.fromkeys(partitions, str(error))
-        found: dict[str, dict[int, Log]] = {}
-        faults: dict[str, str] = {}
-        for topic, count in partitions.items():
-            try:
-                found |= self._logs_of({topic: count}, timeout_s=_ASK_ONE_S)
-            except _REFUSED as error:
-                faults[topic] = str(error)
-        return found, faults
+        def ask(some: Sequence[str], is_one: bool) -> dict[str, dict[int, Log]]:
+            wanted = {topic: partitions[topic] for topic in some}
+            return self._logs_of(wanted, timeout_s=_ASK_ONE_S if is_one else None)
+
+        return _together_or_one_by_one(partitions, ask)
 
     def _logs_of(self, partitions: Mapping[str, int], timeout_s: float | None = None) -> dict[str, dict[int, Log]]:
         places = [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
@@ -389,15 +370,35 @@ class Retention:
         told = []
         for v in verdicts:
             tally = self._tallies.get(v.topic, _Tally())
-            partitions = [PartitionRetention(p.partition, p.start, p.end, p.until, p.held_by) for p in v.partitions]
-            told.append(
-                TopicRetentionInfo(v.topic, v.refusal or None, tally.error, partitions, tally.deleted, tally.deleted_ms)
-            )
+            seen = (tally.deleted, tally.deleted_ms)
+            told.append(TopicRetentionInfo(v.topic, v.refusal or None, tally.error, v.partitions, *seen))
         asked = self._asked_so_far() - self._counted
         return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told, asked)
 
     def _asked_so_far(self) -> int:
         return self._questions + sum(readers.requests for readers in self._readers.values())
+
+
+def _together_or_one_by_one(
+    topics: Collection[str], ask: Callable[[Sequence[str], bool], dict[str, T]]
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Return what is found of topics; and of those that do not answer, why: they keep no other from going.
+
+    `ask(topics, is_one)` is asked for all of them, and where that is refused for each by itself.
+    """
+    try:
+        return ask(list(topics), False), {}
+    except _REFUSED as error:
+        if len(topics) < 2:
+            return {}, dict.fromkeys(topics, str(error))
+    found: dict[str, T] = {}
+    faults: dict[str, str] = {}
+    for topic in topics:
+        try:
+            found |= ask([topic], True)
+        except _REFUSED as error:
+            faults[topic] = str(error)
+    return found, faults
 
 
 def _counted(gone: "Counter[str]") -> str:
