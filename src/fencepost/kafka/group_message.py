@@ -1,4 +1,4 @@
-"""Requests about groups that kafka-python has no classes for: of the newer consumer groups (KIP-848), and share groups.
+"""Requests about groups that kafka-python has no classes for: of consumer (KIP-848), share and streams groups.
 
 Importing this takes a fifth of a second: kafka-python. The fields are those of Kafka 4.3.1.
 """
@@ -30,3 +30,11 @@ class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schema):  # type: i
 
 class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
     """Holds an offset for each partition."""
+
+
+class StreamsGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
+    """Asks for the topology and the members of streams groups (KIP-1071)."""
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
+    """Holds them; the topology of a group without members is that of its last ones."""

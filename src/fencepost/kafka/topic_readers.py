@@ -14,11 +14,11 @@ from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
 from fencepost.record import TopicPartition
 
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 _OF_CONSUMERS = ("consumer", "")  # protocol types; the second: offsets without members
 _DEAD = "Dead"
 _QUIET = ("Empty", _DEAD)
-_UNSTABLE, _DENIED = 88, 30  # error codes: UNSTABLE_OFFSET_COMMIT, GROUP_AUTHORIZATION_FAILED
+_UNSTABLE, _DENIED, _TOPIC_DENIED = 88, 30, 29  # UNSTABLE_OFFSET_COMMIT, GROUP_ and TOPIC_AUTHORIZATION_FAILED
 _GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
 
@@ -31,8 +31,8 @@ class GroupReading:
     """What a group reads, as far as can be seen.
 
     Attributes:
-        kind: classic, consumer, share, or another word of Kafka's.
-        topics: those that it has offsets of, or a member reads.
+        kind: classic, consumer, share, streams, or another word of Kafka's.
+        topics: those that it has offsets of, or a member reads, or the topology of its members that were.
         patterns: what members subscribe to by regular expression.
         offsets: where it stands; of a share group nothing.
         doubt: why it may read more; None: it does not.
@@ -209,6 +209,8 @@ async def _look(asking: _Asking) -> list[GroupReading]:
         patterns[group.group_id] = {m.subscribed_topic_regex for m in group.members if m.subscribed_topic_regex}
     for group in await _members(asking, of_kind[SHARE], SHARE, doubts):
         topics[group.group_id].update(_subscribed(group))
+    for group in await _members(asking, [g for g in kinds if kinds[g] == STREAMS], STREAMS, doubts):
+        topics[group.group_id].update(_processed(group, doubts))
     for name, of_share in (await _share_topics(asking, [g for g in kinds if kinds[g] == SHARE], doubts)).items():
         topics[name].update(of_share)
     # Members first: what one of them commits before it leaves is found afterwards.
@@ -217,7 +219,7 @@ async def _look(asking: _Asking) -> list[GroupReading]:
     for name, found in offsets.items():
         topics[name].update(place.topic for place in found)
     for group in busy:
-        if kinds[group] not in (CLASSIC, CONSUMER, SHARE):
+        if kinds[group] not in (*of_kind, STREAMS):
             doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
     return [
         GroupReading(
@@ -259,9 +261,13 @@ def _classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:
 async def _members(asking: _Asking, groups: Collection[str], kind: str, doubts: dict[str, str]) -> list[Any]:
     if not groups:
         return []
-    from fencepost.kafka.group_message import ConsumerGroupDescribeRequest, ShareGroupDescribeRequest
+    from fencepost.kafka import group_message
 
-    message = ConsumerGroupDescribeRequest if kind == CONSUMER else ShareGroupDescribeRequest
+    message = {
+        CONSUMER: group_message.ConsumerGroupDescribeRequest,
+        SHARE: group_message.ShareGroupDescribeRequest,
+        STREAMS: group_message.StreamsGroupDescribeRequest,
+    }[kind]
     found = []
     for node, of_node in (await asking.by_coordinator(groups)).items():
         answer = await asking.send(message(group_ids=of_node, include_authorized_operations=False), node)
@@ -272,6 +278,37 @@ async def _members(asking: _Asking, groups: Collection[str], kind: str, doubts: 
 def _subscribed(group: Any) -> set[str]:
     named = {topic for member in group.members for topic in member.subscribed_topic_names}
     return named | {had.topic_name for member in group.members for had in member.assignment.topic_partitions}
+
+
+def _processed(group: Any, doubts: dict[str, str]) -> set[str]:
+    """Return what tasks of a streams group read: their sources, and the changelogs from which they restore a state."""
+    parts = group.topology.subtopologies if group.topology is not None else None
+    why = _unseen(group, parts)
+    if why:
+        doubts[group.group_id] = f"it is a streams group, and {why}"
+    internal = [
+        topic for part in parts or () for topic in (*part.repartition_source_topics, *part.state_changelog_topics)
+    ]
+    return {topic for part in parts or () for topic in part.source_topics} | {topic.name for topic in internal}
+
+
+def _unseen(group: Any, parts: Collection[Any] | None) -> str | None:
+    """Return why a streams group may read more than its topology says; None: it does not."""
+    if group.members and not parts:
+        return "what its members read is not told"
+    if any(member.is_classic or member.topology_epoch != group.topology.epoch for member in group.members):
+        return "not all of its members have the topology that is told"
+    if any(not part.source_topics and not part.repartition_source_topics for part in parts or ()):
+        return "a part of its topology has no sources by name"  # a pattern, which is not told
+    told = {part.subtopology_id for part in parts or ()}
+    if any(task.subtopology_id not in told for member in group.members for task in _tasks(member)):
+        return "its members have tasks that its topology has not"
+    return None
+
+
+def _tasks(member: Any) -> list[Any]:
+    given = (member.assignment, member.target_assignment)
+    return [task for each in given for task in (*each.active_tasks, *each.standby_tasks, *each.warmup_tasks)]
 
 
 async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[str, str]) -> dict[str, set[str]]:
@@ -293,15 +330,17 @@ async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[s
 def _is_there(group: Any, doubts: dict[str, str]) -> bool:
     if group.error_code == _DENIED:
         doubts[group.group_id] = "the principal may not Describe it"
+    elif group.error_code == _TOPIC_DENIED:
+        doubts[group.group_id] = "the principal may not Describe a topic that it reads"
     elif group.error_code not in _GONE:
         _check(group.error_code, f"group {group.group_id}")
     return not group.error_code
 
 
 def _is_still_there(group: Any, doubts: dict[str, str]) -> bool:
-    """Say whether a group is there that had members a moment ago; else it may have become one of another kind."""
+    """Say whether a group is there, as it was a moment ago; else it may have become one of another kind."""
     if group.error_code in _GONE or getattr(group, "group_state", "") == _DEAD:
-        doubts[group.group_id] = "it had members a moment ago, and is no group of that kind any more"
+        doubts[group.group_id] = "it is no group of the kind any more that it was a moment ago"
         return False
     return _is_there(group, doubts)
 

@@ -1,50 +1,11 @@
 """Groups outside of the cluster's sinks, of every kind: while one of them reads a topic, nothing of it goes."""
 
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
 from confluent_kafka import TopicPartition
 from retention_stage import Stage
 
-from fencepost.embedded.home import ensure_home
-from fencepost.embedded.java import find_java
 from fencepost.testing import eventually
-
-PROGRAM = Path(__file__).with_name("ShareReader.java")
-
-
-def can_compile() -> bool:
-    listed = subprocess.run([str(find_java().path), "--list-modules"], capture_output=True, text=True, check=True)
-    return "jdk.compiler" in listed.stdout
-
-
-@contextmanager
-def share_member(stage: Stage, group: str, topic: str) -> Iterator[None]:
-    """Read in a share group."""
-    java = find_java()
-    command = [
-        str(java.path), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", ensure_home(java).classpath,
-        str(PROGRAM), stage.writer.bootstrap, group, topic,
-    ]  # fmt: skip
-    reader = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert reader.stdout is not None
-    assert reader.stdin is not None
-    try:
-        assert reader.stdout.readline() == "read\n"
-        yield
-        reader.stdin.write("leave\n")
-        reader.stdin.flush()
-        assert "left\n" in list(reader.stdout)
-    finally:
-        reader.kill()
-        reader.wait()
-        reader.stdin.close()
-        reader.stdout.close()
+from support.java_program import share_member, streams_member
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -90,13 +51,26 @@ def test_a_group_that_never_had_members_reads_by_its_offsets(stage: Stage) -> No
 
 
 def test_a_share_group_reads_with_members_and_without(stage: Stage) -> None:
-    if not can_compile():
-        pytest.skip("librdkafka knows no share groups, and this Java cannot compile one: it takes a JDK")
     topic, group = stage.topic(9), "outside-share"
     sink = stage.sink(topic, 3)
     stage.await_starts(topic, 3)
-    with share_member(stage, group, topic):
+    with share_member(stage.writer.bootstrap, group, topic):
         stage.refused(topic, f"group {group}")
+        stage.commit(sink, topic, 9)
+        stage.refused(topic, f"group {group}")
+    stage.refused(topic, f"group {group}")
+    stage.forget(group)
+    stage.await_starts(topic, 9)
+
+
+def test_a_streams_group_reads_what_its_topology_says_with_members_and_without(stage: Stage) -> None:
+    topic, other, group = stage.topic(9), stage.topic(9), f"{stage.prefix}-streams"
+    sink = stage.sink(topic, 3)
+    stage.await_starts(topic, 3)
+    with streams_member(stage.writer.bootstrap, group, topic):
+        stage.refused(topic, f"group {group}")
+        stage.sink(other, 9)
+        stage.await_starts(other, 9)
         stage.commit(sink, topic, 9)
         stage.refused(topic, f"group {group}")
     stage.refused(topic, f"group {group}")
