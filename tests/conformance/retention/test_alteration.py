@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.cluster.command import ConnectorCommand, PutConnector
-from fencepost.cluster.errors import BadRequestError, NotLeadingError
-from fencepost.cluster.info import ConnectorOffset
+from fencepost.cluster.errors import BadRequestError, ConflictError, ElsewhereError, NotLeadingError
+from fencepost.cluster.info import LEADER, ConnectorOffset
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group_offsets import GroupOffsets
@@ -24,13 +24,15 @@ from support.settings import SETTINGS
 
 
 class Alteration:
-    """Whoever alters, and how often it has asked the leader. `at` gives up records before a question is answered."""
+    """Whoever alters, and how often it has asked the leader. By the number of a question, what happens before it."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.name = f"a-{scene.topic}"
         self.asked = 0
-        self.gives_up: dict[int, int] = {}  # up to where, by the number of the question
+        self.gives_up: dict[int, int] = {}  # records, up to where
+        self.fails: dict[int, Exception] = {}
+        self.moves: dict[int, int] = {}  # the sink that is altered, by somebody else, to where
         self.is_locked: list[bool] = []
         self.lock = threading.Lock()
         given = {**SETTINGS, "bootstrap.servers": scene.bootstrap, "delete.committed.enabled": "true"}
@@ -45,10 +47,17 @@ class Alteration:
             assert described is not None
             known = TopicRetention(described.id, {0: self.gives_up[self.asked]})
             self.scene.leader.write(records.topic_retention(self.scene.topic, known))
+        if self.asked in self.moves:
+            self.scene.commit("a", self.moves[self.asked])
+        if self.asked in self.fails:
+            raise self.fails[self.asked]
         return self.scene.leader.submit(command).result()
 
-    def to(self, offset: int) -> str:
-        return self.offsets.alter(self.name, [self.place(offset)], self.lead)
+    def to(self, offset: int, sink: str = "a") -> str:
+        return self.offsets.alter(f"{sink}-{self.scene.topic}", [self.place(offset)], self.lead)
+
+    def reset(self) -> str:
+        return self.offsets.reset(self.name, self.lead)
 
     def create(self, name: str, offset: int) -> None:
         config = {"connector.class": "FileStreamSink", "topics": self.scene.topic}
@@ -84,18 +93,62 @@ def test_nobody_is_told_that_an_offset_was_altered_to_what_is_given_up_by_then(
     alteration.gives_up[question] = 5
     with pytest.raises(BadRequestError, match="its log begins at 5"):
         alteration.to(4)
+    assert alteration.committed("a") == 8
 
 
-def test_nobody_is_told_that_an_offset_was_altered_where_another_one_leads_by_then(alteration: Alteration) -> None:
-    known = alteration.lead
-
-    def lead(command: ConnectorCommand) -> ClusterSnapshot:
-        alteration.scene.leader.is_leading = alteration.asked < 2
-        return known(command)
-
-    alteration.lead = lead  # type: ignore[method-assign]
-    with pytest.raises(NotLeadingError):
+def test_what_is_refused_after_it_was_written_is_put_back(alteration: Alteration) -> None:
+    alteration.gives_up[3] = 5
+    with pytest.raises(BadRequestError, match=r"its log begins at 5 and ends at 10\. The former offsets were put back"):
         alteration.to(4)
+    assert alteration.is_locked == [False, True, True, True]
+
+
+def test_a_sink_that_stood_nowhere_stands_nowhere_again(alteration: Alteration) -> None:
+    alteration.scene.sink("c")
+    alteration.gives_up[3] = 5
+    with pytest.raises(BadRequestError, match="The former offsets were put back"):
+        alteration.to(4, "c")
+    assert alteration.committed("c") is None
+
+
+@pytest.mark.parametrize("left", [NotLeadingError(), ElsewhereError(LEADER, "http://w:2")])
+def test_what_another_leader_may_count_on_by_then_is_not_put_back(alteration: Alteration, left: Exception) -> None:
+    alteration.gives_up[3], alteration.fails[4] = 5, left
+    with pytest.raises(BadRequestError, match=rf"begins at 5 .*not put back.*{alteration.scene.topic}-0 at 4.*again"):
+        alteration.to(4)
+    assert alteration.committed("a") == 4
+
+
+def test_what_somebody_else_has_moved_by_then_is_not_put_back(alteration: Alteration) -> None:
+    alteration.gives_up[3], alteration.moves[4] = 5, 6
+    with pytest.raises(BadRequestError, match=r"not put back, .*moved meanwhile"):
+        alteration.to(4)
+    assert alteration.committed("a") == 6
+
+
+def test_what_is_given_up_by_then_is_not_put_back(alteration: Alteration) -> None:
+    alteration.fails[3], alteration.gives_up[4] = BadRequestError("It was resumed"), 9
+    with pytest.raises(BadRequestError, match=r"It was resumed\. .*not put back, .*is given up"):
+        alteration.to(9)
+    assert alteration.committed("a") == 9
+
+
+def test_offsets_that_were_reset_are_put_back(alteration: Alteration) -> None:
+    alteration.fails[3] = ConflictError("Wait.")
+    with pytest.raises(ConflictError, match=r"Wait\. The former offsets were put back"):
+        alteration.reset()
+    assert alteration.committed("a") == 8
+
+
+@pytest.mark.parametrize("left", [NotLeadingError(), ElsewhereError(LEADER, "http://w:2")])
+def test_nobody_is_told_that_an_offset_was_altered_where_another_one_leads_by_then(
+    alteration: Alteration, left: Exception
+) -> None:
+    alteration.fails = {3: left, 4: left}
+    with pytest.raises(ConflictError, match=r"Another worker leads by now.* at 4") as raised:
+        alteration.to(4)
+    assert not isinstance(raised.value, NotLeadingError)  # that says that nothing was changed: it is sent once more
+    assert str(left) not in str(raised.value)
 
 
 @pytest.mark.parametrize("question", [1, 2, 3])

@@ -26,6 +26,7 @@ from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset_change import DONE, FRAMEWORK_ONLY, Lead, ask_connector
+from fencepost.worker.operation.written_offsets import Wanted, Written, left, refused, write
 from fencepost.worker.settings import WorkerSettings, own_group
 
 log = logging.getLogger(__name__)
@@ -41,8 +42,6 @@ _ZOMBIES = (
     "is in a stopped state, this operation can be safely retried. If it doesn't eventually succeed, the Connect "
     "cluster may need to be restarted to get rid of the zombie sink tasks."
 )
-
-Wanted = Mapping[TopicPartition, int | None]
 
 
 class SinkOffsets:
@@ -80,7 +79,7 @@ class SinkOffsets:
 
         def change(group: GroupOffsets, config: RawConfig, wanted: Wanted, snapshot: ClusterSnapshot) -> None:
             self._ensure_there(config, wanted, snapshot)
-            _write(group, wanted)
+            write(group, wanted)
 
         return self._modify(connector, lambda group: parsed(offsets), change, "alter", "altered", lead)
 
@@ -114,30 +113,35 @@ class SinkOffsets:
             if self._settings.sink_group(connector, config) == own_group(connector):
                 wanted = dict.fromkeys(before) | wanted
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
         with self._lock:
             with _failing_creation(connector):
                 self._ensure_there(config, wanted, lead(ensure))  # 4
-                _write(group, wanted)  # 5
+                write(group, wanted)  # 5
             try:
                 if self._settings.config.delete_committed_enabled:
                     self._ensure_there(config, wanted, lead(ensure))  # who leads from now on sees what is written
                 snapshot = lead(replace(command, since=ensure.since))
             except Exception:
-                self._put_back(ensure, group, {place: before.get(place) for place in wanted}, lead)
+                fault = self._put_back(ensure, written, lead)
+                if fault is not None:
+                    log.warning(
+                        "connector %s was not created, but its group says where it was to begin: the same request "
+                        "again is safe, and a create without initial_offsets would go on there (%s)",
+                        connector, fault,
+                    )  # fmt: skip
                 raise
         return snapshot, (DONE if is_external else FRAMEWORK_ONLY).format("altered")
 
-    def _put_back(self, ensure: EnsureAbsent, group: GroupOffsets, before: Wanted, lead: Lead) -> None:
-        """Undo what `create` wrote; only where the leader is certain that no connector was there meanwhile."""
+    def _put_back(self, ensure: EnsureAbsent | EnsureStopped, written: Written, lead: Lead) -> Exception | None:
+        """Undo what was written; return why not, where it is not certain that nobody counts on it by now."""
         try:
-            lead(ensure)
-            _write(group, before)
+            snapshot = lead(ensure)
+            written.ensure_undoable(snapshot)
+            write(written.group, written.before)
         except Exception as error:
-            log.warning(
-                "connector %s was not created, but its group says where it was to begin: the same request again is "
-                "safe, and a create without initial_offsets would go on there (%s)",
-                ensure.connector, error,
-            )  # fmt: skip
+            return error
+        return None
 
     def _modify(
         self,
@@ -158,12 +162,11 @@ class SinkOffsets:
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
             with self._lock:
                 snapshot = lead(ensure)  # 4
+                before = group.read() if self._settings.config.delete_committed_enabled else {}
                 change(group, config, wanted, snapshot)  # 5
-                if self._settings.config.delete_committed_enabled:
-                    # A leader that was deposed meanwhile may have come too late: nobody is told "done". Nor where it
-                    # leads again, and another one has given up records in between.
-                    snapshot = lead(ensure)
-                    self._ensure_there(config, wanted, snapshot)
+                if self._settings.config.delete_committed_enabled:  # E9
+                    written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
+                    snapshot = self._may_stand(ensure, written, lead)
         except GroupInUseError as error:
             raise OperationError(_ZOMBIES.format(verb, connector)) from error
         except _REFUSED as error:
@@ -171,6 +174,20 @@ class SinkOffsets:
                 f"Failed to {verb} consumer group offsets for connector {connector}: {error}"
             ) from error
         return (DONE if is_external else FRAMEWORK_ONLY).format(done) + self._gone(verb, connector, config, snapshot)
+
+    def _may_stand(self, ensure: EnsureStopped, written: Written, lead: Lead) -> ClusterSnapshot:
+        """Return the newest snapshot, by which what was written stands. Else put it back, and say so.
+
+        A leader that was deposed meanwhile may have come too late: nobody is told "done". Nor where it leads again, and
+        another one has given up records in between.
+        """
+        try:
+            snapshot = lead(ensure)
+            self._ensure_there(written.config, written.wanted, snapshot)
+        except (*_REFUSED, OperationError) as error:
+            fault = self._put_back(ensure, written, lead)
+            raise refused(error, left(ensure.connector, written, fault)) from error
+        return snapshot
 
     def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
         conf = self._settings.sink_admin_conf(config)
@@ -234,12 +251,6 @@ def _failing_creation(connector: str) -> Iterator[None]:
         ) from error
     except _REFUSED as error:
         raise OperationError(f"{failed}: {error}") from error
-
-
-def _write(group: GroupOffsets, wanted: Wanted) -> None:
-    """Set offsets, and forget those that are None."""
-    group.alter({place: offset for place, offset in wanted.items() if offset is not None})
-    group.forget([place for place, offset in wanted.items() if offset is None])
 
 
 def _shown(place: TopicPartition, offset: int) -> ConnectorOffset:
