@@ -95,6 +95,11 @@ class Scene:
 
         eventually(is_committed)  # a broker that is young has no coordinator yet
 
+    def delete_topic(self) -> None:
+        """Delete it; with it go the offsets that groups have there, a moment later."""
+        self.writer.admin.delete_topics([self.topic])
+        eventually(lambda: self.writer.admin.topic(self.topic) is None)
+
     def round(self) -> str | None:
         """Go round; returns what went wrong."""
         self.retention.round()

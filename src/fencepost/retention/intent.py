@@ -21,11 +21,13 @@ from fencepost.storage.snapshot import ClusterSnapshot
 class GiveUpRecords:
     """Remember what is known of topics, and give up records of them, if the same sinks read them still.
 
+    None of a topic forgets it.
+
     `found` is what sinks read when it was decided, `look` says what they read by a snapshot. `is_current` says whether
     this worker has led ever since: what was looked at in an earlier term, somebody else may have changed after it.
     """
 
-    topics: Mapping[str, TopicRetention]
+    topics: Mapping[str, TopicRetention | None]
     before: Mapping[str, TopicRetention | None]
     found: Readings
     look: Callable[[ClusterSnapshot], Readings]
@@ -41,4 +43,8 @@ class GiveUpRecords:
         for topic, known in self.before.items():
             if snapshot.retention.get(topic) != known:
                 raise ConflictError(f"Another leader has decided on topic {topic} meanwhile: nothing is deleted")
-        return [records.topic_retention(topic, retention) for topic, retention in sorted(self.topics.items())]
+        return [_record(topic, known) for topic, known in sorted(self.topics.items())]
+
+
+def _record(topic: str, known: TopicRetention | None) -> Encoded:
+    return records.topic_retention_removed(topic) if known is None else records.topic_retention(topic, known)

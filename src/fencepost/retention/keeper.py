@@ -23,8 +23,10 @@ from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.topic_readers import GroupReading, TopicReaders
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
+from fencepost.retention.gone import GoneTopics
 from fencepost.retention.intent import GiveUpRecords
 from fencepost.retention.reading import Readings, SinkReading
+from fencepost.storage.change import TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class _Decided:
     snapshot: ClusterSnapshot
     term: object
     looked_s: float  # by the monotonic clock, which goes on while a process is suspended
+    forgotten: Collection[str]  # topics that are gone
 
 
 class Retention:
@@ -118,6 +121,7 @@ class Retention:
         self._admin: Admin | None = None
         self._readers: dict[tuple[tuple[str, str], ...], TopicReaders] = {}
         self._tallies: dict[str, _Tally] = {}
+        self._gone = GoneTopics()
         self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
         self._questions = 0  # to `_admin`, so far
         self._counted = 0  # of all questions, when the round began
@@ -165,6 +169,7 @@ class Retention:
         while not self._is_over.wait(self._every_s):
             if not self._leader.is_leading:
                 self._tallies.clear()
+                self._gone.clear()
                 self._info = RetentionInfo(True, None, None, ())
                 continue
             try:
@@ -184,7 +189,8 @@ class Retention:
     def _write(self, decided: _Decided, due: Iterable[Verdict]) -> None:
         """Write what is to be remembered and given up, where that is news. OperationError: nothing is deleted."""
         before = decided.snapshot.retention
-        news = {
+        news: dict[str, TopicRetention | None] = dict.fromkeys(decided.forgotten)
+        news |= {
             v.topic: v.known
             for v in due
             if v.known is not None and (v.deletes or v.known != before.get(v.topic))  # what was written may be long ago
@@ -193,6 +199,8 @@ class Retention:
             known = {topic: before.get(topic) for topic in news}
             command = GiveUpRecords(news, known, decided.found, self._look, lambda: self._leader.term is decided.term)
             self._leader.submit(command).result(_WRITE_S)
+        if decided.forgotten:
+            log.info("retention: forgot what was known of topics that are gone: %s", ", ".join(decided.forgotten))
 
     def _delete(self, due: Sequence[Verdict], looked_s: float) -> None:
         """Delete what is given up, of topics that are still those that were decided on, unless it is long since."""
@@ -256,7 +264,8 @@ class Retention:
         here = self._cluster_ids.of(self._conf)
         covering = {topic: [r for r in found if r.covers(topic)] for topic in described}
         read = [topic for topic, by in covering.items() if by and not self._is_internal(topic, described[topic])]
-        groups, blind = self._groups() if read else ([], "")
+        gone = self._are_gone(snapshot, described)
+        groups, blind = self._groups() if read or gone else ([], "")
         sinks = self._sinks([r for r in found if any(r in covering[topic] for topic in read)], here)
         configs, faults = self._configs(read)
         logs, silent = self._logs({topic: described[topic].partitions for topic in configs})
@@ -280,7 +289,18 @@ class Retention:
             )
             for topic, what in sorted(described.items())
         ]
-        return _Decided(verdicts, found, snapshot, term, looked_s)
+        forgotten = self._gone.forgotten({} if blind else gone, groups, looked_s)
+        return _Decided(verdicts, found, snapshot, term, looked_s, sorted(forgotten))
+
+    def _are_gone(self, snapshot: ClusterSnapshot, there: Mapping[str, Topic]) -> dict[str, TopicRetention]:
+        """Return what is remembered of topics that are gone: Kafka says so, or has another one of the name."""
+
+        def ask(some: Sequence[str], is_one: bool) -> dict[str, Topic]:
+            return self._asked().topics(some, timeout_s=_ASK_ONE_S if is_one else None)
+
+        found, silent = _together_or_one_by_one(snapshot.retention.keys() - there.keys(), ask)
+        ids = {topic: what.id for topic, what in {**there, **found}.items()}
+        return {t: r for t, r in snapshot.retention.items() if t not in silent and ids.get(t) != r.topic_id}
 
     def _is_internal(self, topic: str, described: Topic) -> bool:
         return described.is_internal or topic.startswith("__") or topic in self._own_topics
@@ -386,6 +406,8 @@ def _together_or_one_by_one(
 
     `ask(topics, is_one)` is asked for all of them, and where that is refused for each by itself.
     """
+    if not topics:
+        return {}, {}
     try:
         return ask(list(topics), False), {}
     except _REFUSED as error:

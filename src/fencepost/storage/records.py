@@ -140,6 +140,11 @@ def topic_retention(topic: str, retention: TopicRetention) -> Encoded:
     return _record(RETENTION + topic, {**value, **({"inherited": inherited} if inherited else {})})
 
 
+def topic_retention_removed(topic: str) -> Encoded:
+    """Return the record that forgets what is given up: the topic is gone."""
+    return _record(RETENTION + topic, None)
+
+
 def connector_status_key(connector: str) -> bytes:
     return (STATUS_CONNECTOR + connector).encode()
 

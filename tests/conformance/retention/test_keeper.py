@@ -1,18 +1,21 @@
 """A leader's rounds against a real broker, and a config topic in memory: what stands between a look and a deletion."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
-from fencepost.retention import keeper
+from fencepost.retention import gone, keeper
 from fencepost.storage import records
 from fencepost.storage.change import TopicRetention
 from fencepost.storage.ids import TargetState
+from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.retention_scene import Scene
 
@@ -124,6 +127,72 @@ def test_e9_a_deletion_by_a_look_that_is_long_ago_is_left_to_the_next_round(
         assert scene.start == 0
     assert scene.round() is None
     assert scene.start == 8
+
+
+def test_what_is_known_of_a_topic_that_is_gone_is_forgotten_in_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert scene.round() is None
+    scene.delete_topic()
+    for _ in range(3):
+        assert scene.round() is None
+    assert scene.topic in scene.leader.snapshot.retention
+    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
+
+
+def test_what_is_known_of_a_topic_that_came_again_is_forgotten_once_nobody_has_offsets_there(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    assert scene.round() is None
+    scene.leader.write(records.connector_removed(f"a-{scene.topic}"))
+    for _ in range(3):
+        assert scene.round() is None
+    assert scene.topic in scene.leader.snapshot.retention
+    scene.writer.recreate(scene.topic)
+    scene.writer.send(scene.topic, ["0", "1"])
+    scene.commit("a", 1)
+    for _ in range(3):
+        assert scene.round() is None
+    assert scene.topic in scene.leader.snapshot.retention
+    GroupOffsets({"bootstrap.servers": scene.bootstrap}, f"connect-a-{scene.topic}").delete()
+    eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
+
+
+def test_a_question_that_fails_is_no_sign_that_a_topic_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    assert scene.round() is None
+    scene.delete_topic()
+    known = Admin.topics
+    with monkeypatch.context() as silent:
+
+        def ask(admin: Admin, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+            if scene.topic in names:
+                raise KafkaUnavailableError("No answer")
+            return known(admin, names, timeout_s=timeout_s)
+
+        silent.setattr(Admin, "topics", ask)
+        for _ in range(3):
+            assert scene.round() is None
+        assert scene.topic in scene.leader.snapshot.retention
+    eventually(lambda: scene.round() or scene.topic not in scene.leader.snapshot.retention)
+
+
+def test_what_another_leader_has_written_of_a_topic_meanwhile_is_not_forgotten(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gone, "_FORGET_S", 0.0)
+    assert scene.round() is None
+    other = TopicRetention("another", {0: 9})
+    scene.delete_topic()
+
+    def fail() -> bool:
+        scene.leader.before[:] = [lambda: scene.leader.write(records.topic_retention(scene.topic, other))]
+        return "Another leader has decided" in str(scene.round())
+
+    eventually(fail)
+    assert scene.leader.snapshot.retention == {scene.topic: other}
 
 
 def test_there_is_one_round_at_a_time(scene: Scene) -> None:

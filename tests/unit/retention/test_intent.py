@@ -56,6 +56,13 @@ def test_what_is_given_up_is_written(topic: Topic) -> None:
     assert topic.snapshot.retention == {"t": TopicRetention("id", {0: 7})}
 
 
+def test_what_is_known_of_a_topic_that_is_gone_is_forgotten(topic: Topic) -> None:
+    topic.write(*decided(topic).decide(topic.snapshot))
+    known, found = topic.snapshot.retention["t"], look(topic.snapshot)
+    topic.write(*GiveUpRecords({"t": None}, {"t": known}, found, look, lambda: True).decide(topic.snapshot))
+    assert topic.snapshot.retention == {}
+
+
 @pytest.mark.parametrize(
     "change",
     [

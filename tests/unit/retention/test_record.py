@@ -38,9 +38,7 @@ def test_the_newest_record_counts() -> None:
 
 
 def test_a_tombstone_forgets_it() -> None:
-    key, _ = records.topic_retention("t", KNOWN)
-    assert folded(records.topic_retention("t", KNOWN), (key, None)).retention == {}
-    assert folded((key, None)).retention == {}
+    assert folded(records.topic_retention("t", KNOWN), records.topic_retention_removed("t")).retention == {}
 
 
 @pytest.mark.parametrize(
