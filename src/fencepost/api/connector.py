@@ -24,6 +24,10 @@ class Connector(Config):
 
     task: ClassVar[type[Any]]
     version: ClassVar[str] = "0.1.0"
+    converters: ClassVar[Mapping[str, str]] = {}
+    """Classes of `key.converter`, `value.converter` and `header.converter` that count, where a config names none, in
+    place of the worker's: for a connector whose records are bytes already, say."""
+
     context: ConnectorContext
 
     def start(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.config import Config
-from fencepost.record import Schema
+from fencepost.record import HeaderBytes, HeaderColumn, Schema
 
 
 class Converter(Config):
@@ -45,3 +45,7 @@ class HeaderConverter(Config):
     @abstractmethod
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return schema and value of a header's bytes."""
+
+    def from_header_column(self, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
+        """Convert the headers of many records, which are bytes, for the hot path. None: they go one by one."""
+        return None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, Schema
+from fencepost.record import HeaderBytes, HeaderColumn
 from fencepost.record.schema import BYTES, SchemaType
 
 OPTIONAL_BYTES = BYTES.optional()
@@ -29,6 +30,9 @@ class ByteArrayConverter(Converter, HeaderConverter):
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return self.to_connect_data(topic, data)
+
+    def from_header_column(self, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
+        return headers.raw
 
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
         if schema is not None and schema.type is not SchemaType.BYTES:

@@ -16,6 +16,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.placed import PlacedRecords
+from fencepost.record import HeaderBytes
 
 log = logging.getLogger(__name__)
 
@@ -279,6 +281,48 @@ class ProducerClient:
             except KafkaException as error:
                 del produce
                 raise self._refusal(error, topic) from None
+
+    def produce_placed(self, records: PlacedRecords) -> None:
+        """Enqueue records that say more than topic, key and value, in order. Raises ProducerError."""
+        self._fork.check("a producer")
+        if not len(records.values):
+            return
+        self._record_bytes = len(records.values[0] or b"")
+        watched = self._watched if self._is_transactional else None
+        left = zip(*records, strict=True)
+        produce = self._producer.produce
+        while True:
+            try:
+                for topic, value, key, partition, timestamp, headers in left:
+                    if watched is not None and (topic, partition) not in watched:
+                        self._produce_placed(topic, value, key, partition, timestamp, headers)
+                    elif headers:
+                        produce(topic, value, key, partition, timestamp=timestamp, headers=list(headers))
+                    else:
+                        produce(topic, value, key, partition, timestamp=timestamp)
+                return
+            except BufferError:
+                del produce  # see `_call`
+                self._produce_placed(topic, value, key, partition, timestamp, headers)  # once there is room
+                produce = self._producer.produce
+            except ProducerError:
+                del produce
+                raise
+            except KafkaException as error:
+                del produce
+                raise self._refusal(error, topic) from None
+
+    def _produce_placed(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp: int,
+        headers: Sequence[HeaderBytes],
+    ) -> None:
+        named = {"headers": list(headers)} if headers else {}
+        self.produce(topic, value, key=key, partition=partition, timestamp=timestamp, **named)
 
     def _make_room(self) -> None:
         """Have batches made of what is there: with many partitions none may be full, and `linger.ms` may be long."""

@@ -5,6 +5,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 
 from fencepost.record.batch import Batch
 from fencepost.record.column import PositionColumn, Repeated, Utf8Column
+from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.record import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
 from fencepost.record.schema import Field, Schema, SchemaError, SchemaType
@@ -15,6 +16,8 @@ __all__ = [
     "ConnectRecord",
     "Field",
     "Header",
+    "HeaderBytes",
+    "HeaderColumn",
     "PartitionKey",
     "PositionColumn",
     "Repeated",

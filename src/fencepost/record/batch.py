@@ -21,7 +21,9 @@ class Batch:
 
     A column that is the same for all records is a `Repeated`. `keys`, `kafka_partitions`, `timestamps` and `headers`
     are None where no record has one. Values are Python values that fit `value_schema` (None: schemaless); a
-    `Utf8Column` or a list of bytes travels to Kafka untouched where no transform looks inside.
+    `Utf8Column` or a list of bytes travels to Kafka untouched where no transform looks inside, and so do headers in a
+    `HeaderColumn`. `ends` says where source partitions stand behind the batch, where that is past the offset of their
+    last record here; they are committed with the batch, also with one that has no records.
     """
 
     topics: Sequence[str]
@@ -34,6 +36,7 @@ class Batch:
     kafka_partitions: Sequence[int | None] | None = None
     timestamps: Sequence[int | None] | None = None
     headers: Sequence[tuple[Header, ...]] | None = None
+    ends: Sequence[tuple[SourcePartition, SourceOffset]] = ()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -131,10 +134,14 @@ class Batch:
             None if self.kafka_partitions is None else self.kafka_partitions[part],
             None if self.timestamps is None else self.timestamps[part],
             None if self.headers is None else self.headers[part],
+            self.ends if stop >= len(self) else (),
         )
 
     def last_offsets(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
-        """Return the last offset of each source partition, in order; None where none of its records has one."""
+        """Return where each source partition stands behind the batch, in order; None where no record says it."""
+        return [*self._offsets_of_records(), *self.ends]
+
+    def _offsets_of_records(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
         if isinstance(self.source_partitions, Repeated):
             last_one = next((o for o in reversed(self.source_offsets) if o is not None), None)
             return [(self.source_partitions.value, last_one)] if len(self) else []

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from fencepost.config import ConfigError
-from fencepost.record import Repeated
-from fencepost.task.outgoing import HeaderBytes, Outgoing
+from fencepost.record import HeaderBytes, Repeated
+from fencepost.task.outgoing import Outgoing
 
 _BYTES = ("string", "binary")
 _ALLOWED = {"value": _BYTES, "key": _BYTES, "topic": ("string",), "partition": ("int", "integer")}

@@ -9,7 +9,7 @@ from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, Tra
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import TooFewBrokersError
-from fencepost.task.outgoing import HeaderBytes
+from fencepost.record import HeaderBytes
 from fencepost.task.spec import TaskSpec
 
 log = logging.getLogger(__name__)

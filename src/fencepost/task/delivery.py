@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.api import RecordMetadata
+from fencepost.kafka.placed import NO_PARTITION, NOW, PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
@@ -108,6 +109,9 @@ class PlainDelivery(Delivery):
     def send_columns(self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
         self._guarded(lambda: self._client.produce_columns(topics, values, keys))
 
+    def send_placed(self, records: PlacedRecords) -> None:
+        self._guarded(lambda: self._client.produce_placed(records))
+
     def commit(self, offsets: OffsetRecords) -> bool:
         try:
             self._client.flush(self._flush_timeout_s)
@@ -149,6 +153,9 @@ def send_outgoing(
         else:
             sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
         return
+    if on_delivered is None:
+        sink.send_placed(_placed(outgoing))
+        return
     send = sink.send if isinstance(sink, TransactionalWriter) else sink.send_one
     for index in range(len(outgoing)):
         send(
@@ -160,6 +167,24 @@ def send_outgoing(
             headers=None if outgoing.headers is None else outgoing.headers[index] or None,
             on_delivery=None if on_delivered is None else _callback(outgoing, index, on_delivered),
         )
+
+
+def _placed(outgoing: Outgoing) -> PlacedRecords:
+    count = len(outgoing)
+    return PlacedRecords(
+        outgoing.topics,
+        outgoing.values,
+        outgoing.keys or Repeated(None, count),
+        _filled(outgoing.partitions, NO_PARTITION, count),
+        _filled(outgoing.timestamps, NOW, count),
+        outgoing.headers or Repeated((), count),
+    )
+
+
+def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Sequence[int]:
+    if column is None:
+        return Repeated(missing, count)
+    return [missing if each is None else each for each in column] if None in column else column  # type: ignore[return-value]
 
 
 def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> Callable[[Any, Any], None]:

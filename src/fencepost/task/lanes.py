@@ -157,8 +157,6 @@ class LanedDelivery(Delivery):
 
     def _fitting(self, outgoing: Outgoing) -> int:
         """Return how many of the first records the producer will hold back, and count them."""
-        if not outgoing.is_plain:
-            return 0
         sizes = outgoing.sizes(max(0, min(len(outgoing), self._records_left - 1)))
         if sum(sizes) >= self._bytes_left:
             sizes = sizes[: bisect_left(list(accumulate(sizes)), self._bytes_left)]

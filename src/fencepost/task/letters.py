@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceRecord
-from fencepost.record import Repeated
+from fencepost.record import HeaderBytes, Repeated
 from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
-from fencepost.task.outgoing import HeaderBytes, Outgoing
+from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
 _DEFAULT_LIMIT_BYTES = 1_000_000  # what librdkafka's message.max.bytes is where nobody has set it

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 
-HeaderBytes = tuple[str, bytes | None]
+from fencepost.record import HeaderBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,13 @@ class Outgoing:
         )
 
     def sizes(self, count: int) -> list[int]:
-        """Return the bytes of key and value of each of the first `count` records."""
-        values = _lengths(self.values[:count])
-        if self.keys is None:
-            return values
-        return [value + key for value, key in zip(values, _lengths(self.keys[:count]), strict=True)]
+        """Return the bytes of key, value and headers of each of the first `count` records."""
+        sizes = _lengths(self.values[:count])
+        if self.keys is not None:
+            sizes = list(map(add, sizes, _lengths(self.keys[:count])))
+        if self.headers is not None:
+            sizes = list(map(add, sizes, map(_header_bytes, self.headers[:count])))
+        return sizes
 
     def __len__(self) -> int:
         return len(self.values)
@@ -61,3 +64,7 @@ def _lengths(column: Sequence[bytes | None]) -> list[int]:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:  # tombstones
         return [0 if value is None else len(value) for value in column]
+
+
+def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
-from fencepost.record import Batch, Header, Schema
+from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn, Schema
 from fencepost.task.letters import SourceLetters
-from fencepost.task.outgoing import HeaderBytes, Outgoing
+from fencepost.task.outgoing import Outgoing
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
@@ -34,7 +34,8 @@ class Processor:
         return whole if whole is not None else self._one_by_one(batch)
 
     def _as_columns(self, batch: Batch) -> Outgoing | None:
-        if batch.headers is not None:
+        headers = self._header_column(batch)
+        if headers is None and batch.headers is not None:
             return None
         topics = self.chain.apply_topics_only(batch.topics)
         if topics is None:
@@ -45,12 +46,17 @@ class Processor:
         keys = self._key_column(batch)
         if keys is None and batch.keys is not None:
             return None
-        return Outgoing(topics, values, keys, batch.kafka_partitions, batch.timestamps)
+        return Outgoing(topics, values, keys, batch.kafka_partitions, batch.timestamps, headers)
 
     def _key_column(self, batch: Batch) -> Sequence[bytes | None] | None:
         if batch.keys is None:
             return None
         return self.key_converter.from_column(batch.key_schema, batch.keys)
+
+    def _header_column(self, batch: Batch) -> Sequence[Sequence[HeaderBytes]] | None:
+        if not isinstance(batch.headers, HeaderColumn):
+            return None
+        return self.header_converter.from_header_column(batch.headers)
 
     def _one_by_one(self, batch: Batch) -> Outgoing:
         rows: list[tuple[int, SourceRecord, bytes | None, bytes | None, list[HeaderBytes]]] = []

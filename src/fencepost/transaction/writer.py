@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.lockout import lock_out_by_request
+from fencepost.kafka.placed import PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.transaction.errors import (
@@ -150,6 +151,14 @@ class TransactionalWriter:
         self._ensure_sending()
         try:
             self._client.produce_columns(topics, values, keys)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    def send_placed(self, records: PlacedRecords) -> None:
+        """Write records that have partitions, timestamps or headers, in order. Raises ProduceError."""
+        self._ensure_sending()
+        try:
+            self._client.produce_placed(records)
         except ProducerError as error:
             raise self._produce_error(error) from None
 

@@ -1,5 +1,6 @@
 """What the connectors of a snapshot are, as far as their classes are here."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fencepost.api import SinkConnector, SourceConnector
@@ -42,6 +43,13 @@ class ConnectorClasses:
     def is_dataframe(self, name: str) -> bool:
         """Say whether a class reads or writes DataFrames. Raises ConfigError for one that is not there."""
         return bool(getattr(self.find(name), "is_dataframe", False))
+
+    def converters(self, name: str) -> Mapping[str, str]:
+        """Return the converters that a class has in place of the worker's; none where it is not there."""
+        try:
+            return dict(getattr(self.find(name), "converters", {}))
+        except ConfigError:
+            return {}
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
         """Say whether a connector is a source, as far as its class is here."""

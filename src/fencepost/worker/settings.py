@@ -33,6 +33,7 @@ from fencepost.kafka.settings import (
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec
+from fencepost.worker.connector_classes import ConnectorClasses
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class WorkerSettings:
         return _logged(admin_conf({**properties, **target, **own}))
 
     def effective_config(self, connector_config: RawConfig) -> dict[str, str | None]:
-        """Return the connector's config with the worker's converters where it names none of its own."""
+        """Return the connector's config with its class's or the worker's converters where it names none of its own."""
         return with_converters(connector_config, self.config)
 
     def task_reader_conf(self, connector_config: RawConfig) -> dict[str, Any]:
@@ -288,10 +289,13 @@ def sink_client_id(connector: str, task: int) -> str:
 
 
 def with_converters(connector_config: RawConfig, config: WorkerConfig) -> dict[str, str | None]:
-    """Return a connector's config with the worker's converters where it names none of its own."""
+    """Return a connector's config with converters where it names none: its class's, else the worker's."""
     effective = dict(connector_config)
+    of_class = ConnectorClasses().converters(connector_config.get("connector.class") or "")
     for key in ("key.converter", "value.converter", "header.converter"):
-        if effective.get(key) is None:
+        if effective.get(key) is None and key in of_class:
+            effective[key] = of_class[key]
+        elif effective.get(key) is None:
             settings = type(config).settings()
             effective[key] = str(config.originals.get(key) or settings[key].default)
             inherited = config.with_prefix(f"{key}.")

@@ -1,8 +1,16 @@
 """E1: records and the offsets that cover them become visible together, or not at all."""
 
+from typing import Any
+
 import pytest
 
+from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.log_range import LogRange
+from fencepost.kafka.range_input import RangeInput
+from fencepost.kafka.record_columns import ALL, schema
+from fencepost.kafka.settings import range_conf
+from fencepost.record import TopicPartition
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
@@ -125,3 +133,51 @@ def test_a_record_that_only_the_broker_refuses_says_so(make_writer, kafka, topic
     eventually(lambda: writer.state in (WriterState.OPEN, WriterState.STRUCK))
     writer.close()
     assert committed(topic_name) == []
+
+
+def test_placed_records_arrive_where_and_as_they_were_placed(kafka, make_writer, topic):
+    writer = make_writer()
+    writer.open()
+    headers = [("bytes", b"\x00\xff"), ("none", None), ("bytes", b"")]
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    delivery.send(
+        Outgoing(
+            [topic] * 4,
+            [b"a", None, b"c", b"d"],
+            [b"k", b"", None, b"k"],
+            partitions=[1, 0, 1, 1],
+            timestamps=[1_000, 2_000, 3_000, 4_000],
+            headers=[headers, (), [("x", b"y")], ()],
+        )
+    )
+    delivery.commit([])
+    delivery.finished(wait=True)
+    assert rows(kafka, topic, 0, 1) == [(b"", None, 2_000, None)]
+    assert rows(kafka, topic, 1, 3) == [
+        (b"k", b"a", 1_000, headers),
+        (None, b"c", 3_000, [("x", b"y")]),
+        (b"k", b"d", 4_000, None),
+    ]
+
+
+def rows(kafka: EmbeddedKafka, topic: str, partition: int, count: int) -> list[tuple[Any, ...]]:
+    """Return key, value, timestamp in milliseconds and headers of the first records of a partition."""
+    conf = range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "looks").conf
+    wanted = LogRange(TopicPartition(topic, partition), 0, count)
+    found = [row for batch in RangeInput(conf, wanted, columns=schema(ALL)).batches() for row in batch.to_pylist()]
+    return [(r["key"], r["value"], round(r["timestamp"].timestamp() * 1000), _pairs(r["headers"])) for r in found]
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    return None if headers is None else [(header["key"], header["value"]) for header in headers]
+
+
+def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(make_writer, topic, committed):
+    writer = make_writer(conf={"queue.buffering.max.messages": 100})
+    writer.open()
+    count = 1_000
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    delivery.send(Outgoing([topic] * count, [b"%d" % n for n in range(count)], partitions=[0] * count))
+    delivery.commit([])
+    delivery.finished(wait=True)
+    assert [int(value) for value in committed(topic)] == list(range(count))

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, Header, RecordError, SourceRecord
+from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.plugin import find
-from fencepost.record import Batch
+from fencepost.record import Batch, HeaderColumn
 from fencepost.record.schema import STRING
 from fencepost.task.control import Control
 from fencepost.task.outgoing import Outgoing
@@ -106,3 +107,39 @@ def test_a_tolerated_record_is_dropped_alone() -> None:
 def test_a_tombstone_stays_one() -> None:
     [outgoing] = processed(processor(), record(None))
     assert list(outgoing.values) == [None]
+
+
+RAW = [[("trace", b"\x00\xff"), ("none", None)], []]
+
+
+def bytes_batch(**more: Any) -> Batch:
+    offsets = [{"offset": 4}, {"offset": 6}]
+    return Batch(["t", "t"], [b"a", None], [{"p": 0}, {"p": 0}], offsets, headers=HeaderColumn(RAW), **more)
+
+
+def bytes_processor() -> Processor:
+    own = processor()
+    own.key_converter = own.value_converter = own.header_converter = ByteArrayConverter({"converter.type": "value"})
+    return own
+
+
+def test_headers_that_are_bytes_pass_as_they_are_when_the_converter_leaves_bytes_alone() -> None:
+    outgoing = bytes_processor().process(bytes_batch(kafka_partitions=[3, 3], timestamps=[5, 6]))
+    assert outgoing.headers is RAW
+    assert outgoing.sources is None
+    assert outgoing.sizes(2) == [1 + len(b"trace\x00\xff") + len(b"none"), 0]
+
+
+def test_headers_that_are_bytes_are_headers_to_whoever_looks() -> None:
+    own = processor()
+    own.value_converter = ByteArrayConverter({"converter.type": "value"})
+    assert own.process(bytes_batch()).headers == [[("trace", b"AP8="), ("none", None)], []]  # a literal of theirs
+    assert [[h.key for h in r.headers] for r in bytes_batch().slice(0, 1).records()] == [["trace", "none"]]
+
+
+def test_ends_count_behind_the_records_of_a_batch_and_stay_with_its_last_part() -> None:
+    batch = bytes_batch(ends=[({"p": 0}, {"offset": 9})])
+    assert batch.last_offsets()[-1] == ({"p": 0}, {"offset": 9})
+    assert batch.slice(0, 1).last_offsets() == [({"p": 0}, {"offset": 4})]
+    assert batch.slice(1, 2).last_offsets()[-1] == ({"p": 0}, {"offset": 9})
+    assert Batch([], [], [], [], ends=[({"p": 1}, {"offset": 2})]).last_offsets() == [({"p": 1}, {"offset": 2})]

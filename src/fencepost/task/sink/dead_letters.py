@@ -11,8 +11,8 @@ from typing import Any
 
 from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.record import HeaderBytes
 from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, ensure_topics
-from fencepost.task.outgoing import HeaderBytes
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters
 

@@ -1,0 +1,32 @@
+"""Headers that are bytes already, and stay so until somebody looks."""
+
+from collections.abc import Sequence
+from typing import overload
+
+from fencepost.record.record import Header
+from fencepost.record.schema import BYTES
+
+HeaderBytes = tuple[str, bytes | None]
+
+_OPTIONAL_BYTES = BYTES.optional()
+
+
+class HeaderColumn(Sequence[tuple[Header, ...]]):
+    """The headers of records, one entry a record. `raw` goes to Kafka as it is where headers are passed on as bytes."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Sequence[Sequence[HeaderBytes]]) -> None:
+        self.raw = raw
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Header, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "HeaderColumn": ...
+    def __getitem__(self, index: int | slice) -> "tuple[Header, ...] | HeaderColumn":
+        if isinstance(index, slice):
+            return HeaderColumn(self.raw[index])
+        return tuple(Header(key, value, _OPTIONAL_BYTES) for key, value in self.raw[index])
