@@ -12,10 +12,12 @@ from fencepost.api.converter import Converter, HeaderConverter
 from fencepost.api.dataframe import DataFrameConnector, Split
 from fencepost.api.dataframe_sink import DataFrameSink, Epoch, OffsetRange
 from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
+from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.api.sink import ErrantRecordReporter, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
     ExactlyOnceSupport,
     RecordMetadata,
+    Sent,
     SourceConnector,
     SourceTask,
     SourceTaskContext,
@@ -79,6 +81,7 @@ __all__ = [
     "HeaderColumn",
     "HeaderConverter",
     "OffsetRange",
+    "OffsetsInGroup",
     "PositionColumn",
     "Predicate",
     "Record",
@@ -89,6 +92,7 @@ __all__ = [
     "Schema",
     "SchemaType",
     "Secret",
+    "Sent",
     "SettingValue",
     "SinkBatch",
     "SinkConnector",

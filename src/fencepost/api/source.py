@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fencepost.api.connector import Connector
+from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.record import Batch, SourceRecord
 
 SourcePartition = Mapping[str, Any]
@@ -26,6 +27,14 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
+
+
+class Sent(NamedTuple):
+    """The last record of a transaction in one partition of a topic: what it was read as, and where it went."""
+
+    partition: SourcePartition
+    offset: SourceOffset | None
+    metadata: RecordMetadata
 
 
 class TransactionContext(Protocol):
@@ -128,6 +137,15 @@ class SourceTask(ABC):
         """
         return None
 
+    def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        """Return records that end a transaction: of what was sent in it, the last record of each partition is told.
+
+        Called once the records are in the log, in another thread than `poll`, in the order of the transactions; what it
+        returns is committed with them. Keys and values are bytes: no transform or converter sees them. Records whose
+        partition Kafka's client chose are not told of. At least once, they are written behind the records.
+        """
+        return ()
+
     def stop(self) -> None:
         """Close what `start` opened. Called in the task's thread after the last `poll`."""
 
@@ -147,6 +165,10 @@ class SourceConnector(Connector):
     def can_define_transaction_boundaries(self) -> bool:
         """Say whether the tasks use `context.transaction`."""
         return False
+
+    def offsets_in_group(self, name: str) -> OffsetsInGroup | None:
+        """Return how offsets of the connector `name` are kept in a group of the target; None: in the offsets topic."""
+        return None
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
         """Check, or carry out outside, a change of offsets by an administrator. Raise to refuse it."""

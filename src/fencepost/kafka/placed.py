@@ -1,10 +1,13 @@
 """Records as columns for the producer, where they say more than topic, key and value."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fencepost.record import HeaderBytes
 
+DeliveryCallback = Callable[[Any, Any], None]
+"""Called with (error, message) when a record was delivered, or was not."""
 NO_PARTITION = -1
 """The client chooses a partition by the key."""
 NOW = 0
@@ -12,7 +15,11 @@ NOW = 0
 
 
 class PlacedRecords(NamedTuple):
-    """Columns of one length: timestamps are milliseconds since 1970, headers empty where a record has none."""
+    """Columns of one length: timestamps are milliseconds since 1970, headers empty where a record has none.
+
+    `told` holds what is called with (error, message) when the records of these indexes were delivered; for successes
+    only where `delivery.report.only.error` is off.
+    """
 
     topics: Sequence[str]
     values: Sequence[bytes | None]
@@ -20,3 +27,4 @@ class PlacedRecords(NamedTuple):
     partitions: Sequence[int]
     timestamps: Sequence[int]
     headers: Sequence[Sequence[HeaderBytes]]
+    told: Mapping[int, DeliveryCallback] = MappingProxyType({})

@@ -8,7 +8,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from enum import Enum, auto
 from typing import Any
@@ -16,8 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.placed import PlacedRecords
-from fencepost.record import HeaderBytes
+from fencepost.kafka.placed import DeliveryCallback, PlacedRecords
 
 log = logging.getLogger(__name__)
 
@@ -132,8 +131,6 @@ class StrikeLog(logging.Handler):
             return True
         return line.startswith("FAIL") and _BEFORE_CONNECTED.search(line) is None
 
-
-DeliveryCallback = Callable[[Any, Any], None]
 
 _look_again_in = time.sleep
 _LOOK_EVERY_S = 0.0005
@@ -285,44 +282,49 @@ class ProducerClient:
     def produce_placed(self, records: PlacedRecords) -> None:
         """Enqueue records that say more than topic, key and value, in order. Raises ProducerError."""
         self._fork.check("a producer")
-        if not len(records.values):
-            return
-        self._record_bytes = len(records.values[0] or b"")
-        watched = self._watched if self._is_transactional else None
-        left = zip(*records, strict=True)
-        produce = self._producer.produce
-        while True:
-            try:
-                for topic, value, key, partition, timestamp, headers in left:
-                    if watched is not None and (topic, partition) not in watched:
-                        self._produce_placed(topic, value, key, partition, timestamp, headers)
-                    elif headers:
-                        produce(topic, value, key, partition, timestamp=timestamp, headers=list(headers))
-                    else:
-                        produce(topic, value, key, partition, timestamp=timestamp)
-                return
-            except BufferError:
-                del produce  # see `_call`
-                self._produce_placed(topic, value, key, partition, timestamp, headers)  # once there is room
-                produce = self._producer.produce
-            except ProducerError:
-                del produce
-                raise
-            except KafkaException as error:
-                del produce
-                raise self._refusal(error, topic) from None
+        at = 0
+        for index in (*sorted(records.told), len(records.values)):
+            while at < index:
+                at = self._produce_run(records, at, index)
+            if index in records.told:
+                self._produce_one_placed(records, index, records.told[index])
+                at = index + 1
 
-    def _produce_placed(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp: int,
-        headers: Sequence[HeaderBytes],
+    def _produce_run(self, records: PlacedRecords, start: int, stop: int) -> int:
+        """Enqueue records from `start` on, up to `stop` or where the queue is full. Returns the first that is not."""
+        part = slice(start, stop)
+        self._record_bytes = len(records.values[start] or b"")
+        watched = self._watched if self._is_transactional else None
+        columns = (records.topics, records.values, records.keys, records.partitions, records.timestamps)
+        left = zip(range(start, stop), *(column[part] for column in columns), records.headers[part], strict=True)
+        produce, index, topic = self._producer.produce, start, ""
+        try:
+            for index, topic, value, key, partition, timestamp, headers in left:
+                if headers or (watched is not None and (topic, partition) not in watched):
+                    self._produce_one_placed(records, index)
+                else:
+                    produce(topic, value, key, partition, timestamp=timestamp)
+            return stop
+        except BufferError:
+            del produce  # see `_call`
+        except ProducerError:
+            del produce
+            raise
+        except KafkaException as error:
+            del produce
+            raise self._refusal(error, topic) from None
+        self._produce_one_placed(records, index)  # once there is room
+        return index + 1
+
+    def _produce_one_placed(
+        self, records: PlacedRecords, index: int, on_delivery: DeliveryCallback | None = None
     ) -> None:
-        named = {"headers": list(headers)} if headers else {}
-        self.produce(topic, value, key=key, partition=partition, timestamp=timestamp, **named)
+        headers = records.headers[index]
+        named: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if on_delivery is not None:
+            named["on_delivery"] = on_delivery
+        place = {"partition": records.partitions[index], "timestamp": records.timestamps[index]}
+        self.produce(records.topics[index], records.values[index], key=records.keys[index], **place, **named)
 
     def _make_room(self) -> None:
         """Have batches made of what is there: with many partitions none may be full, and `linger.ms` may be long."""

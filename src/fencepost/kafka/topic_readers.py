@@ -92,6 +92,15 @@ class TopicReaders:
             raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
         return dict(found)
 
+    def offsets_at(self, group: str, places: Collection[TopicPartition]) -> Offsets:
+        """Return where a group stands in these partitions, also where only a transaction has put it there so far."""
+        if not places:
+            return {}
+        found, denied = self._run("reading the offsets of a group", _offsets, [group], places)
+        if denied:
+            raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {denied[group]}")
+        return dict(found.get(group, {}))
+
     def look(self) -> list[GroupReading]:
         """Return what every group reads."""
         found: list[GroupReading] = self._run("looking at all groups", _look)
@@ -161,15 +170,21 @@ async def _authorized(asking: _Asking) -> frozenset[int]:
     return frozenset(answer.authorized_operations or ())
 
 
-async def _offsets(asking: _Asking, groups: Collection[str]) -> tuple[dict[str, Offsets], dict[str, str]]:
-    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447)."""
+async def _offsets(
+    asking: _Asking, groups: Collection[str], places: Collection[TopicPartition] | None = None
+) -> tuple[dict[str, Offsets], dict[str, str]]:
+    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447).
+
+    Asked for all partitions, a broker leaves out those of which a transaction holds the first offset.
+    """
     from kafka.protocol.consumer import OffsetFetchRequest
 
     asked = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = None if places is None else _by_topic(places)
     found: dict[str, Offsets] = {}
     denied: dict[str, str] = {}
     for node, of_node in (await asking.by_coordinator(groups)).items():
-        wanted = [asked(group_id=group, topics=None) for group in of_node]
+        wanted = [asked(group_id=group, topics=topics) for group in of_node]
         request = OffsetFetchRequest(groups=wanted, require_stable=True, min_version=8, max_version=8)
         for group in (await asking.send(request, node)).groups:
             if group.error_code == _DENIED:
@@ -178,6 +193,16 @@ async def _offsets(asking: _Asking, groups: Collection[str]) -> tuple[dict[str, 
                 _check(group.error_code, f"group {group.group_id}")
                 found[group.group_id] = _standing(group)
     return found, denied
+
+
+def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
+    from kafka.protocol.consumer import OffsetFetchRequest
+
+    topics: dict[str, list[int]] = {}
+    for place in places:
+        topics.setdefault(place.topic, []).append(place.partition)
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
+    return [asked(name=topic, partition_indexes=partitions) for topic, partitions in topics.items()]
 
 
 def _standing(group: Any) -> Offsets:

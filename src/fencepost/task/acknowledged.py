@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from fencepost.api import RecordMetadata, SourceTask
 from fencepost.record import Batch, PartitionKey, partition_key
-from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
+from fencepost.task.delivery import Delivery, OnDelivered
+from fencepost.task.finish import OffsetRecords
 from fencepost.task.offsets import Offset, OffsetBook, checked_update
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelError
-from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
+from fencepost.task.delivery import Delivery, OnDelivered
+from fencepost.task.finish import Closing, OffsetRecords
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import ProduceError
@@ -127,9 +128,9 @@ class CopyingDelivery(Delivery):
             self._note([(key or b"", value) for key, value in zip(outgoing.keys, outgoing.values, strict=True)])
         self._inner.send(outgoing, on_delivered)
 
-    def commit(self, offsets: OffsetRecords) -> bool:
+    def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         self._note(offsets)
-        if not self._inner.commit(offsets):
+        if not self._inner.commit(offsets, closing):
             return False
         self._begun.append(self._current)
         self._current = {}

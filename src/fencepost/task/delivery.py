@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.api import RecordMetadata
-from fencepost.kafka.placed import NO_PARTITION, NOW, PlacedRecords
+from fencepost.kafka.placed import NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
+from fencepost.task.finish import Closing, GroupPositions, OffsetRecords
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import TransactionalWriter, produce_error
 
 log = logging.getLogger(__name__)
 
-OffsetRecords = Sequence[tuple[bytes, bytes | None]]
 OnDelivered = Callable[[int, RecordMetadata], None]
 
 
@@ -55,10 +55,11 @@ class Delivery(ABC):
         """Send records in order; with `on_delivered` each is told of by index. Raises ProduceError."""
 
     @abstractmethod
-    def commit(self, offsets: OffsetRecords) -> bool:
+    def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         """Make what was sent, and the offsets that cover it, count together (E1); `finished` tells when it does.
 
-        Returns False when it has to wait longer: nothing has changed then.
+        `closing` returns more records of the same transaction; it is called when those before are in the log. Returns
+        False when it has to wait longer: nothing has changed then.
         """
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
@@ -86,8 +87,13 @@ class Delivery(ABC):
 class PlainDelivery(Delivery):
     """At least once: records are flushed, then their offsets are written."""
 
-    def __init__(self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float) -> None:
+    def __init__(
+        self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float, group: GroupPositions | None = None
+    ) -> None:
+        """`group` keeps the offsets, in place of the topic, where it is given."""
         self._client = ProducerClient(conf)
+        self._conf = conf
+        self._group = group
         self._offsets_topic = offsets_topic
         self._flush_timeout_s = flush_timeout_s
         self._has_sent = False
@@ -112,12 +118,17 @@ class PlainDelivery(Delivery):
     def send_placed(self, records: PlacedRecords) -> None:
         self._guarded(lambda: self._client.produce_placed(records))
 
-    def commit(self, offsets: OffsetRecords) -> bool:
+    def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         try:
             self._client.flush(self._flush_timeout_s)
-            for key, value in offsets:
-                self._client.produce(self._offsets_topic, value, key=key)
+            for record in closing() if closing is not None else ():
+                self.send_one(record.topic, record.value, key=record.key, partition=record.kafka_partition)
+            if self._group is None:
+                for key, value in offsets:
+                    self._client.produce(self._offsets_topic, value, key=key)
             self._client.flush(self._flush_timeout_s)
+            if self._group is not None:
+                self._group.commit(self._conf, offsets)
         except ProducerError as error:
             if error.failure is Failure.PASSING and self._client.failed_delivery is None:
                 log.warning("offset commit has to wait: %s", error)
@@ -153,23 +164,10 @@ def send_outgoing(
         else:
             sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
         return
-    if on_delivered is None:
-        sink.send_placed(_placed(outgoing))
-        return
-    send = sink.send if isinstance(sink, TransactionalWriter) else sink.send_one
-    for index in range(len(outgoing)):
-        send(
-            outgoing.topics[index],
-            outgoing.values[index],
-            key=None if outgoing.keys is None else outgoing.keys[index],
-            partition=None if outgoing.partitions is None else outgoing.partitions[index],
-            timestamp=None if outgoing.timestamps is None else outgoing.timestamps[index],
-            headers=None if outgoing.headers is None else outgoing.headers[index] or None,
-            on_delivery=None if on_delivered is None else _callback(outgoing, index, on_delivered),
-        )
+    sink.send_placed(_placed(outgoing, on_delivered))
 
 
-def _placed(outgoing: Outgoing) -> PlacedRecords:
+def _placed(outgoing: Outgoing, on_delivered: OnDelivered | None) -> PlacedRecords:
     count = len(outgoing)
     return PlacedRecords(
         outgoing.topics,
@@ -178,23 +176,31 @@ def _placed(outgoing: Outgoing) -> PlacedRecords:
         _filled(outgoing.partitions, NO_PARTITION, count),
         _filled(outgoing.timestamps, NOW, count),
         outgoing.headers or Repeated((), count),
+        outgoing.told if on_delivered is None else _told_of_each(outgoing, on_delivered),
     )
 
 
 def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Sequence[int]:
     if column is None:
         return Repeated(missing, count)
-    return [missing if each is None else each for each in column] if None in column else column  # type: ignore[return-value]
+    return [missing if each is None else each for each in column]
 
 
-def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> Callable[[Any, Any], None]:
+def _told_of_each(outgoing: Outgoing, on_delivered: OnDelivered) -> dict[int, DeliveryCallback]:
+    return {index: _callback(outgoing, index, on_delivered) for index in range(len(outgoing))}
+
+
+def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> DeliveryCallback:
     source = index if outgoing.sources is None else outgoing.sources[index]
+    also = outgoing.told.get(index)
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:
             on_delivered(
                 source, RecordMetadata(message.topic(), message.partition(), message.offset(), message.timestamp()[1])
             )
+        if also is not None:
+            also(error, message)
 
     return delivered
 

@@ -3,9 +3,10 @@
 A transaction, once the task has handed it over, goes these steps; `before` is the one handed over before it:
 
 1. `before` is flushed: all its records are in the log, so that these come behind them;
-2. flush;
+2. flush; what the task adds now that it is known where its records went (`Finish`) is flushed, too;
 3. `before` is committed: a transaction is never visible without all those before it;
-4. commit.
+4. commit, together with the offsets of a group where that keeps them: its coordinator would keep those of `before`, if
+   they came to it later.
 
 Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`).
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from fencepost.api import RetriableError
 from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.task.finish import Finish
 from fencepost.transaction import TransactionalWriter
 
 log = logging.getLogger(__name__)
@@ -89,8 +91,15 @@ class Held:
 class Turn:
     """One transaction that the task is done with, on its way to its commit."""
 
-    def __init__(self, writer: TransactionalWriter, before: "Turn | None", held: "Held | None" = None) -> None:
+    def __init__(
+        self,
+        writer: TransactionalWriter,
+        before: "Turn | None",
+        held: "Held | None" = None,
+        finish: Finish | None = None,
+    ) -> None:
         self._writer = writer
+        self._finish = finish or Finish()
         self._before = before
         self._held = held
         self._flushed = threading.Event()
@@ -120,10 +129,11 @@ class Turn:
             if self._held is not None:
                 self._held.ensure_held()
             self._writer.flush()  # 2
+            self._finish.send(self._writer)
             self._flushed.set()
             if self._before is not None:
                 self._before.await_committed()  # 3
-            self._writer.commit()  # 4
+            self._finish.commit(self._writer)  # 4
             self.is_struck = self._writer.is_struck
         except Exception as error:
             self.error = error

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered, PlainDelivery, send_outgoing
+from fencepost.task.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
+from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
@@ -30,12 +31,16 @@ class LanedDelivery(Delivery):
         room: Room | None = None,
         may_widen: bool = False,
         on_failure: Callable[[], None] | None = None,
+        group: GroupPositions | None = None,
     ) -> None:
-        """`on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
+        """`group` keeps the offsets, in place of the topic, where it is given.
+
+        `on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
         transaction did not end well; without it a commit is waited for. `room` None: nothing is queued ahead.
         """
         self._lanes = [Lane(writer) for writer in writers]
         self._offsets_topic = offsets_topic
+        self._group = group
         self._room = room or Room()
         self._may_widen = may_widen
         self._on_failure = on_failure
@@ -70,6 +75,8 @@ class LanedDelivery(Delivery):
 
     def cover(self, offsets: OffsetRecords) -> bool:
         """Ahead of the records: the coordinator then hears of all partitions of a small transaction at once."""
+        if self._group is not None:
+            return False
         self._write_offsets(offsets)
         return True
 
@@ -84,11 +91,15 @@ class LanedDelivery(Delivery):
             self._await_earlier()
             send_outgoing(writer, outgoing.slice(start, len(outgoing)), on_delivered)
 
-    def commit(self, offsets: OffsetRecords) -> bool:
+    def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
         lane = self._begin()
-        self._write_offsets(offsets)
+        finish = Finish(closing)
+        if self._group is not None:
+            finish = Finish(closing, self._group.group, self._group.of(offsets))
+        else:
+            self._write_offsets(offsets)
         before = None if self._last is None or self._last.is_committed else self._last
-        turn = Turn(lane.writer, before, self._held)
+        turn = Turn(lane.writer, before, self._held, finish)
         self._turns.append(turn)
         self._last, self._current, self._held = turn, None, None
         if self._on_failure is not None:

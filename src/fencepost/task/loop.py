@@ -9,7 +9,7 @@ converted and sent meanwhile; the loop learns of what is committed, or failed, o
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
@@ -19,6 +19,7 @@ from fencepost.task.boundary import Boundary, ConnectorBoundary, Verdict
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery, OnDelivered, offset_records
+from fencepost.task.finish import LastSent, OffsetRecords
 from fencepost.task.offsets import OffsetBook, checked_update
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
@@ -67,6 +68,8 @@ class SourceLoop:
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
         self._updates_offsets = type(self.task).update_offsets is not SourceTask.update_offsets
+        self._closes = type(self.task).closing is not SourceTask.closing
+        self._last_sent = LastSent(self.task)
         self._acknowledged: AcknowledgedOffsets | None = None
         if self._updates_offsets and not self.spec.is_exactly_once:
             self._acknowledged = AcknowledgedOffsets(self.spec, self.task, self.book, self._offsets)
@@ -188,6 +191,8 @@ class SourceLoop:
         is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
         for batch, outgoing in ready:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
+            if self._closes:
+                outgoing = replace(outgoing, told=self._last_sent.note(batch, outgoing))
             self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
             self.counters.sent(len(outgoing), outgoing.topics)
             if outgoing.letters is not None:  # E15
@@ -240,7 +245,7 @@ class SourceLoop:
             self._maybe_replace()  # offsets alone begin a transaction, too
         begun_s = time.monotonic()
         try:
-            is_accepted = self._delivery.commit(() if is_covered else self._offsets())
+            is_accepted = self._commit_open(() if is_covered else self._offsets())
         except Exception:
             self._commit_failed()
             raise
@@ -249,6 +254,15 @@ class SourceLoop:
             self.counters.commit_begun(begun_s)
             self.boundary.committed()
             self._learn(wait=not self.runs_ahead)
+        return is_accepted
+
+    def _commit_open(self, offsets: OffsetRecords) -> bool:
+        if not self._closes:
+            return self._delivery.commit(offsets)
+        last_sent, self._last_sent = self._last_sent, LastSent(self.task)
+        is_accepted = self._delivery.commit(offsets, last_sent.closing)
+        if not is_accepted:
+            self._last_sent = last_sent
         return is_accepted
 
     def _flush(self, offsets: AcknowledgedOffsets) -> bool:
@@ -285,6 +299,7 @@ class SourceLoop:
             log.warning("task %s asked to abort a transaction, but none is open", self.spec.id)
             return
         self._delivery.abort()
+        self._last_sent = LastSent(self.task)
         self.counters.aborted()
         self._delivered = [_Delivered(one.record, is_sent=False) for one in self._delivered]
         self._commit()

@@ -1,9 +1,10 @@
 """Records ready for the producer, as columns."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import add
 
+from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import HeaderBytes
 
 
@@ -12,7 +13,8 @@ class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
     `sources` are the indexes of the records in the polled batch (None: all of them, in order); `letters` are the dead
-    letters of those that are not among them, to be sent beside these.
+    letters of those that are not among them, to be sent beside these. `told` holds what is called with (error,
+    message) when the records of these indexes were delivered.
     """
 
     topics: Sequence[str]
@@ -23,11 +25,12 @@ class Outgoing:
     headers: Sequence[Sequence[HeaderBytes]] | None = None
     sources: Sequence[int] | None = None
     letters: "Outgoing | None" = None
+    told: Mapping[int, DeliveryCallback] = field(default_factory=dict)
 
     @property
     def is_plain(self) -> bool:
         """Say whether every record is a topic, a value and perhaps a key, and nothing else."""
-        if self.partitions is not None or self.timestamps is not None:
+        if self.partitions is not None or self.timestamps is not None or self.told:
             return False
         return self.headers is None or not any(self.headers)
 
@@ -44,6 +47,7 @@ class Outgoing:
             None if self.timestamps is None else self.timestamps[part],
             None if self.headers is None else self.headers[part],
             range(start, stop) if self.sources is None else self.sources[part],
+            told={index - start: call for index, call in self.told.items() if start <= index < stop},
         )
 
     def sizes(self, count: int) -> list[int]:

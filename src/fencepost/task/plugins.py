@@ -9,6 +9,7 @@ from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.control import Control
 from fencepost.task.dead_letter import class_of
+from fencepost.task.finish import GroupPositions
 from fencepost.task.letters import SourceLetters
 from fencepost.task.processing import Processor
 from fencepost.task.sink.processing import SinkProcessor
@@ -32,8 +33,19 @@ def tracks_records(spec: TaskSpec) -> bool:
 def wants_reports(spec: TaskSpec) -> bool:
     """Say whether the producer is to tell of every record that is acknowledged: where it went, or that it did."""
     task: type[SourceTask] = _connector_class(spec).task
+    if task.closing is not SourceTask.closing:
+        return True
     has_updates = task.update_offsets is not SourceTask.update_offsets
     return tracks_records(spec) or (has_updates and not spec.is_exactly_once)
+
+
+def group_of(spec: TaskSpec) -> GroupPositions | None:
+    """Return how the connector's offsets are kept in a group, where they are."""
+    if not spec.has_offsets_in_group:
+        return None
+    given = {k: v for k, v in spec.connector_config.items() if v is not None}
+    held = _connector_class(spec)(given).offsets_in_group(spec.connector)
+    return None if held is None else GroupPositions(held)
 
 
 def runs_ahead(spec: TaskSpec) -> bool:

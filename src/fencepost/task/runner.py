@@ -24,7 +24,7 @@ from fencepost.task.lanes import LanedDelivery
 from fencepost.task.life import TaskLife
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, processor_of, runs_ahead, topics_of, wants_reports
+from fencepost.task.plugins import connector_of, group_of, processor_of, runs_ahead, topics_of, wants_reports
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.transaction import (
     CommitUnknownError,
@@ -220,7 +220,7 @@ class TaskRunner(TaskLife):
         self._batch_bytes_used = int(conf.get("batch.size", HELD_BYTES))
         if self.spec.transactional_id is None:
             flush_s = self.spec.offset_flush_timeout_ms / 1000
-            delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s)
+            delivery: Delivery = PlainDelivery(conf, self.spec.offsets_topic, flush_s, group_of(self.spec))
         else:
             delivery = self._open_lanes(conf, self.spec.transactional_id)
         self._delivery = with_copies(delivery, self._copier, self.spec.offsets_topic)
@@ -239,6 +239,7 @@ class TaskRunner(TaskLife):
             room=room,
             may_widen=self._lanes_allowed > 1,
             on_failure=self.control.wake if runs_ahead(self.spec) else None,
+            group=group_of(self.spec),
         )
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
             if self._lanes_allowed > 1:

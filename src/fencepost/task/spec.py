@@ -86,6 +86,7 @@ class TaskSpec:
     lanes: int = 2
     batch_bytes: int | None = None  # the producer's batch.size where the user has set it
     copies_offsets: bool = False
+    has_offsets_in_group: bool = False  # of the cluster that it writes to
     runs_alone: bool = False  # in a slot of its own, for now: its slots have died
     consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of a sink; of a source there is none
     topics: tuple[str, ...] = ()  # that a sink reads, unless a pattern says which

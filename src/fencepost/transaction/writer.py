@@ -175,6 +175,18 @@ class TransactionalWriter:
             self._client.flush(self._timeouts.flush_s)
             self._is_flushed = True
 
+    def send_group_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any) -> None:
+        """Add offsets (topic, partition, offset) of a consumer group to the transaction, beginning one if none is open.
+
+        Raises ProduceError, WriterFencedError, StaleMemberError.
+        """
+        self._ensure_begun()
+        try:
+            self._flush()
+            self._client.send_offsets(offsets, group_metadata, self._timeouts.commit_s)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
     def commit(self, *, group_offsets: Sequence[tuple[str, int, int]] = (), group_metadata: Any = None) -> None:
         """Commit the records sent, source offsets among them, all together.
 
@@ -185,13 +197,11 @@ class TransactionalWriter:
             ProduceError, WriterFencedError, StaleMemberError: certainly not committed.
             CommitUnknownError: see there (E6).
         """
-        self._ensure_begun()
-        try:
-            self._flush()
-            if group_metadata is not None:
-                self._client.send_offsets(group_offsets, group_metadata, self._timeouts.commit_s)
-        except ProducerError as error:
-            raise self._produce_error(error) from None
+        if group_metadata is not None:
+            self.send_group_offsets(group_offsets, group_metadata)
+        else:
+            self._ensure_begun()
+            self.flush()
         try:
             self._client.commit(self._timeouts.commit_s)
         except ProducerError as error:

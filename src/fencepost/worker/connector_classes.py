@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.api import SinkConnector, SourceConnector
+from fencepost.api import OffsetsInGroup, SinkConnector, SourceConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
@@ -50,6 +50,16 @@ class ConnectorClasses:
             return dict(getattr(self.find(name), "converters", {}))
         except ConfigError:
             return {}
+
+    def offsets_in_group(self, name: str, config: RawConfig) -> OffsetsInGroup | None:
+        """Return how a connector's offsets are kept in a group; None where they are not, or its class is not here."""
+        try:
+            found = self.find(config.get("connector.class") or "")
+        except ConfigError:
+            return None
+        if not issubclass(found, SourceConnector) or found.offsets_in_group is SourceConnector.offsets_in_group:
+            return None
+        return found({k: v for k, v in config.items() if v is not None}).offsets_in_group(name)
 
     def is_source(self, snapshot: ClusterSnapshot, connector: str) -> bool:
         """Say whether a connector is a source, as far as its class is here."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fencepost.api import OffsetsInGroup
 from fencepost.config.connector import (
     DeadLetterConfig,
     RuntimeChoice,
@@ -134,6 +135,10 @@ class WorkerSettings:
         own = _overrides(connector_config, "consumer.override.")
         return _logged(reader_conf({**properties, **self._target(connector_config), **own}))
 
+    def offsets_in_group(self, connector: str, connector_config: RawConfig) -> OffsetsInGroup | None:
+        """Return how a source's offsets are kept in a group of the cluster that it writes to; None: in a topic."""
+        return ConnectorClasses().offsets_in_group(connector, connector_config)
+
     def may_have_own_offsets(self, connector_config: RawConfig) -> bool:
         """Say, without asking anybody, whether the config names another topic, or other brokers, for the offsets."""
         target = self._target(connector_config)[_BOOTSTRAP].split(",")
@@ -249,11 +254,13 @@ class WorkerSettings:
         given = {k: v for k, v in raw.items() if v is not None}
         source = SourceConnectorConfig(given)
         producer = self.task_producer_conf(raw)
+        has_group = self.offsets_in_group(connector, raw) is not None
         return TaskSpec(
             producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
             offsets_topic=self.offsets_topic(raw),
-            copies_offsets=self.has_own_offsets(raw),
+            copies_offsets=not has_group and self.has_own_offsets(raw),
+            has_offsets_in_group=has_group,
             task_count=snapshot.task_counts.get(connector, 1),
             boundary=source.transaction_boundary.lower(),
             lanes=RuntimeChoice(given).transaction_lanes,

@@ -1,12 +1,14 @@
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelError
 from fencepost.task.copies import CopyingDelivery, OffsetCopier
-from fencepost.task.delivery import Delivery, OffsetRecords, OnDelivered
+from fencepost.task.delivery import Delivery, OnDelivered
+from fencepost.task.finish import OffsetRecords
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
 from fencepost.transaction import ProduceError
@@ -46,7 +48,7 @@ class Inner(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None: ...
 
-    def commit(self, offsets: OffsetRecords) -> bool:
+    def commit(self, offsets: OffsetRecords, closing: Any = None) -> bool:
         self._worker.log.append("commit")
         return self.accepts
 

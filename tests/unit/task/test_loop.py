@@ -52,7 +52,7 @@ class Notes(Delivery):
                 source = index if outgoing.sources is None else outgoing.sources[index]
                 on_delivered(source, RecordMetadata("t", 0, index, None))
 
-    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]]) -> bool:
+    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]], closing: Any = None) -> bool:
         assert not self.must_be_replaced, "a struck delivery was used (E5)"
         if self.refuses_to_commit is not None:
             raise self.refuses_to_commit

@@ -107,7 +107,7 @@ class Stuck(Delivery):
                 self.written.append(((outgoing.keys or [])[index], outgoing.values[index]))
             self._waiting.append((topic, lambda at=index: on_delivered(at, PLACE)))  # type: ignore[misc]
 
-    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]]) -> bool:
+    def commit(self, offsets: Sequence[tuple[bytes, bytes | None]], closing: Any = None) -> bool:
         assert not offsets
         waiting, self._waiting = self._waiting, []
         for topic, acknowledge in waiting:

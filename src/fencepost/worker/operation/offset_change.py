@@ -27,6 +27,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
 from fencepost.worker.operation.offset_write import OffsetWriting
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.held_offsets import read_offsets
 from fencepost.worker.supervision.own_topic import ensure_own_topic
 
 log = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ class OffsetChanges:
             raise OperationError(f"{_NOT_FENCED}: {error}") from error
 
     def _view(self, connector: str, config: RawConfig) -> OffsetView:
-        return self._topics.read(connector, self._settings.own_offsets(config), _READ_S, may_be_missing=True)
+        return read_offsets(self._settings, self._topics, connector, config, _READ_S, may_be_missing=True)
 
     def _ask_connector(self, connector: str, config: RawConfig, offsets: Sequence[ConnectorOffset]) -> bool:
         """Let the connector check the change, or carry it out outside. Returns whether it says that it did."""

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 
 from fencepost.cluster.fencing import fence, task_transactional_id, task_transactional_ids
 from fencepost.config.raw import RawConfig
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.memberless import memberless
 from fencepost.kafka.writer import RecordWriter
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import Change
+from fencepost.task.finish import GroupPositions
 from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
 from fencepost.worker.settings import WorkerSettings
 
@@ -45,31 +48,67 @@ class OffsetWriting:
         Raises CommitUnknownError: read what happened (E6); any other error: nothing was written to the connector's
         topic where exactly-once is on. What is off writes records one by one, and may have written some.
         """
+        held = self._settings.offsets_in_group(connector, config)
+        if held is not None:
+            self._in_group(connector, config, GroupPositions(held), [c.main for c in changes], ensure_allowed)
+            return
         if self._settings.is_exactly_once:
-            self._in_transaction(connector, config, changes, ensure_allowed)
+            topic = self._settings.offsets_topic(config)
+            self._in_transaction(connector, config, lambda w: _send(w, topic, changes), changes, ensure_allowed)
         else:
             self._at_once(config, changes, ensure_allowed)
         self._copy_others(connector, changes)
 
     def _in_transaction(
-        self, connector: str, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]
+        self,
+        connector: str,
+        config: RawConfig,
+        fill: Callable[[TransactionalWriter], None],
+        copied: Sequence[Change],
+        ensure_allowed: Callable[[], None],
     ) -> None:
-        conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
+        conf = self._settings.task_producer_conf(config)
         ids = lane_ids(task_transactional_id(self._settings.group_id, connector, 0))
         writer, second = (TransactionalWriter(conf, id_) for id_ in ids)
         try:
             open_lanes(writer, second, keeps_second=False)  # 1
-            for change in changes:
-                writer.send(topic, change.main[1], key=change.main[0])  # 2
-            writer.flush()
+            fill(writer)  # 2
             ensure_allowed()  # 3
-            self._forget_copies(changes)  # 4, E7
+            self._forget_copies(copied)  # 4, E7
             writer.commit()  # 5
         except BaseException:
             writer.abort()
             raise
         finally:
             writer.close()
+
+    def _in_group(
+        self,
+        connector: str,
+        config: RawConfig,
+        positions: GroupPositions,
+        records: Sequence[tuple[bytes, bytes | None]],
+        ensure_allowed: Callable[[], None],
+    ) -> None:
+        """Move offsets that a group keeps. No transaction can forget one: it is looked at again whether it was allowed.
+
+        A task that has read them in between stands where they were, and may commit there.
+        """
+        moved = [record for record in records if record[1] is not None]
+        conf = self._settings.task_admin_conf(config)
+        if moved and self._settings.is_exactly_once:
+            offsets, metadata = positions.of(moved), memberless(positions.group)
+            self._in_transaction(
+                connector, config, lambda w: w.send_group_offsets(offsets, metadata), (), ensure_allowed
+            )
+        elif moved:
+            ensure_allowed()
+            positions.commit(conf, moved)
+        forgotten = positions.places([key for key, value in records if value is None])
+        if forgotten:
+            ensure_allowed()
+            GroupOffsets(conf, positions.group).forget(forgotten)
+            ensure_allowed()
 
     def _at_once(self, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]) -> None:
         conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
@@ -93,3 +132,9 @@ class OffsetWriting:
     def _copies_of(self, changes: Sequence[Change]) -> list[OffsetCopy]:
         now_ms = self._now_ms()
         return [OffsetCopy(*change.copy, now_ms) for change in changes if change.copy is not None]
+
+
+def _send(writer: TransactionalWriter, topic: str, changes: Sequence[Change]) -> None:
+    for change in changes:
+        writer.send(topic, change.main[1], key=change.main[0])
+    writer.flush()

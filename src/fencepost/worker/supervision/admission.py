@@ -12,6 +12,7 @@ from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import Admission, AdmissionRequest
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.held_offsets import read_offsets
 from fencepost.worker.supervision.preparation import check_current
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 
@@ -58,9 +59,17 @@ class Admissions:
         return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))
 
     def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:
-        """Return what the connector has committed: its own topic first, the worker's for what that has not."""
-        own = self._settings.own_offsets(snapshot.connectors.get(connector, {}))
-        return self.topics.read(connector, own, _READ_S, may_be_missing=may_be_missing)
+        """Return what the connector has committed: in its group, or its own topic first, then the worker's."""
+        config = snapshot.connectors.get(connector, {})
+        return read_offsets(
+            self._settings,
+            self.topics,
+            connector,
+            config,
+            _READ_S,
+            tasks=[own for task, own in snapshot.task_configs.items() if task.connector == connector],
+            may_be_missing=may_be_missing,
+        )
 
     def close(self) -> None:
         self.topics.close()

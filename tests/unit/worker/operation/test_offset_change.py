@@ -54,6 +54,7 @@ class Scene:
         settings: Any = SimpleNamespace(
             is_exactly_once=True,
             own_offsets=lambda config: "own" if self.has_own else None,
+            offsets_in_group=lambda connector, config: None,
             config=SimpleNamespace(offset_storage_topic="offsets"),
         )
         self.changes = OffsetChanges(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]

@@ -1,0 +1,61 @@
+"""Committed offsets of a group that has no members: what a transaction may say for it, and where it stands.
+
+The coordinator takes offsets of no member in a transaction, also for a group that has members, and fences nobody by
+them (KIP-447 fences members only): who may commit is the business of the transactional id.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.patience import patiently
+from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.record import TopicPartition
+
+_ASK_S = 10.0
+_LOOK_EVERY_S = 0.02
+
+
+@lru_cache(maxsize=100)
+def memberless(group: str) -> Any:
+    """Return what says to a transaction: offsets of this group, of no member."""
+    consumer = Consumer({"group.id": group})  # it knows no broker, and joins nothing
+    try:
+        return consumer.consumer_group_metadata()
+    finally:
+        consumer.close()
+
+
+def read_stable(
+    conf: Mapping[str, Any], group: str, timeout_s: float, places: Collection[TopicPartition] = ()
+) -> dict[TopicPartition, int]:
+    """Return where a group stands, once no transaction is about to change that.
+
+    Partitions of which nothing was committed yet are waited for where `places` names them.
+
+    Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError while transactions
+    stay open.
+    """
+    readers = TopicReaders(conf, timeout_s=_ASK_S)
+    deadline_s = time.monotonic() + timeout_s
+
+    def ask() -> dict[TopicPartition, int | None]:
+        return {**readers.offsets([group]).get(group, {}), **readers.offsets_at(group, places)}
+
+    try:
+        while True:
+            found = patiently(ask, max(deadline_s - time.monotonic(), 0.0), _LOOK_EVERY_S)
+            stable = {place: offset for place, offset in found.items() if offset is not None}
+            if len(stable) == len(found):
+                return stable
+            if time.monotonic() >= deadline_s:
+                raise ReadTimeoutError(
+                    f"Group {group} has offsets of transactions that have not ended within {timeout_s:g} s"
+                )
+            time.sleep(_LOOK_EVERY_S)
+    finally:
+        readers.close()

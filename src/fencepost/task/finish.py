@@ -1,0 +1,127 @@
+"""What belongs to a transaction and is known only when its records are in the log: the last things before its commit.
+
+A task that wants to may add records that tell where its own went (`SourceTask.closing`); source offsets may have to be
+committed in a group of the target (`OffsetsInGroup`). Both are part of the transaction (E1).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from fencepost.api import FatalError, OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.placed import DeliveryCallback
+from fencepost.record import Batch, TopicPartition
+from fencepost.task.outgoing import Outgoing
+from fencepost.transaction import ProduceError, TransactionalWriter
+
+OffsetRecords = Sequence[tuple[bytes, bytes | None]]
+GroupOffset = tuple[str, int, int]
+"""Topic, partition, offset."""
+Closing = Callable[[], Sequence[SourceRecord]]
+
+
+class LastSent:
+    """The last record of each partition of one transaction: what it was read as, and, once told, where it went.
+
+    Used by the task's thread; `closing` by whoever commits, when the records are in the log.
+    """
+
+    def __init__(self, task: SourceTask) -> None:
+        self._task = task
+        self._last: dict[tuple[str, int | None], _Last] = {}
+
+    def note(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
+        """Note records that are about to be sent; returns what is to be called when some of them are, by index."""
+        places = zip(outgoing.topics, outgoing.partitions or (), strict=False)
+        told: dict[int, DeliveryCallback] = {}
+        for place, index in dict(zip(places, range(len(outgoing)), strict=False)).items():
+            source = index if outgoing.sources is None else outgoing.sources[index]
+            last = self._last[place] = _Last(batch.source_partitions[source], batch.source_offsets[source])
+            told[index] = last.told
+        return told
+
+    def closing(self) -> Sequence[SourceRecord]:
+        """Return the records that the task adds. Raises ProduceError where it is not known where a record went."""
+        if not self._last:
+            return ()
+        sent = []
+        for (topic, partition), last in self._last.items():
+            if last.metadata is None:
+                raise ProduceError(f"nobody told where the last record of {topic}-{partition} went", is_refused=False)
+            sent.append(Sent(last.partition, last.offset, last.metadata))
+        return self._task.closing(sent)
+
+
+@dataclass(slots=True)
+class _Last:
+    partition: Any
+    offset: Any
+    metadata: RecordMetadata | None = None
+
+    def told(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.metadata = RecordMetadata(
+                message.topic(), message.partition(), message.offset(), message.timestamp()[1]
+            )
+
+
+class GroupPositions:
+    """A connector's offsets, as the group has them that keeps them."""
+
+    def __init__(self, held: OffsetsInGroup) -> None:
+        self.group = held.group
+        self._held = held
+
+    def of(self, records: OffsetRecords) -> list[GroupOffset]:
+        """Return what to commit for what would be records of an offsets topic.
+
+        Raises FatalError for a tombstone: a transaction cannot take an offset out of a group.
+        """
+        return [self._position(key, value) for key, value in records]
+
+    def commit(self, conf: Mapping[str, Any], records: OffsetRecords) -> None:
+        """Commit outside any transaction; `conf` are the settings of a client of the target (librdkafka's names)."""
+        if records:
+            offsets = {TopicPartition(topic, partition): position for topic, partition, position in self.of(records)}
+            GroupOffsets(conf, self.group).alter(offsets)
+
+    def places(self, keys: Sequence[bytes]) -> list[TopicPartition]:
+        """Return where source partitions stand in the group, by what would be keys of an offsets topic."""
+        return [self._held.place(orjson.loads(key)[1]) for key in keys]
+
+    def _position(self, key: bytes, value: bytes | None) -> GroupOffset:
+        _, partition = orjson.loads(key)
+        if value is None:
+            raise FatalError(
+                f"the offset of {partition} is kept in group {self.group}, and cannot be removed by a task"
+            )
+        return (*self._held.place(partition), self._held.position(partition, orjson.loads(value)))
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How one transaction ends: what is still to be sent, and what is committed in a group."""
+
+    closing: Closing | None = None
+    group: str = ""
+    offsets: Sequence[GroupOffset] = field(default=())
+
+    def send(self, writer: TransactionalWriter) -> None:
+        """Send what the task adds, and have it in the log. The records before are there already."""
+        records = () if self.closing is None else self.closing()
+        for record in records:
+            fields = {"key": record.key, "partition": record.kafka_partition, "timestamp": record.timestamp}
+            writer.send(record.topic, record.value, **fields)
+        if records:
+            writer.flush()
+
+    def commit(self, writer: TransactionalWriter) -> None:
+        """Commit, and with it the offsets of the group."""
+        if self.offsets:
+            writer.commit(group_offsets=self.offsets, group_metadata=memberless(self.group))  # E1
+        else:
+            writer.commit()

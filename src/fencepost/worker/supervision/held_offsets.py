@@ -1,0 +1,34 @@
+"""Where a source stands: by its offsets topics, or by the group that keeps its offsets."""
+
+from collections.abc import Sequence
+
+from fencepost.config.raw import RawConfig
+from fencepost.kafka.memberless import read_stable
+from fencepost.storage.offset_topic import KnownOffset, encode_key
+from fencepost.storage.offset_view import OffsetTopics, OffsetView
+from fencepost.worker.settings import WorkerSettings
+
+
+def read_offsets(
+    settings: WorkerSettings,
+    topics: OffsetTopics,
+    connector: str,
+    config: RawConfig,
+    timeout_s: float,
+    *,
+    tasks: Sequence[RawConfig] = (),
+    may_be_missing: bool = False,
+) -> OffsetView:
+    """Read what a connector with this config has committed; open transactions are waited for (E3).
+
+    `tasks` are the configs of its tasks: of what they have, a transaction may hold the first offset.
+    `may_be_missing`: its own offsets topic. Raises what `OffsetTopics.read` and `read_stable` raise.
+    """
+    held = settings.offsets_in_group(connector, config)
+    if held is None:
+        return topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
+    places = held.places(tasks)
+    found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
+    sources = [held.source(place, position) for place, position in sorted(found.items())]
+    known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
+    return OffsetView(connector, (), known)

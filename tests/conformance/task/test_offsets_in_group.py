@@ -1,0 +1,216 @@
+"""Source offsets that a group of the target keeps, and records that a task adds at the end of a transaction (E1)."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, SourceTask, TopicPartition
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.memberless import memberless, read_stable
+from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.record import Batch
+from fencepost.storage.offset_topic import encode
+from fencepost.task.delivery import PlainDelivery
+from fencepost.task.finish import GroupPositions, LastSent
+from fencepost.task.lanes import LanedDelivery
+from fencepost.task.outgoing import Outgoing
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import (
+    ProduceError,
+    TransactionalWriter,
+    WriterFencedError,
+    lane_ids,
+    open_lanes,
+)
+
+
+class Held(OffsetsInGroup):
+    """Keeps `{"p": n}` at `{"offset": m}` as offset m + 1 of partition n of a topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic, self.group = topic, f"connect-{topic}"
+
+    def place(self, partition: Mapping[str, Any]) -> TopicPartition:
+        return TopicPartition(self.topic, partition["p"])
+
+    def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, n) for n in range(2)]
+
+    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> int:
+        return int(offset["offset"]) + 1
+
+    def source(self, place: TopicPartition, position: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        return {"p": place.partition}, {"offset": position - 1}
+
+
+class Telling(SourceTask):
+    """Ends each transaction with a record that tells where the last one of each partition went."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.refuses = False
+
+    def poll(self) -> None:
+        return None
+
+    def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        if self.refuses:
+            raise FatalError("closed badly")
+        return [
+            SourceRecord({}, None, self.topic, b"%d=%d" % (s.offset["offset"], s.metadata.offset), kafka_partition=0)
+            for s in sent
+            if s.offset
+        ]
+
+
+class Scene:
+    """A task that copies numbered records of source partitions 0 and 1, its topics and its group."""
+
+    def __init__(self, kafka: EmbeddedKafka) -> None:
+        name = uuid.uuid4().hex[:8]
+        self.bootstrap, self.data, self.syncs, self.id = kafka.bootstrap_servers, f"data-{name}", f"syncs-{name}", name
+        admin = Admin(self.conf)
+        admin.create_topic(self.data, partitions=2, replication=1)
+        admin.create_topic(self.syncs, partitions=1, replication=1)
+        self.held, self.task = Held(self.data), Telling(self.syncs)
+        self.opened: list[Any] = []
+
+    @property
+    def conf(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.bootstrap}
+
+    def open(self, on_failure: Callable[[], None] | None = None) -> LanedDelivery:
+        conf = {**transactional_conf(self.conf, self.id).conf, "delivery.report.only.error": False}
+        writers = [TransactionalWriter(conf, id_) for id_ in lane_ids(self.id)]
+        open_lanes(*writers, keeps_second=True)
+        self.position()  # as at the admission; it also makes a new broker have a coordinator of groups
+        delivery = LanedDelivery(writers, "unused", group=GroupPositions(self.held), on_failure=on_failure)
+        self.opened.append(delivery)
+        return delivery
+
+    def send(self, delivery: Any, numbers: Sequence[int], partition: int = 0) -> LastSent:
+        last = LastSent(self.task)
+        values = [b"%d" % n for n in numbers]
+        count = len(values)
+        batch = Batch([self.data] * count, values, [{"p": partition}] * count, [{"offset": n} for n in numbers])
+        outgoing = Outgoing([self.data] * count, values, partitions=[partition] * count)
+        delivery.send(
+            Outgoing(outgoing.topics, values, partitions=outgoing.partitions, told=last.note(batch, outgoing))
+        )
+        return last
+
+    def write(self, delivery: Any, numbers: Sequence[int], partition: int = 0) -> None:
+        """Hand over one transaction."""
+        assert delivery.is_ready()
+        last = self.send(delivery, numbers, partition)
+        delivery.commit([encode("c", {"p": partition}, {"offset": numbers[-1]})], last.closing)
+
+    def position(self, partition: int = 0) -> int | None:
+        return self.positions().get(TopicPartition(self.data, partition))
+
+    def positions(self, within_s: float = 30.0) -> dict[TopicPartition, int]:
+        return read_stable(self.conf, self.held.group, within_s, self.held.places(()))
+
+    def values(self, topic: str) -> list[bytes]:
+        with CommittedReader(self.bootstrap, [topic]) as reader:
+            return [seen.value or b"" for seen in reader.read_all()]
+
+
+@pytest.fixture
+def scene(kafka: EmbeddedKafka) -> Iterator[Scene]:
+    scene = Scene(kafka)
+    yield scene
+    for delivery in scene.opened:
+        delivery.close()
+
+
+def test_e1_records_position_and_what_tells_of_them_are_committed_together(scene):
+    delivery = scene.open()
+    scene.write(delivery, [3, 4, 7])
+    scene.write(delivery, [0, 1], partition=1)
+    delivery.finished(wait=True)
+    assert (scene.position(), scene.position(1)) == (8, 2)
+    assert scene.values(scene.syncs) == [b"7=2", b"1=1"]
+    assert sorted(scene.values(scene.data)) == [b"0", b"1", b"3", b"4", b"7"]
+
+
+def test_e1_nothing_of_an_aborted_transaction_counts(scene):
+    delivery = scene.open()
+    scene.write(delivery, [1])
+    delivery.finished(wait=True)
+    scene.task.refuses = True
+    scene.write(delivery, [2])
+    with pytest.raises(FatalError):
+        delivery.finished(wait=True)
+    delivery.abort()
+    assert scene.position() == 2
+    assert scene.values(scene.syncs) == [b"1=0"]
+    assert scene.values(scene.data) == [b"1"]
+
+
+def test_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_what_tells_of_them(scene):
+    failed = threading.Event()
+    delivery = scene.open(on_failure=failed.set)
+    for start in range(0, 600, 3):
+        scene.write(delivery, [start, start + 1, start + 2])
+    delivery.finished(wait=True)
+    assert not failed.is_set()
+    assert scene.position() == 600
+    told = [tuple(map(int, value.split(b"="))) for value in scene.values(scene.syncs)]
+    assert [source for source, _ in told] == list(range(2, 600, 3))
+    assert told == sorted(told)
+
+
+def test_e2_a_zombie_commits_neither_records_nor_a_position(scene):
+    zombie = scene.open()
+    scene.write(zombie, [1])
+    zombie.finished(wait=True)
+    scene.send(zombie, [2])
+    successor = scene.open()
+    assert scene.position() == 2
+    zombie.commit([encode("c", {"p": 0}, {"offset": 2})])
+    with pytest.raises((WriterFencedError, ProduceError)):
+        zombie.finished(wait=True)
+    scene.write(successor, [2, 3])
+    successor.finished(wait=True)
+    assert scene.position() == 4
+    assert scene.values(scene.data) == [b"1", b"2", b"3"]
+
+
+def test_e3_a_position_that_a_transaction_may_change_is_waited_for(scene):
+    writer = TransactionalWriter(transactional_conf(scene.conf, scene.id).conf, scene.id)
+    scene.opened.append(writer)
+    writer.open()
+    writer.send_group_offsets([(scene.data, 0, 5)], memberless(scene.held.group))
+    with pytest.raises(ReadTimeoutError):
+        scene.positions(within_s=0.2)
+    found: list[Any] = []
+    reading = threading.Thread(target=lambda: found.append(scene.position()))
+    reading.start()
+    writer.commit()
+    reading.join(60)
+    assert found == [5]
+
+
+def test_at_least_once_the_position_follows_the_records(scene):
+    conf = {**producer_conf(scene.conf).conf, "delivery.report.only.error": False}
+    delivery = PlainDelivery(conf, "unused", 30.0, GroupPositions(scene.held))
+    scene.opened.append(delivery)
+    last = scene.send(delivery, [1, 2])
+    assert scene.position() is None
+    assert delivery.commit([encode("c", {"p": 0}, {"offset": 2})], last.closing)
+    assert scene.position() == 3
+    assert eventually(lambda: scene.values(scene.syncs)) == [b"2=1"]
+
+
+def test_a_task_cannot_take_its_position_out_of_the_group(scene):
+    delivery = scene.open()
+    scene.send(delivery, [1])
+    with pytest.raises(FatalError, match=scene.held.group):
+        delivery.commit([encode("c", {"p": 0}, None)])
