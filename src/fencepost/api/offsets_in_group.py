@@ -25,9 +25,12 @@ class OffsetsInGroup(ABC):
         """Return where the source partitions of these tasks stand."""
 
     @abstractmethod
-    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> int:
-        """Return as which number, 0 or more, a source offset is committed. Raises FatalError for one that cannot be."""
+    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
+        """Return as which number, 0 or more, a source offset is committed, and with which note.
+
+        Raises FatalError for one that cannot be.
+        """
 
     @abstractmethod
-    def source(self, place: TopicPartition, position: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the source partition and offset that stand there; None for what is not this connector's."""

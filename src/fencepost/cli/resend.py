@@ -15,6 +15,7 @@ from typing import Any
 from fencepost.cli.letter import Letter
 from fencepost.kafka.bookmark import Bookmark
 from fencepost.kafka.browse import Range, TopicBrowser, TopicRecord
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
 log = logging.getLogger(__name__)
@@ -108,5 +109,5 @@ class Resend:
         )
 
     def _commit(self, writer: TransactionalWriter, partition: int, offset: int) -> None:
-        offsets = [(self.browser.topic, partition, offset)]
+        offsets = [GroupOffset(self.browser.topic, partition, offset)]
         writer.commit(group_offsets=offsets, group_metadata=self.bookmark.metadata)

@@ -29,6 +29,7 @@ from fencepost.cluster.command import (
 from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.left_open import Ending
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.member import Term
 from fencepost.storage.config_topic import CONFIG_PARTITION
 from fencepost.storage.fold import after
@@ -353,7 +354,8 @@ class Leader:
             for topic, key, value in beside(commands, decisions):
                 writer.send(topic, value, key=key)
             writer.commit(
-                group_offsets=[(self._log.topic, 0, snapshot.offset)], group_metadata=self._writing_term.metadata
+                group_offsets=[GroupOffset(self._log.topic, 0, snapshot.offset)],
+                group_metadata=self._writing_term.metadata,
             )  # E4, E10
             snapshot = self._log.read_past(written.offset, _READ_S)
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]

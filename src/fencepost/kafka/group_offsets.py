@@ -3,11 +3,12 @@
 It reads through a null pointer where a coordinator is just starting (see `group`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
 from fencepost.record import TopicPartition
 
@@ -38,11 +39,15 @@ class GroupOffsets:
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError where the group has members."""
+        self.commit([GroupOffset(*place, offset) for place, offset in offsets.items()])
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> None:
+        """Set offsets and what is noted with them. Raises GroupInUseError where the group has members."""
         from kafka import TopicPartition as ClientPartition
         from kafka.structs import OffsetAndMetadata
 
         if offsets:
-            asked = {ClientPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+            asked = {ClientPartition(o.topic, o.partition): OffsetAndMetadata(o.offset, o.note, -1) for o in offsets}
             self._check(self._run("altering", lambda client: client.alter_group_offsets(self._group, asked)).values())
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:

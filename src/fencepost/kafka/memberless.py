@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 
 from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.topic_readers import Committed, TopicReaders
 from fencepost.record import TopicPartition
 
 _ASK_S = 10.0
@@ -32,7 +32,7 @@ def memberless(group: str) -> Any:
 
 def read_stable(
     conf: Mapping[str, Any], group: str, timeout_s: float, places: Collection[TopicPartition] = ()
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, Committed]:
     """Return where a group stands, once no transaction is about to change that.
 
     Partitions of which nothing was committed yet are waited for where `places` names them.
@@ -43,13 +43,11 @@ def read_stable(
     readers = TopicReaders(conf, timeout_s=_ASK_S)
     deadline_s = time.monotonic() + timeout_s
 
-    def ask() -> dict[TopicPartition, int | None]:
-        return {**readers.offsets([group]).get(group, {}), **readers.offsets_at(group, places)}
-
     try:
         while True:
-            found = patiently(ask, max(deadline_s - time.monotonic(), 0.0), _LOOK_EVERY_S)
-            stable = {place: offset for place, offset in found.items() if offset is not None}
+            left_s = max(deadline_s - time.monotonic(), 0.0)
+            found = patiently(lambda: readers.committed(group, places), left_s, _LOOK_EVERY_S)
+            stable = {place: committed for place, committed in found.items() if committed is not None}
             if len(stable) == len(found):
                 return stable
             if time.monotonic() >= deadline_s:

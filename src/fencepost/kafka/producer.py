@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.placed import DeliveryCallback, PlacedRecords
 
 log = logging.getLogger(__name__)
@@ -429,8 +430,8 @@ class ProducerClient:
         self._watched.clear()
         self._is_in_transaction = True
 
-    def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any, timeout_s: float) -> None:
-        """Add consumer-group offsets (topic, partition, offset) to the transaction (KIP-447).
+    def send_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
+        """Add offsets of a consumer group to the transaction (KIP-447).
 
         A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
         whatever the time-out (librdkafka 2.16): it is given up `timeout_s` after the beginning, or `_STRUCK_S` after a
@@ -440,9 +441,9 @@ class ProducerClient:
         without asking the coordinator whether the member is current (E4).
         """
         self._fork.check("a producer")
-        if not any(offset >= 0 for _, _, offset in offsets):  # E10
+        if not any(each.offset >= 0 for each in offsets):  # E10
             raise ValueError("group metadata is checked only together with an offset of 0 or more")
-        positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
+        positions = [TopicPartition(*each) for each in offsets]
         done: Future[None] = Future()
 
         def call() -> None:

@@ -7,7 +7,7 @@ number of requests goes by the number of brokers, not of groups.
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.fork import ForkGuard
@@ -22,8 +22,20 @@ _UNSTABLE, _DENIED, _TOPIC_DENIED = 88, 30, 29  # UNSTABLE_OFFSET_COMMIT, GROUP_
 _GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
 
+_NUL = "\0"  # librdkafka sends notes with one at their end
+
+
+class Committed(NamedTuple):
+    """The offset of the next record, and what was noted with it."""
+
+    offset: int
+    note: str
+
+
 Offsets = Mapping[TopicPartition, int | None]
 """Where a group stands; None while a transaction is about to change that."""
+Standing = Mapping[TopicPartition, Committed | None]
+"""The same, with notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +102,20 @@ class TopicReaders:
         found, denied = self._run("reading the offsets of groups", _offsets, wanted)
         for group, why in denied.items():
             raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
-        return dict(found)
+        return {group: _numbers(standing) for group, standing in found.items()}
 
-    def offsets_at(self, group: str, places: Collection[TopicPartition]) -> Offsets:
-        """Return where a group stands in these partitions, also where only a transaction has put it there so far."""
-        if not places:
-            return {}
-        found, denied = self._run("reading the offsets of a group", _offsets, [group], places)
-        if denied:
-            raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {denied[group]}")
-        return dict(found.get(group, {}))
+    def committed(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Committed | None]:
+        """Return where a group stands, with what was noted there; None while a transaction is about to change that.
+
+        In `places` that goes also for partitions that only a transaction has put it at so far.
+        """
+        standing: dict[TopicPartition, Committed | None] = {}
+        for asked in (None, places) if places else (None,):
+            found, denied = self._run("reading the offsets of a group", _offsets, [group], asked)
+            if denied:
+                raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {denied[group]}")
+            standing |= found.get(group, {})
+        return standing
 
     def look(self) -> list[GroupReading]:
         """Return what every group reads."""
@@ -172,7 +188,7 @@ async def _authorized(asking: _Asking) -> frozenset[int]:
 
 async def _offsets(
     asking: _Asking, groups: Collection[str], places: Collection[TopicPartition] | None = None
-) -> tuple[dict[str, Offsets], dict[str, str]]:
+) -> tuple[dict[str, Standing], dict[str, str]]:
     """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447).
 
     Asked for all partitions, a broker leaves out those of which a transaction holds the first offset.
@@ -181,7 +197,7 @@ async def _offsets(
 
     asked = OffsetFetchRequest.OffsetFetchRequestGroup
     topics = None if places is None else _by_topic(places)
-    found: dict[str, Offsets] = {}
+    found: dict[str, Standing] = {}
     denied: dict[str, str] = {}
     for node, of_node in (await asking.by_coordinator(groups)).items():
         wanted = [asked(group_id=group, topics=topics) for group in of_node]
@@ -205,8 +221,8 @@ def _by_topic(places: Collection[TopicPartition]) -> list[Any]:
     return [asked(name=topic, partition_indexes=partitions) for topic, partitions in topics.items()]
 
 
-def _standing(group: Any) -> Offsets:
-    found: dict[TopicPartition, int | None] = {}
+def _standing(group: Any) -> Standing:
+    found: dict[TopicPartition, Committed | None] = {}
     for topic in group.topics:
         for each in topic.partitions:
             if each.error_code == _UNSTABLE:
@@ -214,8 +230,13 @@ def _standing(group: Any) -> Offsets:
                 continue
             _check(each.error_code, f"group {group.group_id}, {topic.name}-{each.partition_index}")
             if each.committed_offset >= 0:
-                found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+                committed = Committed(each.committed_offset, (each.metadata or "").rstrip(_NUL))
+                found[TopicPartition(topic.name, each.partition_index)] = committed
     return found
+
+
+def _numbers(standing: Standing) -> Offsets:
+    return {place: None if committed is None else committed.offset for place, committed in standing.items()}
 
 
 async def _look(asking: _Asking) -> list[GroupReading]:
@@ -241,14 +262,15 @@ async def _look(asking: _Asking) -> list[GroupReading]:
     # Members first: what one of them commits before it leaves is found afterwards.
     offsets, denied = await _offsets(asking, [g for g, kind in kinds.items() if kind != SHARE])
     doubts |= denied
-    for name, found in offsets.items():
+    standing = {name: _numbers(found) for name, found in offsets.items()}
+    for name, found in standing.items():
         topics[name].update(place.topic for place in found)
     for group in busy:
         if kinds[group] not in (*of_kind, STREAMS):
             doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
     return [
         GroupReading(
-            group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), offsets.get(group, {}),
+            group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), standing.get(group, {}),
             doubts.get(group),
         )
         for group, kind in kinds.items()

@@ -23,7 +23,8 @@ class Batch:
     are None where no record has one. Values are Python values that fit `value_schema` (None: schemaless); a
     `Utf8Column` or a list of bytes travels to Kafka untouched where no transform looks inside, and so do headers in a
     `HeaderColumn`. `ends` says where source partitions stand behind the batch, where that is past the offset of their
-    last record here; they are committed with the batch, also with one that has no records.
+    last record here; they are committed with the batch, also with one that has no records, and where they are what
+    is committed already: what a store forgets after a time may be renewed so.
     """
 
     topics: Sequence[str]

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import FatalError, OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.placed import DeliveryCallback
@@ -19,8 +20,6 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter
 
 OffsetRecords = Sequence[tuple[bytes, bytes | None]]
-GroupOffset = tuple[str, int, int]
-"""Topic, partition, offset."""
 Closing = Callable[[], Sequence[SourceRecord]]
 
 
@@ -86,8 +85,7 @@ class GroupPositions:
     def commit(self, conf: Mapping[str, Any], records: OffsetRecords) -> None:
         """Commit outside any transaction; `conf` are the settings of a client of the target (librdkafka's names)."""
         if records:
-            offsets = {TopicPartition(topic, partition): position for topic, partition, position in self.of(records)}
-            GroupOffsets(conf, self.group).alter(offsets)
+            GroupOffsets(conf, self.group).commit(self.of(records))
 
     def places(self, keys: Sequence[bytes]) -> list[TopicPartition]:
         """Return where source partitions stand in the group, by what would be keys of an offsets topic."""
@@ -99,7 +97,7 @@ class GroupPositions:
             raise FatalError(
                 f"the offset of {partition} is kept in group {self.group}, and cannot be removed by a task"
             )
-        return (*self._held.place(partition), self._held.position(partition, orjson.loads(value)))
+        return GroupOffset(*self._held.place(partition), *self._held.position(partition, orjson.loads(value)))
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class SourceLoop:
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list["_Delivered"] = field(default_factory=list)
     _has_failed: bool = False
+    _has_ends: bool = False  # a batch said where a source partition stands: that is committed, new or not
     _is_cut_short: bool = False  # a batch was polled of which nothing is sent: the author hears of no commit any more
 
     def __post_init__(self) -> None:
@@ -188,6 +189,7 @@ class SourceLoop:
         if self._acknowledged is None:
             for batch in batches:
                 self.book.add(batch.last_offsets())
+                self._has_ends |= bool(batch.ends)
         is_covered = is_last and bool(ready) and not self._updates_offsets and self._cover()
         for batch, outgoing in ready:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
@@ -236,7 +238,7 @@ class SourceLoop:
             return not self._is_cut_short and self._flush(self._acknowledged)
         if self._updates_offsets and not self._is_cut_short:
             self.book.updated_by(checked_update(self.task.update_offsets(self.book.pending), self.spec.id))
-        if not self._delivery.is_open and not self.book.has_news:
+        if not self._delivery.is_open and not self.book.has_news and not self._has_ends:
             self.book.drop_pending()
             if not self.book.is_committing:  # else the author would take it for the one that is under way
                 self._tell_committed()
@@ -251,6 +253,7 @@ class SourceLoop:
             raise
         if is_accepted:
             self.book.seal()
+            self._has_ends = False
             self.counters.commit_begun(begun_s)
             self.boundary.committed()
             self._learn(wait=not self.runs_ahead)

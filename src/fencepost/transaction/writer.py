@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.lockout import lock_out_by_request
 from fencepost.kafka.placed import PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
@@ -175,8 +176,8 @@ class TransactionalWriter:
             self._client.flush(self._timeouts.flush_s)
             self._is_flushed = True
 
-    def send_group_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: Any) -> None:
-        """Add offsets (topic, partition, offset) of a consumer group to the transaction, beginning one if none is open.
+    def send_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
+        """Add offsets of a consumer group to the transaction, beginning one if none is open.
 
         Raises ProduceError, WriterFencedError, StaleMemberError.
         """
@@ -187,7 +188,7 @@ class TransactionalWriter:
         except ProducerError as error:
             raise self._produce_error(error) from None
 
-    def commit(self, *, group_offsets: Sequence[tuple[str, int, int]] = (), group_metadata: Any = None) -> None:
+    def commit(self, *, group_offsets: Sequence[GroupOffset] = (), group_metadata: Any = None) -> None:
         """Commit the records sent, source offsets among them, all together.
 
         `group_offsets` with `group_metadata` make the coordinator refuse a stale member (E4). Afterwards the writer

@@ -11,8 +11,10 @@ from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, Source
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.kafka.topic_readers import Committed
 from fencepost.record import Batch
 from fencepost.storage.offset_topic import encode
 from fencepost.task.delivery import PlainDelivery
@@ -42,10 +44,10 @@ class Held(OffsetsInGroup):
     def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, n) for n in range(2)]
 
-    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> int:
-        return int(offset["offset"]) + 1
+    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
+        return int(offset["offset"]) + 1, "ü note"
 
-    def source(self, place: TopicPartition, position: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"p": place.partition}, {"offset": position - 1}
 
 
@@ -112,9 +114,11 @@ class Scene:
         delivery.commit([encode("c", {"p": partition}, {"offset": numbers[-1]})], last.closing)
 
     def position(self, partition: int = 0) -> int | None:
-        return self.positions().get(TopicPartition(self.data, partition))
+        committed = self.positions().get(TopicPartition(self.data, partition))
+        assert committed is None or committed.note == "ü note"
+        return None if committed is None else committed.offset
 
-    def positions(self, within_s: float = 30.0) -> dict[TopicPartition, int]:
+    def positions(self, within_s: float = 30.0) -> dict[TopicPartition, Committed]:
         return read_stable(self.conf, self.held.group, within_s, self.held.places(()))
 
     def values(self, topic: str) -> list[bytes]:
@@ -187,7 +191,7 @@ def test_e3_a_position_that_a_transaction_may_change_is_waited_for(scene):
     writer = TransactionalWriter(transactional_conf(scene.conf, scene.id).conf, scene.id)
     scene.opened.append(writer)
     writer.open()
-    writer.send_group_offsets([(scene.data, 0, 5)], memberless(scene.held.group))
+    writer.send_group_offsets([GroupOffset(scene.data, 0, 5, "ü note")], memberless(scene.held.group))
     with pytest.raises(ReadTimeoutError):
         scene.positions(within_s=0.2)
     found: list[Any] = []

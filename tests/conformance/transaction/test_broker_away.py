@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.member import Term
 from fencepost.testing import eventually
 from support.member import undisturbed_member
@@ -34,11 +35,11 @@ def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_th
         for _ in range(2):
             writer = make_writer("w", bootstrap=servers)
             writer.open()
-            writer.commit(group_offsets=[(TOPIC, 0, 1)], group_metadata=metadata)
+            writer.commit(group_offsets=[GroupOffset(TOPIC, 0, 1)], group_metadata=metadata)
             writer.send(TOPIC, b"open")
             writer.flush()
             broker.kill()
-            commit = pool.submit(writer.commit, group_offsets=[(TOPIC, 0, 2)], group_metadata=metadata)
+            commit = pool.submit(writer.commit, group_offsets=[GroupOffset(TOPIC, 0, 2)], group_metadata=metadata)
             broker.start()
             commit.exception(20)
             writer.close()

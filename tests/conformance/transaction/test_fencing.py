@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState
@@ -113,20 +114,20 @@ def test_e4_stale_group_metadata_is_refused_and_the_writer_stays_usable(
     writer = make_writer()
     writer.open()
     writer.send(topic_name, b"leader")
-    writer.commit(group_offsets=[(topic_name, 0, 1)], group_metadata=metadata)
+    writer.commit(group_offsets=[GroupOffset(topic_name, 0, 1)], group_metadata=metadata)
     first.membership.stop()
     second = member(group, topic_name)
     newer = second.ownership()
     writer.send(topic_name, b"deposed")
     with pytest.raises(StaleMemberError):
-        writer.commit(group_offsets=[(topic_name, 0, 1)], group_metadata=metadata)
+        writer.commit(group_offsets=[GroupOffset(topic_name, 0, 1)], group_metadata=metadata)
     assert writer.state is WriterState.OPEN
     writer.send(topic_name, b"rejoined")
-    writer.commit(group_offsets=[(topic_name, 0, 2)], group_metadata=newer)
+    writer.commit(group_offsets=[GroupOffset(topic_name, 0, 2)], group_metadata=newer)
     assert committed(topic_name) == [b"leader", b"rejoined"]
 
 
-@pytest.mark.parametrize("offsets", [(), [("t", 0, -1)]], ids=["no offsets", "no valid offset"])
+@pytest.mark.parametrize("offsets", [(), [GroupOffset("t", 0, -1)]], ids=["no offsets", "no valid offset"])
 def test_e4_membership_is_never_left_unchecked(make_writer, topic, committed, offsets):
     """librdkafka asks the coordinator only if there is a valid offset to commit, and else says that all is well."""
     writer = make_writer()
@@ -150,7 +151,7 @@ def test_e4_a_member_whose_generation_has_passed_is_refused(make_writer, kafka, 
     def refused() -> bool:
         try:
             writer.send(topic_name, b"x")
-            writer.commit(group_offsets=[(topic_name, 0, 1)], group_metadata=metadata)
+            writer.commit(group_offsets=[GroupOffset(topic_name, 0, 1)], group_metadata=metadata)
         except StaleMemberError:
             return True
         return False

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import confluent_kafka
 import pytest
 
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
@@ -105,7 +106,7 @@ def test_e5_a_strike_on_a_request_about_group_offsets_retires_the_writer(
     writer = open_writer()
     rule = proxy.on(api_key, action)
     writer.send(topic, b"struck")
-    writer.commit(group_offsets=[(topic, 0, 7)], group_metadata=ownership())
+    writer.commit(group_offsets=[GroupOffset(topic, 0, 7)], group_metadata=ownership())
     assert rule.met == 1
     assert writer.is_struck
     assert committed(topic) == [b"struck"]
@@ -135,13 +136,13 @@ def test_e5_a_late_offset_commit_takes_no_position_back_when_the_struck_writer_i
     metadata = ownership()
     held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_AND_RESET)
     writer = open_writer()
-    writer.commit(group_offsets=[(topic, 0, 10)], group_metadata=metadata)
+    writer.commit(group_offsets=[GroupOffset(topic, 0, 10)], group_metadata=metadata)
     assert held.met == 1
     if writer.is_struck:
         writer.close()
         writer = open_writer(writer.transactional_id)
     _commit_with_late_offsets(
-        proxy, held, lambda: writer.commit(group_offsets=[(topic, 0, 20)], group_metadata=metadata)
+        proxy, held, lambda: writer.commit(group_offsets=[GroupOffset(topic, 0, 20)], group_metadata=metadata)
     )
     assert _group_offset(kafka, topic) == 20
 
@@ -154,10 +155,10 @@ def test_the_proxy_takes_back_the_position_of_a_producer_that_does_not_keep_e5(k
     held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_AND_RESET)
     client.init_transactions(20)
     client.begin()
-    client.send_offsets([(topic, 0, 10)], metadata, 20)
+    client.send_offsets([GroupOffset(topic, 0, 10)], metadata, 20)
     client.commit(20)
     client.begin()
-    client.send_offsets([(topic, 0, 20)], metadata, 20)
+    client.send_offsets([GroupOffset(topic, 0, 20)], metadata, 20)
     _commit_with_late_offsets(proxy, held, lambda: client.commit(20))
     assert _group_offset(kafka, topic) == 10
     client.drop()

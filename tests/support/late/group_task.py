@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 
 from fencepost.api import FencedError
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.settings import transactional_conf
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
@@ -98,7 +99,7 @@ class GroupTask:
     def _transact(self, writer: TransactionalWriter, start: int, end: int) -> None:
         for number in range(start, end):
             writer.send(self._topic, str(number).encode(), partition=number % 2)
-        writer.commit(group_offsets=[(self._topic, 0, end)], group_metadata=self._metadata)
+        writer.commit(group_offsets=[GroupOffset(self._topic, 0, end)], group_metadata=self._metadata)
 
     def _next_end(self, position: int) -> int | None:
         return next((end for end in self._ends if end > position), None)

@@ -11,6 +11,7 @@ from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTa
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
 from fencepost.plugin import find
+from fencepost.record import Batch
 from fencepost.record.schema import STRING
 from fencepost.task.boundary import Boundary, ConnectorBoundary, IntervalBoundary, PollBoundary
 from fencepost.task.control import Control
@@ -378,3 +379,14 @@ def test_at_least_once_commits_only_when_the_flush_is_due_and_at_the_end() -> No
     stage = Stage(script=[records("a"), records("b")], is_exactly_once=False)
     stage.run()
     assert stage.log == ["send a", "send b", 'commit {"at":"b"}']
+
+
+def ends(offset: int, count: int = 0) -> Batch:
+    values, at = ["v"] * count, [{"at": n} for n in range(count)]
+    return Batch(["t"] * count, values, [{"f": 1}] * count, at, STRING, ends=[({"f": 1}, {"at": offset})])
+
+
+def test_where_a_source_stands_is_committed_without_records_also_where_it_is_no_news() -> None:
+    stage = Stage(script=[ends(7, count=2), ends(9), ends(9), None, Batch([], [], [], [])])
+    stage.run()
+    assert stage.log == ["send v", "send v", 'commit {"at":7}', 'commit {"at":9}', 'commit {"at":9}']

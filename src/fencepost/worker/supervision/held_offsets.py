@@ -29,6 +29,6 @@ def read_offsets(
         return topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
     places = held.places(tasks)
     found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
-    sources = [held.source(place, position) for place, position in sorted(found.items())]
+    sources = [held.source(place, *committed) for place, committed in sorted(found.items())]
     known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
     return OffsetView(connector, (), known)
