@@ -17,8 +17,8 @@ class OffsetsInGroup(ABC):
     group: str
 
     @abstractmethod
-    def place(self, partition: Mapping[str, Any]) -> TopicPartition:
-        """Return under which topic and partition a source partition stands. Raises FatalError for one that cannot."""
+    def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
+        """Return under which topic and partition a source partition stands; None: it stays in the offsets topic."""
 
     @abstractmethod
     def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> Collection[TopicPartition]:

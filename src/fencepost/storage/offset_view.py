@@ -46,7 +46,12 @@ class OffsetView:
     @property
     def offsets(self) -> list[StoredOffset]:
         """Return each partition that is not forgotten, with its offset; the connector's own topic counts first."""
-        return stored(self.shared if self.own is None else merge(self.own, self.shared))
+        return stored(self.known)
+
+    @property
+    def known(self) -> Sequence[KnownOffset]:
+        """Return each partition, also those that are forgotten; the connector's own topic counts first."""
+        return self.shared if self.own is None else merge(self.own, self.shared)
 
     @property
     def spellings(self) -> list[tuple[SourcePartition | None, bytes]]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fencepost.api import RecordMetadata
+from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.placed import NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import Repeated
@@ -123,12 +124,12 @@ class PlainDelivery(Delivery):
             self._client.flush(self._flush_timeout_s)
             for record in closing() if closing is not None else ():
                 self.send_one(record.topic, record.value, key=record.key, partition=record.kafka_partition)
-            if self._group is None:
-                for key, value in offsets:
-                    self._client.produce(self._offsets_topic, value, key=key)
+            positions, records = ([], offsets) if self._group is None else self._group.parted(offsets)
+            for key, value in records:
+                self._client.produce(self._offsets_topic, value, key=key)
             self._client.flush(self._flush_timeout_s)
             if self._group is not None:
-                self._group.commit(self._conf, offsets)
+                GroupOffsets(self._conf, self._group.group).commit(positions)
         except ProducerError as error:
             if error.failure is Failure.PASSING and self._client.failed_delivery is None:
                 log.warning("offset commit has to wait: %s", error)

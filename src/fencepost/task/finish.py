@@ -4,7 +4,7 @@ A task that wants to may add records that tell where its own went (`SourceTask.c
 committed in a group of the target (`OffsetsInGroup`). Both are part of the transaction (E1).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ import orjson
 
 from fencepost.api import FatalError, OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import Batch, TopicPartition
@@ -75,29 +74,33 @@ class GroupPositions:
         self.group = held.group
         self._held = held
 
-    def of(self, records: OffsetRecords) -> list[GroupOffset]:
-        """Return what to commit for what would be records of an offsets topic.
+    def holds(self, key: bytes) -> bool:
+        """Say whether the group keeps a source partition, by what would be its key in an offsets topic."""
+        return self._place(key) is not None
+
+    def parted(self, records: OffsetRecords) -> tuple[list[GroupOffset], list[tuple[bytes, bytes | None]]]:
+        """Return what to commit in the group, and the records that go to the offsets topic all the same.
 
         Raises FatalError for a tombstone: a transaction cannot take an offset out of a group.
         """
-        return [self._position(key, value) for key, value in records]
-
-    def commit(self, conf: Mapping[str, Any], records: OffsetRecords) -> None:
-        """Commit outside any transaction; `conf` are the settings of a client of the target (librdkafka's names)."""
-        if records:
-            GroupOffsets(conf, self.group).commit(self.of(records))
+        offsets, others = [], []
+        for key, value in records:
+            place = self._place(key)
+            if place is None:
+                others.append((key, value))
+                continue
+            partition = orjson.loads(key)[1]
+            if value is None:
+                raise FatalError(f"{partition} stands in group {self.group}, out of which a task can take nothing")
+            offsets.append(GroupOffset(*place, *self._held.position(partition, orjson.loads(value))))
+        return offsets, others
 
     def places(self, keys: Sequence[bytes]) -> list[TopicPartition]:
-        """Return where source partitions stand in the group, by what would be keys of an offsets topic."""
-        return [self._held.place(orjson.loads(key)[1]) for key in keys]
+        """Return where those of these source partitions stand that the group keeps."""
+        return [place for place in map(self._place, keys) if place is not None]
 
-    def _position(self, key: bytes, value: bytes | None) -> GroupOffset:
-        _, partition = orjson.loads(key)
-        if value is None:
-            raise FatalError(
-                f"the offset of {partition} is kept in group {self.group}, and cannot be removed by a task"
-            )
-        return GroupOffset(*self._held.place(partition), *self._held.position(partition, orjson.loads(value)))
+    def _place(self, key: bytes) -> TopicPartition | None:
+        return self._held.place(orjson.loads(key)[1])
 
 
 @dataclass(frozen=True)

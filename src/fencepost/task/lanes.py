@@ -95,9 +95,9 @@ class LanedDelivery(Delivery):
         lane = self._begin()
         finish = Finish(closing)
         if self._group is not None:
-            finish = Finish(closing, self._group.group, self._group.of(offsets))
-        else:
-            self._write_offsets(offsets)
+            positions, offsets = self._group.parted(offsets)
+            finish = Finish(closing, self._group.group, positions)
+        self._write_offsets(offsets)
         before = None if self._last is None or self._last.is_committed else self._last
         turn = Turn(lane.writer, before, self._held, finish)
         self._turns.append(turn)

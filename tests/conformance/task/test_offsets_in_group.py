@@ -33,13 +33,13 @@ from fencepost.transaction import (
 
 
 class Held(OffsetsInGroup):
-    """Keeps `{"p": n}` at `{"offset": m}` as offset m + 1 of partition n of a topic."""
+    """Keeps `{"p": n}` at `{"offset": m}` as offset m + 1 of partition n of a topic, and nothing else."""
 
     def __init__(self, topic: str) -> None:
         self.topic, self.group = topic, f"connect-{topic}"
 
-    def place(self, partition: Mapping[str, Any]) -> TopicPartition:
-        return TopicPartition(self.topic, partition["p"])
+    def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
+        return TopicPartition(self.topic, partition["p"]) if "p" in partition else None
 
     def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, n) for n in range(2)]
@@ -79,7 +79,9 @@ class Scene:
         self.bootstrap, self.data, self.syncs, self.id = kafka.bootstrap_servers, f"data-{name}", f"syncs-{name}", name
         admin = Admin(self.conf)
         admin.create_topic(self.data, partitions=2, replication=1)
-        admin.create_topic(self.syncs, partitions=1, replication=1)
+        self.offsets = f"offsets-{name}"
+        for topic in (self.syncs, self.offsets):
+            admin.create_topic(topic, partitions=1, replication=1)
         self.held, self.task = Held(self.data), Telling(self.syncs)
         self.opened: list[Any] = []
 
@@ -92,7 +94,7 @@ class Scene:
         writers = [TransactionalWriter(conf, id_) for id_ in lane_ids(self.id)]
         open_lanes(*writers, keeps_second=True)
         self.position()  # as at the admission; it also makes a new broker have a coordinator of groups
-        delivery = LanedDelivery(writers, "unused", group=GroupPositions(self.held), on_failure=on_failure)
+        delivery = LanedDelivery(writers, self.offsets, group=GroupPositions(self.held), on_failure=on_failure)
         self.opened.append(delivery)
         return delivery
 
@@ -204,7 +206,7 @@ def test_e3_a_position_that_a_transaction_may_change_is_waited_for(scene):
 
 def test_at_least_once_the_position_follows_the_records(scene):
     conf = {**producer_conf(scene.conf).conf, "delivery.report.only.error": False}
-    delivery = PlainDelivery(conf, "unused", 30.0, GroupPositions(scene.held))
+    delivery = PlainDelivery(conf, scene.offsets, 30.0, GroupPositions(scene.held))
     scene.opened.append(delivery)
     last = scene.send(delivery, [1, 2])
     assert scene.position() is None
@@ -218,3 +220,13 @@ def test_a_task_cannot_take_its_position_out_of_the_group(scene):
     scene.send(delivery, [1])
     with pytest.raises(FatalError, match=scene.held.group):
         delivery.commit([encode("c", {"p": 0}, None)])
+
+
+def test_what_the_group_does_not_keep_goes_to_the_offsets_topic_in_the_same_transaction(scene):
+    delivery = scene.open()
+    scene.send(delivery, [1])
+    beside = encode("c", {"gap": 3}, {"why": "truncated"})
+    delivery.commit([encode("c", {"p": 0}, {"offset": 1}), beside])
+    delivery.finished(wait=True)
+    assert scene.position() == 2
+    assert scene.values(scene.offsets) == [beside[1]]

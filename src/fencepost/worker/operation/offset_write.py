@@ -52,11 +52,12 @@ class OffsetWriting:
         if held is not None:
             self._in_group(connector, config, GroupPositions(held), [c.main for c in changes], ensure_allowed)
             return
+        records = [change.main for change in changes]
         if self._settings.is_exactly_once:
             topic = self._settings.offsets_topic(config)
-            self._in_transaction(connector, config, lambda w: _send(w, topic, changes), changes, ensure_allowed)
+            self._in_transaction(connector, config, lambda w: _send(w, topic, records), changes, ensure_allowed)
         else:
-            self._at_once(config, changes, ensure_allowed)
+            self._at_once(config, records, changes, ensure_allowed)
         self._copy_others(connector, changes)
 
     def _in_transaction(
@@ -94,29 +95,38 @@ class OffsetWriting:
 
         A task that has read them in between stands where they were, and may commit there.
         """
-        moved = [record for record in records if record[1] is not None]
-        conf = self._settings.task_admin_conf(config)
-        if moved and self._settings.is_exactly_once:
-            offsets, metadata = positions.of(moved), memberless(positions.group)
-            self._in_transaction(
-                connector, config, lambda w: w.send_group_offsets(offsets, metadata), (), ensure_allowed
-            )
-        elif moved:
-            ensure_allowed()
-            positions.commit(conf, moved)
-        forgotten = positions.places([key for key, value in records if value is None])
+        conf, topic = self._settings.task_admin_conf(config), self._settings.offsets_topic(config)
+        forgotten = [key for key, value in records if value is None and positions.holds(key)]
+        offsets, others = positions.parted([record for record in records if record[0] not in forgotten])
+
+        def fill(writer: TransactionalWriter) -> None:
+            _send(writer, topic, others)
+            if offsets:
+                writer.send_group_offsets(offsets, memberless(positions.group))
+
+        if not self._settings.is_exactly_once:
+            self._at_once(config, others, (), ensure_allowed)
+            GroupOffsets(conf, positions.group).commit(offsets)
+        elif offsets or others:
+            self._in_transaction(connector, config, fill, (), ensure_allowed)
         if forgotten:
             ensure_allowed()
-            GroupOffsets(conf, positions.group).forget(forgotten)
+            GroupOffsets(conf, positions.group).forget(positions.places(forgotten))
             ensure_allowed()
 
-    def _at_once(self, config: RawConfig, changes: Sequence[Change], ensure_allowed: Callable[[], None]) -> None:
+    def _at_once(
+        self,
+        config: RawConfig,
+        records: Sequence[tuple[bytes, bytes | None]],
+        copied: Sequence[Change],
+        ensure_allowed: Callable[[], None],
+    ) -> None:
         conf, topic = self._settings.task_producer_conf(config), self._settings.offsets_topic(config)
         ensure_allowed()
-        self._forget_copies(changes)
+        self._forget_copies(copied)
         writer = RecordWriter(conf, topic)
         try:
-            writer.write([change.main for change in changes], _WRITE_S)
+            writer.write(records, _WRITE_S)
         finally:
             writer.close()
 
@@ -134,7 +144,7 @@ class OffsetWriting:
         return [OffsetCopy(*change.copy, now_ms) for change in changes if change.copy is not None]
 
 
-def _send(writer: TransactionalWriter, topic: str, changes: Sequence[Change]) -> None:
-    for change in changes:
-        writer.send(topic, change.main[1], key=change.main[0])
+def _send(writer: TransactionalWriter, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    for key, value in records:
+        writer.send(topic, value, key=key)
     writer.flush()

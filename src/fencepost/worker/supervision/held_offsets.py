@@ -25,10 +25,11 @@ def read_offsets(
     `may_be_missing`: its own offsets topic. Raises what `OffsetTopics.read` and `read_stable` raise.
     """
     held = settings.offsets_in_group(connector, config)
+    view = topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
     if held is None:
-        return topics.read(connector, settings.own_offsets(config), timeout_s, may_be_missing=may_be_missing)
+        return view
     places = held.places(tasks)
     found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
     sources = [held.source(place, *committed) for place, committed in sorted(found.items())]
     known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
-    return OffsetView(connector, (), known)
+    return OffsetView(connector, (), [*known, *(one for one in view.known if held.place(one.partition or {}) is None)])
