@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+FORGOTTEN = "forgotten"
+"""The note of an offset that counts as none: a transaction commits offsets, and can take none away."""
+
 
 class GroupOffset(NamedTuple):
     """The offset of the next record of a partition, and a note that is kept with it."""

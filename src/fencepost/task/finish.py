@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import FatalError, OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
-from fencepost.kafka.group_offset import GroupOffset
+from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
+from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.placed import DeliveryCallback
-from fencepost.record import Batch, TopicPartition
+from fencepost.record import Batch
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter
 
@@ -74,33 +74,22 @@ class GroupPositions:
         self.group = held.group
         self._held = held
 
-    def holds(self, key: bytes) -> bool:
-        """Say whether the group keeps a source partition, by what would be its key in an offsets topic."""
-        return self._place(key) is not None
-
     def parted(self, records: OffsetRecords) -> tuple[list[GroupOffset], list[tuple[bytes, bytes | None]]]:
         """Return what to commit in the group, and the records that go to the offsets topic all the same.
 
-        Raises FatalError for a tombstone: a transaction cannot take an offset out of a group.
+        A transaction can take no offset out of a group: what a tombstone forgets is marked so.
         """
         offsets, others = [], []
         for key, value in records:
-            place = self._place(key)
+            partition = orjson.loads(key)[1]
+            place = self._held.place(partition)
             if place is None:
                 others.append((key, value))
-                continue
-            partition = orjson.loads(key)[1]
-            if value is None:
-                raise FatalError(f"{partition} stands in group {self.group}, out of which a task can take nothing")
-            offsets.append(GroupOffset(*place, *self._held.position(partition, orjson.loads(value))))
+            elif value is None:
+                offsets.append(GroupOffset(*place, 0, FORGOTTEN))
+            else:
+                offsets.append(GroupOffset(*place, *self._held.position(partition, orjson.loads(value))))
         return offsets, others
-
-    def places(self, keys: Sequence[bytes]) -> list[TopicPartition]:
-        """Return where those of these source partitions stand that the group keeps."""
-        return [place for place in map(self._place, keys) if place is not None]
-
-    def _place(self, key: bytes) -> TopicPartition | None:
-        return self._held.place(orjson.loads(key)[1])
 
 
 @dataclass(frozen=True)

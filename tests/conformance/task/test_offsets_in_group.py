@@ -11,7 +11,7 @@ from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, Source
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.settings import producer_conf, transactional_conf
 from fencepost.kafka.topic_readers import Committed
@@ -215,11 +215,13 @@ def test_at_least_once_the_position_follows_the_records(scene):
     assert eventually(lambda: scene.values(scene.syncs)) == [b"2=1"]
 
 
-def test_a_task_cannot_take_its_position_out_of_the_group(scene):
+def test_what_is_forgotten_is_marked_so_in_the_transaction(scene):
     delivery = scene.open()
-    scene.send(delivery, [1])
-    with pytest.raises(FatalError, match=scene.held.group):
-        delivery.commit([encode("c", {"p": 0}, None)])
+    scene.write(delivery, [1])
+    scene.send(delivery, [2])
+    delivery.commit([encode("c", {"p": 0}, None)])
+    delivery.finished(wait=True)
+    assert scene.positions() == {TopicPartition(scene.data, 0): Committed(0, FORGOTTEN)}
 
 
 def test_what_the_group_does_not_keep_goes_to_the_offsets_topic_in_the_same_transaction(scene):

@@ -91,28 +91,19 @@ class OffsetWriting:
         records: Sequence[tuple[bytes, bytes | None]],
         ensure_allowed: Callable[[], None],
     ) -> None:
-        """Move offsets that a group keeps. No transaction can forget one: it is looked at again whether it was allowed.
-
-        A task that has read them in between stands where they were, and may commit there.
-        """
-        conf, topic = self._settings.task_admin_conf(config), self._settings.offsets_topic(config)
-        forgotten = [key for key, value in records if value is None and positions.holds(key)]
-        offsets, others = positions.parted([record for record in records if record[0] not in forgotten])
+        """Move offsets that a group keeps, and with them those that it cannot keep."""
+        offsets, others = positions.parted(records)
 
         def fill(writer: TransactionalWriter) -> None:
-            _send(writer, topic, others)
+            _send(writer, self._settings.offsets_topic(config), others)
             if offsets:
                 writer.send_group_offsets(offsets, memberless(positions.group))
 
-        if not self._settings.is_exactly_once:
-            self._at_once(config, others, (), ensure_allowed)
-            GroupOffsets(conf, positions.group).commit(offsets)
-        elif offsets or others:
+        if self._settings.is_exactly_once:
             self._in_transaction(connector, config, fill, (), ensure_allowed)
-        if forgotten:
-            ensure_allowed()
-            GroupOffsets(conf, positions.group).forget(positions.places(forgotten))
-            ensure_allowed()
+        else:
+            self._at_once(config, others, (), ensure_allowed)
+            GroupOffsets(self._settings.task_admin_conf(config), positions.group).commit(offsets)
 
     def _at_once(
         self,

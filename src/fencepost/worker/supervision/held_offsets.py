@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fencepost.config.raw import RawConfig
+from fencepost.kafka.group_offset import FORGOTTEN
 from fencepost.kafka.memberless import read_stable
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
@@ -30,6 +31,6 @@ def read_offsets(
         return view
     places = held.places(tasks)
     found = read_stable(settings.task_admin_conf(config), held.group, timeout_s, places)
-    sources = [held.source(place, *committed) for place, committed in sorted(found.items())]
+    sources = [held.source(place, *at) for place, at in sorted(found.items()) if at.note != FORGOTTEN]
     known = [KnownOffset(p, o, encode_key(connector, p), 0) for p, o in filter(None, sources)]
     return OffsetView(connector, (), [*known, *(one for one in view.known if held.place(one.partition or {}) is None)])
