@@ -1,4 +1,7 @@
-"""A worker with a files sink is killed at any moment, under load: every record is in one file, once, in order."""
+"""A worker with a files sink is killed at any moment, under load: every record is in one file, once, in order.
+
+What fits no column is in the dead letters, at least once.
+"""
 
 import contextlib
 import glob
@@ -18,7 +21,8 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
-from fencepost.testing.verdict import judge
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation, judge
 from support.feed import Feed
 from support.worker import Worker
 
@@ -27,6 +31,7 @@ ROUNDS = 25 if IS_LONG else 1
 PARTITIONS = 4
 PER_S = 400
 TRANSACTION = 20  # records; each fifth is aborted
+BROKEN = 7  # each so-manieth number stands in a value that is no JSON
 
 
 @pytest.fixture
@@ -41,8 +46,7 @@ def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
         is_aborted = next(transactions) % 5 == 0
         producer.begin_transaction()
         for n in numbers:
-            value = json.dumps({"n": -n if is_aborted else n}).encode()
-            producer.produce(topic_name, value, partition=n % PARTITIONS)
+            producer.produce(topic_name, value_of(-n if is_aborted else n), partition=n % PARTITIONS)
         if is_aborted:
             producer.flush(60)
             producer.abort_transaction(60)
@@ -53,6 +57,19 @@ def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
     running = Feed(write, block=TRANSACTION, per_s=PER_S)
     yield running
     running.stop()
+
+
+def value_of(n: int) -> bytes:
+    return json.dumps({"n": n}).encode() if n % BROKEN else f"{n} is no JSON".encode()
+
+
+def number(letter: Observation) -> int:
+    return int((letter.value or b"").partition(b" ")[0])
+
+
+def fitting(last: int) -> list[int]:
+    """Return the numbers up to `last` that are to be in files; all others are dead letters."""
+    return [n for n in range(1, last + 1) if n % BROKEN]
 
 
 def shown(out: Path) -> list[tuple[int, int]]:
@@ -88,6 +105,12 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
         "connector.class": "fencepost.connector.files_sink.FilesSink",
         "path": str(out),
         "format": "json",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "value.schema": "n INT",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{topic_name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
         "topics": topic_name,
         "epoch.interval.ms": "300",
         "consumer.override.session.timeout.ms": "6000",
@@ -109,6 +132,7 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
     with (
         capfd.disabled(),
         Worker(kafka.bootstrap_servers, tmp_path, {"slots.max": "1"}, group=f"files-{seed}") as worker,
+        CommittedReader(kafka.bootstrap_servers, [f"{topic_name}-dead"]) as reader_of_letters,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         assert worker.create("out", config).status_code == 201
@@ -130,7 +154,9 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
                 print(fault, flush=True)
                 eventually(lambda before=before: len(shown(out)) > before + 50, within_s=120)
             sent = feed.stop()
-            eventually(lambda: len(shown(out)) >= sent, within_s=120)
+            eventually(lambda: len(shown(out)) >= len(fitting(sent)), within_s=120)
+            broken = set(range(1, sent + 1)) - set(fitting(sent))
+            eventually(lambda: {number(each) for each in reader_of_letters.seen()} == broken, within_s=120)
         finally:
             is_over.set()
             watcher.join()
@@ -138,7 +164,7 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
     assert not trouble, trouble
     assert len(seen) > 20
     found = shown(out)
-    expected = {p: [n for n in range(1, sent + 1) if n % PARTITIONS == p] for p in range(PARTITIONS)}
+    expected = {p: [n for n in fitting(sent) if n % PARTITIONS == p] for p in range(PARTITIONS)}
     verdict = judge(expected, found)
     assert verdict.is_clean, str(verdict)
     for listed in seen:

@@ -51,6 +51,9 @@ class DataFrameSink(SinkConnector):
     """
 
     is_dataframe: ClassVar[bool] = True
+    writes_at_once: ClassVar[bool] = False
+    """Whether `write` is one Spark action, which takes each row of the frame. Then the runtime sees on the way whether
+    records are left out that are to be dead letters; else each epoch is read once more to find out."""
     owner: str = ""
     """Which group of which cluster the epochs are of: the runtime says so before it calls anything else."""
 

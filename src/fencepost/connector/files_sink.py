@@ -46,6 +46,8 @@ class FilesSink(DataFrameSink):
     dot are not for readers. Settings below `writer.` are options of Spark's writer (`writer.compression`).
     """
 
+    writes_at_once = True
+
     path: str = setting(
         "path", check=non_empty(), importance=HIGH,
         doc="The directory to write to: of any file system that Spark knows, the same for all executors.",

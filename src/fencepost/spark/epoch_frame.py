@@ -9,8 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.api import DataFrameSink, Epoch
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.config.connector import DeadLetterConfig, SinkChoice, SinkConnectorConfig
+from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.spark.datasource import FencepostDataSource
+from fencepost.spark.epoch_letters import LETTER_COLUMNS, MISFIT, Tally
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
 from fencepost.spark.kafka_read.columns import RECORD_COLUMNS, TEXT, written
@@ -18,7 +19,8 @@ from fencepost.spark.pruning import needed, unknown_rows
 
 log = logging.getLogger(__name__)
 _SQL, _SCHEMA = "transforms.sql", "value.schema"
-_CORRUPT, _PAYLOAD = "_fencepost_corrupt", "payload"
+_CORRUPT, _PAYLOAD, _READ = "_fencepost_corrupt", "payload", "_fencepost_read"
+_IS_CORRUPT = f"coalesce({_CORRUPT} OR value.{_CORRUPT} IS NOT NULL, false)"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
 _CHEAPEST = "partition"  # where rows are only counted
@@ -36,13 +38,14 @@ class EpochReader:
         self._value = ConverterChoice.of(properties, "value.converter")
         self._schema = sink.value_schema
         config = SinkConnectorConfig(properties)
-        for key in (DeadLetterConfig.key_of("dead_letters_topic"), SinkChoice.key_of("resend_topic")):
-            if properties.get(key):
-                raise ConfigError(
-                    f"{key}: a DataFrame sink has no dead letters: a value that does not fit fails the task, or is "
-                    "left out with errors.tolerance=all; remove it"
-                )
+        resend = SinkChoice.key_of("resend_topic")
+        if properties.get(resend):
+            raise ConfigError(
+                f"{resend}: a DataFrame sink reads its own topics alone; remove it: `fencepost dead-letters --resend` "
+                "sends letters to the topics that they came from"
+            )
         self._tolerates_errors = config.errors_tolerance.lower() == "all"
+        self._has_letters = self._tolerates_errors and bool(config.dead_letters_topic)
         if self._schema is None and self._value.kind == JSON and self._value.has_schemas:
             raise ConfigError(
                 f"{_SCHEMA} is missing: values with schemas (value.converter.schemas.enable=true, the default) are "
@@ -55,14 +58,34 @@ class EpochReader:
         self._types = self._columns()
         self._needed: dict[bool, list[str]] = {}
 
-    def frame(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
+    def frame(
+        self, session: Session, epoch: Epoch, channel_url: str, run: str, tally: Tally | None = None
+    ) -> DataFrame:
         """Return the records of an epoch, lazily; row partition `n` holds range `n`, in the order of its offsets.
 
-        Executors ask the worker about the run. Raises ConfigError where the query does not fit.
+        Executors ask the worker about the run. `tally` counts what is left out. Raises ConfigError where the query does
+        not fit.
         """
-        source = session.read.format(FencepostDataSource.name()).options(**options_of(epoch, channel_url, run))
         only = {name: self._types[name] for name in self._needed_of(session, epoch)}
-        return self._queried(session, source.schema(written(only)).load(), _topic(epoch))
+        return self._queried(session, _source(session, epoch, channel_url, run, only), _topic(epoch), tally)
+
+    @property
+    def has_letters(self) -> bool:
+        """Say whether records may be left out that are to be dead letters."""
+        return self._has_letters and self._schema is not None
+
+    def left_out(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
+        """Return the records of an epoch that `frame` leaves out since their values do not fit, as they were read.
+
+        Their columns are LETTER_COLUMNS.
+        """
+        assert self._schema is not None
+        # As text, so that it is judged as in `frame`: the bytes are the same.
+        types = {name: TEXT if name == "value" else RECORD_COLUMNS[name] for name in LETTER_COLUMNS}
+        read = _source(session, epoch, channel_url, run, types).withColumn(_READ, F.col("value").cast("binary"))
+        found = self._parsed(read, self._schema).where(_IS_CORRUPT)
+        told = {"value": F.col(_READ), "timestamp": F.unix_millis("timestamp")}
+        return found.withColumns(told).select(*LETTER_COLUMNS)
 
     def _columns(self) -> dict[str, str]:
         """Return the types, by names, of what a query finds in `records`, short of the columns of values."""
@@ -83,21 +106,27 @@ class EpochReader:
             self._needed[topic is None] = [name for name in self._types if name in found] or [_CHEAPEST]
         return self._needed[topic is None]
 
-    def _queried(self, session: Session, raw: DataFrame, topic: str | None) -> DataFrame:
+    def _queried(self, session: Session, raw: DataFrame, topic: str | None, tally: Tally | None = None) -> DataFrame:
         """Return what the sink gets; columns that `raw` has not got are null."""
         nulls = {name: F.lit(None).cast(kind) for name, kind in self._types.items() if name not in raw.columns}
         records = raw.withColumns(nulls).select(*self._types)
         if self._schema is None:
             return records.select("value") if self._query is None else _with_query(session, records, self._query)
-        parsed = self._parsed(records, self._schema, topic)
+        parsed = self._parsed(records, self._schema)
+        if tally is not None:
+            parsed = tally.on(parsed, _IS_CORRUPT)
+        parsed = self._without_corrupt(parsed, topic)
         if self._query is None:  # straight out of what was parsed: another struct would be made for nothing
             return parsed.select(f"value.{_PAYLOAD}.*" if self._value.has_schemas else "value.*").drop(_CORRUPT)
         value = F.col("value")
         own = value[_PAYLOAD] if self._value.has_schemas else value.dropFields(_CORRUPT)
         return _with_query(session, parsed.withColumn("value", own), self._query)
 
-    def _parsed(self, frame: DataFrame, schema: str, topic: str | None) -> DataFrame:
-        """Make the struct `value` of the JSON text `value`, with more in it than there is to see; a null stays one."""
+    def _parsed(self, frame: DataFrame, schema: str) -> DataFrame:
+        """Make the struct `value` of the JSON text `value`, with more in it than there is to see; a null stays one.
+
+        `_IS_CORRUPT` says where that is no JSON, or does not fit the columns.
+        """
         text, columns = F.col("value"), f"{schema}, {_CORRUPT} STRING"
         is_corrupt = F.trim(text) == ""  # in which Spark sees nothing wrong, and no columns
         if self._value.has_schemas:
@@ -116,20 +145,25 @@ class EpochReader:
                 f"Invalid value {schema} for configuration {_SCHEMA}: it must name columns, as `id INT, name STRING` "
                 f"({_first_line(error)})"
             ) from error
-        return self._without_corrupt(parsed, topic)
+        return parsed
 
     def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:
         """Leave out, or fail at, what is no JSON or does not fit the columns. A `topic` that all have is not read."""
-        is_corrupt = F.coalesce(F.col(_CORRUPT) | F.col("value")[_CORRUPT].isNotNull(), F.lit(False))
         if self._tolerates_errors:
-            return frame.where(~is_corrupt).drop(_CORRUPT)
+            return frame.where(f"NOT ({_IS_CORRUPT})").drop(_CORRUPT)
         place = F.concat(
             F.col("topic") if topic is None else F.lit(topic), F.lit("-"), F.col("partition"),
             F.lit(" at offset "), F.col("offset"),
-            F.lit(f": the value is no JSON that fits {_SCHEMA}; mend {_SCHEMA}, or set errors.tolerance=all"),
+            F.lit(f": {MISFIT}; mend {_SCHEMA}, or set errors.tolerance=all"),
         )  # fmt: skip
-        checked = F.when(is_corrupt, F.raise_error(place)).otherwise(F.col("value"))
+        checked = F.when(F.expr(_IS_CORRUPT), F.raise_error(place)).otherwise(F.col("value"))
         return frame.withColumn("value", checked).drop(_CORRUPT)
+
+
+def _source(session: Session, epoch: Epoch, channel_url: str, run: str, types: Mapping[str, str]) -> DataFrame:
+    """Return columns of the records of an epoch, whose types are these."""
+    source = session.read.format(FencepostDataSource.name()).options(**options_of(epoch, channel_url, run))
+    return source.schema(written(types)).load()
 
 
 def _topic(epoch: Epoch) -> str | None:

@@ -13,12 +13,21 @@ from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, RUN_O
 
 if TYPE_CHECKING:
     from fencepost.api import Epoch
+    from fencepost.task.spec import EpochReading
 
 
 def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
     """Return the options by which the data source reads an epoch; which columns, its schema says."""
     ranges = [[each.topic, each.partition, each.start, each.end] for each in epoch.ranges]
     return {CHANNEL_OPTION: channel_url, RUN_OPTION: run, RANGES_OPTION: orjson.dumps(ranges).decode()}
+
+
+def asked_reading(channel_url: str, run: str) -> "EpochReading":
+    """Ask the worker about a run, on an executor. Raises ChannelError."""
+    from fencepost.task.channel import ChannelClient
+    from fencepost.task.spec import EpochReading, Path, RunRequest
+
+    return EpochReading.from_json(ChannelClient(channel_url).call(Path.EPOCH_READING, RunRequest(run).to_json()))
 
 
 class EpochDataReader(DataSourceReader):  # type: ignore[misc]
@@ -38,10 +47,6 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         """Read a range, on an executor. Raises ChannelError, and what `RangeInput` raises."""
         # Arrow, and the channel's language: who plans, and who only writes, does without.
         from fencepost.kafka.range_input import RangeInput
-        from fencepost.task.channel import ChannelClient
-        from fencepost.task.spec import EpochReading, Path, RunRequest
 
-        request = RunRequest(self._options[RUN_OPTION]).to_json()
-        answer = ChannelClient(self._options[CHANNEL_OPTION]).call(Path.EPOCH_READING, request)
-        conf = EpochReading.from_json(answer).conf
+        conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
         return RangeInput(conf, partition.value, columns=arrow_columns(self._types), fails_on_loss=False).batches()

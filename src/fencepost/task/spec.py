@@ -93,6 +93,7 @@ class TaskSpec:
     topics_regex: str = ""
     most_records: int = 500  # of a batch of a sink
     reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # by which executors read epochs
+    reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where epochs are read from
     dead_letters_topic: str = ""
     dead_letters_replication: int = 3
     dead_letters_headers: bool = False
@@ -355,16 +356,18 @@ class SplitAdmission:
 
 @dataclass(frozen=True)
 class EpochReading:
-    """How executors get at the topics of an epoch: the settings of a consumer."""
+    """How executors get at the topics of an epoch, the settings of a consumer, and where its dead letters go."""
 
     conf: Mapping[str, Any] = field(repr=False)
+    letters: TaskSpec | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"conf": dict(self.conf), "letters": None if self.letters is None else self.letters.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "EpochReading":
-        return cls(dict(data["conf"]))
+        letters = data.get("letters")
+        return cls(dict(data["conf"]), None if letters is None else TaskSpec.from_json(letters))
 
 
 @dataclass(frozen=True)

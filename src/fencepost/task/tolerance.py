@@ -41,6 +41,15 @@ class ErrorCounters:
         self.errors += 1
         self.last_error_ms = int(time.time() * 1000)
 
+    def left_out(self, count: int) -> None:
+        """Add records that could not be processed, and are dead letters."""
+        self.errors += count
+        self.failures += count
+        self.skipped += count
+        self.dead_letters += count
+        if count:
+            self.last_error_ms = int(time.time() * 1000)
+
 
 @dataclass
 class Tolerance:

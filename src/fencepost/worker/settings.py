@@ -213,7 +213,7 @@ class WorkerSettings:
         raw = snapshot.connectors[connector]
         spec = self.sink_spec(snapshot, connector, task_config, **identity)
         reader = range_conf(self._consumer_properties(raw), self.sink_group(connector, raw))
-        return replace(spec, admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
+        return replace(spec, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
 
     def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:
         """Return what a slot needs to run a task of a sink; `identity` holds task, generation, incarnation."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
@@ -20,6 +20,7 @@ from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
+from fencepost.task.sink.epoch_plan import Note
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.worker.host import epoch_task as module
 from fencepost.worker.host.epoch_task import EpochTask
@@ -31,6 +32,7 @@ class Store:
     def __init__(self) -> None:
         self.written: dict[str, Epoch] = {}
         self.shown: list[tuple[str, int, int, int]] = []  # token, partition, start, end
+        self.letters: list[Epoch] = []  # whose dead letters are safe
         self.lock = threading.Lock()
         self.before: dict[str, Callable[[Epoch], object]] = {}  # by step: called ahead of it, in the work's thread
 
@@ -100,9 +102,16 @@ class Stage:
         monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: None)
         monkeypatch.setattr(module, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
-            "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run: epoch
+            "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
         )
+        monkeypatch.setattr("fencepost.spark.epoch_frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
+        monkeypatch.setattr(module, "write_letters", lambda epoch, *_: self._write_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=2, replication=1)
+
+    def _write_letters(self, epoch: Epoch) -> int:
+        self.store.at("letters", epoch)
+        self.store.letters.append(epoch)
+        return 1
 
     @property
     def group(self) -> str:
@@ -117,6 +126,13 @@ class Stage:
     def offsets(self) -> dict[int, int]:
         found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
         return {place.partition: offset for place, offset in found.items()}
+
+    def note(self) -> Note:
+        """Return what stands with the offset of partition 0."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
+        (found,) = consumer.committed([ClientPartition(self.topic, 0)], 30)
+        consumer.close()
+        return Note.of_text(found.metadata or "")
 
     def delete_before(self, offset: int) -> None:
         """Delete what is below an offset of partition 0, as retention does."""
@@ -138,6 +154,9 @@ class Stage:
         spec = TaskSpec(
             "c", 0, 1, uuid.uuid4().hex, config, config, {}, "",
             admin_conf={"bootstrap.servers": self.bootstrap},
+            reader_admin_conf={"bootstrap.servers": self.bootstrap},
+            dead_letters_topic=config.get("errors.deadletterqueue.topic.name", ""),
+            dead_letters_replication=1,
             consumer_conf=dict(sink_conf(consumer, self.group, "test").conf),
             topics=(self.topic,),
         )  # fmt: skip

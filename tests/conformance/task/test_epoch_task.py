@@ -8,15 +8,17 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from epoch_stage import Stage, crash
 
-from fencepost.api import Epoch
+from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group_input import GroupInput
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf, transactional_conf
 from fencepost.record import TopicPartition
+from fencepost.task.sink.epoch_plan import Note
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
+from fencepost.worker.host.epoch_task import EpochTask
 
 
 @pytest.fixture
@@ -154,6 +156,97 @@ def test_a_failed_write_is_tried_again_for_the_same_ranges(stage: Stage) -> None
     stage.store.before.clear()
     assert stage.store.ranges()[0] == (0, 0, 5)
     assert any("no space left" in (report.trace or "") for report in stage.reports)
+
+
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "epoch-letters",
+    "value.converter": "JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "value.schema": "n INT",
+}
+
+
+def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe(stage: Stage) -> None:
+    stage.produce(5)
+    failures = [RetriableError("a dead letter was not taken"), RetriableError("a dead letter was not taken")]
+    notes: list[Note] = []
+
+    def fail(epoch: Epoch) -> None:
+        notes.append(stage.note())
+        if failures:
+            raise failures.pop()
+
+    stage.store.before["letters"] = fail
+    stage.start(**LETTERS)
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert len(notes) == 3
+    assert all((note.end, note.token) == (5, None) for note in notes), notes
+    assert [each.ranges[0].end for each in stage.store.letters] == [5]
+    stage.store.holds({0: 5})
+
+
+def test_e13_who_takes_over_writes_the_letters_again_unless_the_epoch_s_token_is_durable(stage: Stage) -> None:
+    stage.produce(5)
+    held, hung = threading.Event(), threading.Event()
+
+    def hang(epoch: Epoch) -> None:
+        held.set()
+        hung.wait(60)
+
+    stage.store.before["letters"] = hang
+    first = stage.start(**LETTERS)
+    assert held.wait(30)
+    stage.store.before.clear()
+    crash(first)
+    first.thread.join(30)
+    stage.store.before["publish"] = lambda _: crash(second)
+    second = stage.start(**LETTERS)
+    second.thread.join(60)
+    assert len(stage.store.letters) == 1
+    hung.set()
+    stage.store.before.clear()
+    stage.start(**LETTERS)
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    eventually(lambda: len(stage.store.letters) == 2, within_s=30)  # the second's, and late, the first's
+    stage.store.holds({0: 5})
+
+
+def test_letters_are_not_written_again_by_the_start_that_has_written_them(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.produce(5)
+    commit, failures = EpochTask._commit, [KafkaUnavailableError("the coordinator moves")]
+
+    def fails(self: EpochTask, standings: Any) -> None:
+        if failures and any(each.note.token for each in standings.values()):
+            raise failures.pop()
+        commit(self, standings)
+
+    monkeypatch.setattr(EpochTask, "_commit", fails)
+    stage.start(**LETTERS)
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert not failures
+    assert (len(stage.store.written), len(stage.store.letters)) == (2, 1)
+
+
+@pytest.mark.parametrize(("count", "epochs"), [(0, 0), (3, 1), (None, 1)])
+def test_an_epoch_is_not_read_again_for_letters_where_its_one_action_has_left_nothing_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, count: int | None, epochs: int
+) -> None:
+    monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
+    monkeypatch.setattr("fencepost.worker.host.epoch_task.Tally.count", lambda _: count)
+    stage.produce(5)
+    stage.start(**LETTERS)
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert len(stage.store.letters) == epochs
+
+
+def test_there_are_no_letters_where_errors_are_not_tolerated(stage: Stage) -> None:
+    stage.produce(5)
+    stage.start(**{**LETTERS, "errors.tolerance": "none"})
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert stage.store.letters == []
 
 
 def test_a_partition_that_is_added_is_written_too(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import range_conf
 from fencepost.spark import epoch_frame
 from fencepost.spark.epoch_frame import EpochReader
+from fencepost.spark.epoch_letters import Tally
 from fencepost.spark.session import SparkRuntime
 from fencepost.task.spec import EpochReading, Path
 from fencepost.worker.channel import ChannelServer
@@ -73,13 +75,20 @@ def frame(runtime: SparkRuntime, kafka: EmbeddedKafka, topics: Sequence[str]) ->
     server = ChannelServer(CHANNEL_SECRET.encode())
     server.start({Path.EPOCH_READING: lambda _: EpochReading(conf).to_json()})
 
-    def made(settings: dict[str, str], query: str | None, *, of: Sequence[str] = topics[:1], last: int = ROWS) -> Any:
+    def made(
+        settings: dict[str, str],
+        query: str | None,
+        *,
+        of: Sequence[str] = topics[:1],
+        last: int = ROWS,
+        tally: Tally | None = None,
+    ) -> Any:
         properties = {"name": "c", "connector.class": "c", "value.converter.schemas.enable": "false", **settings}
         if query is not None:
             properties["transforms.sql"] = query
         ranges = [OffsetRange(topic, partition, 0, ROWS) for topic in of for partition in range(2)]
         epoch = Epoch(1, (*ranges[:-1], replace(ranges[-1], end=last)))
-        return EpochReader(_Sink(properties), properties).frame(runtime.session, epoch, server.url, "run")
+        return EpochReader(_Sink(properties), properties).frame(runtime.session, epoch, server.url, "run", tally)
 
     yield made
     server.stop()
@@ -123,3 +132,18 @@ def test_a_frame_has_the_rows_of_its_ranges_in_their_order(frame: Frame, topics:
 def test_a_value_that_fits_no_column_is_told_with_its_place(frame: Frame, topics: Sequence[str], first: int) -> None:
     with pytest.raises(Exception, match=rf"{topics[1]}-1 at offset {ROWS}: the value is no JSON that fits value\.sch"):
         frame(SCHEMA, "SELECT value.name FROM records", of=topics[first:], last=ROWS + 1).collect()
+
+
+def test_what_is_left_out_is_counted_while_it_is_written_unless_nobody_looks(
+    frame: Frame, topics: Sequence[str], tmp_path: FilePath
+) -> None:
+    counts = []
+    for number, (query, last) in enumerate(
+        [("SELECT value.n FROM records", 1), ("SELECT 1 AS one FROM records WHERE offset > 99", 1),
+         ("SELECT value.n FROM records", 0), ("SELECT value.n FROM records WHERE 1 = 0", 1)]
+    ):  # fmt: skip
+        tally = Tally()
+        made = frame(TOLERANT, query, of=topics, last=ROWS + last, tally=tally)
+        made.sortWithinPartitions(made.columns[0]).write.json(str(tmp_path / str(number)))
+        counts.append(tally.count())
+    assert counts == [1, 1, 0, None]

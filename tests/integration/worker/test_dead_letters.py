@@ -201,3 +201,51 @@ def test_what_the_command_cannot_do_is_said(
         printed(worker, name, "--topic", "any", "--bootstrap", "127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"set errors\.deadletterqueue\.topic\.name"):
         printed(worker, name)
+
+
+def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read(
+    worker: Worker, kafka: EmbeddedKafka, name: str, tmp_path: Path
+) -> None:
+    """Key, value and headers of the letters are those bytes; all other records are in the files."""
+    out, topic, broken = tmp_path / "out", f"{name}-in", b'{"n": "\xff\x00"}'
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for n, value in enumerate((b'{"n": 0}', broken, b'{"n": 2}', b"", None, b"[5]", b'{"n": 6}')):
+        at_ms = 1_700_000_000_000 + n
+        producer.produce(topic, value, b"\xfe%d" % n, n % 2, headers=[("h", b"\xfd"), ("none", None)], timestamp=at_ms)
+    assert producer.flush(30) == 0
+    config = {
+        "connector.class": "FilesSink",
+        "path": str(out),
+        "format": "json",
+        "topics": topic,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "value.schema": "n INT",
+        "transforms.sql": "SELECT value.n FROM records WHERE offset > -1",
+        "errors.deadletterqueue.topic.name": f"{name}-dead",
+        **LETTERS,
+    }
+    created = worker.create(name, config)
+    assert created.status_code == 201, created.text
+    eventually(lambda: worker.sink_offsets(name) == {(topic, 0): 4, (topic, 1): 3}, within_s=90)
+    with CommittedReader(kafka.bootstrap_servers, [f"{name}-dead"]) as reader:
+        found = {o.key: o for o in reader.catch_up()}
+    assert {key: o.value for key, o in found.items()} == {b"\xfe1": broken, b"\xfe3": b"", b"\xfe5": b"[5]"}
+    rows = [json.loads(line).get("n") for file in out.glob("*.json") for line in file.read_text().splitlines()]
+    assert sorted(rows, key=str) == [0, 2, 6, None]
+    letters = shown(worker, name, 3)
+    assert sorted((each["origin"]["partition"], each["origin"]["offset"]) for each in letters) == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    ]
+    assert {(each["connector"], each["task"], each["stage"]) for each in letters} == {(name, 0, "VALUE_CONVERTER")}
+    assert {each["class"] for each in letters} == {config["value.converter"]}
+    assert sorted(each["timestamp"] for each in letters) == [1_700_000_000_001, 1_700_000_000_003, 1_700_000_000_005]
+    assert all(each["headers"] == [["h", {"base64": "/Q=="}], ["none", None]] for each in letters)
+    assert all("is no JSON that fits value.schema" in each["message"] for each in letters), letters
+    for metric in ("deadletterqueue_produce_requests", "records_skipped_total", "record_errors_total"):
+        line = f'{metric}{{connector="{name}",task="0"}} 3.0'
+        eventually(lambda line=line: line in worker.rest.get("/metrics").text)

@@ -225,7 +225,7 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
         ("partition.by", "at:week", "it may end with :year, :month, :day, :hour"),
         ("format", "xml", "String must be one of"),
         ("value.converter.schemas.enable", "true", "value.schema is missing"),
-        ("errors.deadletterqueue.topic.name", "letters", "a DataFrame sink has no dead letters"),
+        ("errors.deadletterqueue.resend.topic.name", "again", "a DataFrame sink reads its own topics alone"),
     ],
 )
 def test_settings_that_cannot_be_followed_are_refused(

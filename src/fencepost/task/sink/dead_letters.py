@@ -12,7 +12,7 @@ from typing import Any
 from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import HeaderBytes
-from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, ensure_topics
+from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters
 
@@ -22,16 +22,14 @@ _SERVE_S = 0.1
 
 
 class DeadLetters:
-    """The dead letter topic of one task: made if it is missing. For the task's thread.
+    """The producer for the dead letters of one task, whose topic is there. For the task's thread.
 
     A thread of its own takes acknowledgements, so that the task may wait for one.
     """
 
     def __init__(self, spec: TaskSpec, counters: ErrorCounters) -> None:
-        """Raises what Kafka says where the topic cannot be made."""
         self._spec = spec
         self._counters = counters
-        ensure_topics(spec)
         self._client = ProducerClient({**spec.producer_conf, "delivery.report.only.error": False})
         self._is_open = False
         self._is_closed = threading.Event()

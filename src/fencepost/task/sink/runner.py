@@ -12,6 +12,7 @@ from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.group_input import GroupInput
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import SinkCounters
+from fencepost.task.dead_letter import ensure_topics
 from fencepost.task.life import TaskLife
 from fencepost.task.plugins import connector_of, sink_processor_of
 from fencepost.task.sink.context import SinkContext
@@ -74,6 +75,7 @@ class SinkRunner(TaskLife):
         task.initialize(context, config)
         processor = sink_processor_of(self.spec, self.control, self.counters.errors)
         if self.spec.dead_letters_topic:
+            ensure_topics(self.spec)
             self._letters = DeadLetters(self.spec, self.counters.errors)
         reporter = Reporter(processor, self._letters)
         processor.tolerance.tell = reporter.tell

@@ -7,7 +7,7 @@ of the channel.
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -142,11 +142,11 @@ class DataFrameHost:
         with self._lock:
             self._runs.pop(name, None)
 
-    def add_reading(self, conf: Mapping[str, Any]) -> str:
+    def add_reading(self, reading: EpochReading) -> str:
         """Make known how executors get at the topics of an epoch; the name tells an executor nothing else."""
         name = uuid.uuid4().hex
         with self._lock:
-            self._readings[name] = EpochReading(conf)
+            self._readings[name] = reading
         return name
 
     def remove_reading(self, name: str) -> None:

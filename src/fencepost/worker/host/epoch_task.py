@@ -1,9 +1,9 @@
 """The task of a DataFrame sink: a driver thread that is the one member of its group, and writes epoch after epoch.
 
-An epoch: plan, made durable in the group's offsets ▸ `write`, a Spark job ▸ its token, made durable ▸ `publish` ▸
-commit. Each step but the writes is a commit that the group's coordinator takes from a member of the newest generation
-only, so whoever was replaced gets no further than the step it is at; and who comes next goes on from what is durable
-(E16).
+An epoch: plan, made durable in the group's offsets ▸ `write`, a Spark job, and what it leaves out into the dead letters
+▸ its token, made durable ▸ `publish` ▸ commit. Each step but the writes is a commit that the group's coordinator takes
+from a member of the newest generation only, so whoever was replaced gets no further than the step it is at; and who
+comes next goes on from what is durable (E16).
 """
 
 import contextlib
@@ -13,18 +13,20 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fencepost.api import DataFrameSink, FatalError, FencedError, RetriableError
+from fencepost.api import DataFrameSink, Epoch, FatalError, FencedError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group_input import GroupInput
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch_frame import EpochReader
+from fencepost.spark.epoch_letters import Tally, letters_spec, write_letters
 from fencepost.spark.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
 from fencepost.spark.slots import job_group
 from fencepost.task.admitted import admitted
 from fencepost.task.channel import ChannelError
 from fencepost.task.counters import SinkCounters
+from fencepost.task.dead_letter import ensure_topics
 from fencepost.task.sink.epoch_plan import (
     NOTE_MAX_BYTES,
     Begun,
@@ -37,7 +39,7 @@ from fencepost.task.sink.epoch_plan import (
     tokens,
 )
 from fencepost.task.sink.subscription import subscription
-from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.spec import EpochReading, RunState, TaskSpec
 from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,12 @@ _BESIDE_S = 0.02
 _LOOK_S = 0.5
 _ASK_S = 30.0
 _NOT_WHOLE_S = 30.0
-_LATER = (KafkaUnavailableError, ReadTimeoutError, ChannelError)  # what ends an executor's work, and passes
+_LATER = (
+    KafkaUnavailableError,
+    ReadTimeoutError,
+    ChannelError,
+    RetriableError,
+)  # what ends an executor's work, and passes
 _LAST_WORK_S = 3.0  # what runs when it is to end has this long to get through
 
 
@@ -106,6 +113,7 @@ class EpochTask(FrameLife):
         self._waits_since_s = time.monotonic()
         self._next_epoch_s = 0.0
         self._look_s = 0.0
+        self._has_letters_of = ""  # the epoch whose letters this start has written
         self._wait_s = _POLL_S
         self._work: threading.Thread | None = None
 
@@ -189,7 +197,7 @@ class EpochTask(FrameLife):
         if open_ is not None:
             log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
         if self._admin is None:
-            self._admin = Admin(self.spec.admin_conf, timeout_s=_ASK_S)
+            self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
         fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
         if fresh:  # or what comes before the next assignment would be passed over with auto.offset.reset=latest
@@ -273,14 +281,20 @@ class EpochTask(FrameLife):
         if not self._take_core():
             raise CutShortError("the task is to stop or to pause")
         made: list[str] = []
-        run = self._host.add_reading(self.spec.reader_conf)
+        has_letters = self._reader.has_letters
+        reading = EpochReading(self.spec.reader_conf, letters_spec(self.spec) if has_letters else None)
+        run = self._host.add_reading(reading)
+        tally = Tally() if has_letters and self._connector.writes_at_once else None
 
         def write() -> None:
-            frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel_url, run)
+            frame = self._reader.frame(self._runtime.session, epoch.epoch, self._host.channel_url, run, tally)
             made.append(self._connector.write(self._runtime.session, frame, epoch.epoch))
 
         try:
             self._beside("write", write)
+            if has_letters and self._has_letters_of != epoch.epoch.id and (tally is None or tally.count() != 0):
+                self._beside("dead letters", lambda: self._write_letters(epoch.epoch, run))
+                self._has_letters_of = epoch.epoch.id
         finally:
             self._host.remove_reading(run)
             self._release_core()
@@ -291,6 +305,13 @@ class EpochTask(FrameLife):
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
         self._commit(standings)
         return written
+
+    def _write_letters(self, epoch: Epoch, run: str) -> None:
+        """Have what was left out written to the dead letter topic: all is safe there when this returns (E13)."""
+        session, url = self._runtime.session, self._host.channel_url
+        ensure_topics(self.spec)
+        left_out = self._reader.left_out(session, epoch, url, run)
+        self.counters.errors.left_out(write_letters(left_out, url, run, self._properties["value.converter"]))
 
     def _beside(self, what: str, work: Callable[[], object]) -> None:
         """Run work in a thread of its own, and live through rebalances meanwhile. Raises what it raises.
@@ -335,8 +356,9 @@ class EpochTask(FrameLife):
         said = next((text for kind in _LATER if (text := raised_in_python(causes, kind))), None)
         if said is not None:
             return RetriableError(said)
-        if is_refused_by_query(causes):
-            return FatalError(reason(error))
+        refusal = raised_in_python(causes, FatalError)
+        if refusal is not None or is_refused_by_query(causes):
+            return FatalError(refusal or reason(error))
         return (OSError if is_storage_trouble(causes) else RuntimeError)(reason(error))
 
     def _end_work(self, within_s: float) -> None:

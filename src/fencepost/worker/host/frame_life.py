@@ -4,7 +4,7 @@ import logging
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, RetriableError
@@ -19,7 +19,7 @@ from fencepost.task.admitted import NotAdmittedError, report_of
 from fencepost.task.back_off import BackOff
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
-from fencepost.task.spec import Admission, RunState, TaskSpec
+from fencepost.task.spec import Admission, EpochReading, RunState, TaskSpec
 from fencepost.worker.host.trouble import Trouble, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
@@ -59,7 +59,7 @@ class FrameHost(Protocol):
 
     def remove_run(self, name: str) -> None: ...
 
-    def add_reading(self, conf: Mapping[str, Any]) -> str: ...
+    def add_reading(self, reading: EpochReading) -> str: ...
 
     def remove_reading(self, name: str) -> None: ...
 
