@@ -13,7 +13,17 @@ from page import PAGES, ROOT, Block, blocks
 from typer.main import get_command
 
 import fencepost.api
-from fencepost.api import Batch, DataFrameConnector, SourceConnector, SourceTask
+from fencepost.api import (
+    Batch,
+    DataFrameConnector,
+    FencedError,
+    FencingToken,
+    SinkBatch,
+    SinkRecord,
+    SourceConnector,
+    SourceTask,
+    TopicPartition,
+)
 from fencepost.cli.letter import Letter, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
@@ -62,6 +72,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> PluginRegistry:
         ("parquetfiles", "docs/how-to/write-a-connector.md", "ParquetConnector"),
         ("suffix", "docs/how-to/write-a-connector.md", "class Suffix"),
         ("logsink", "docs/how-to/write-a-sink.md", "LogSinkTask"),
+        ("tablesink", "docs/how-to/write-a-sink.md", "TableSinkTask"),
         ("parquetepochs", "docs/how-to/write-a-dataframe-sink.md", "class ParquetEpochs"),
         ("sqlitesink", "docs/how-to/write-a-dataframe-sink.md", "class SqliteSink"),
     ):
@@ -136,6 +147,50 @@ def test_the_connector_of_the_tutorial_divides_its_files(registry: PluginRegistr
     connector = registry.find(PluginKind.CONNECTOR, "WordList")({"files": "a,b,c", "topic": "words"})
     assert [own["files"] for own in connector.task_configs(2)] == ["a,c", "b"]
     assert len(connector.task_configs(9)) == 3
+
+
+class SinkContext:
+    """What a sink's task asks for, for one partition that is its own."""
+
+    def __init__(self, token: FencingToken) -> None:
+        self.fencing_token = token
+        self.begins: dict[TopicPartition, int] = {}
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.begins.update(offsets)
+
+
+def test_the_sink_with_transactions_refuses_who_was_replaced_and_goes_on_from_its_own_offset(
+    registry: PluginRegistry, tmp_path: Path
+) -> None:
+    place, config = TopicPartition("words", 0), {"database": str(tmp_path / "words.db")}
+    kind = registry.find(PluginKind.CONNECTOR, "TableSink")
+
+    def opened(task_generation: int, group_generation: int) -> Any:
+        task = kind.task()
+        task.initialize(SinkContext(FencingToken(task_generation, group_generation)), kind(config))
+        task.start()
+        task.open([place])
+        return task
+
+    def words(*offsets: int) -> SinkBatch:
+        return SinkBatch.of_records([SinkRecord(*place, offset, f"word {offset}", at=place) for offset in offsets])
+
+    first = opened(5, 9)
+    assert first.context.begins == {}
+    first.put(words(0, 1))
+    second = opened(5, 10)
+    assert second.context.begins == {place: 2}
+    with pytest.raises(FencedError, match="another task's"):
+        first.put(words(2, 3))
+    second.put(words(2))
+    third = opened(6, 1)  # tasks of a new config, in a group that counts anew
+    with pytest.raises(FencedError):
+        second.put(words(3))
+    third.put(words(3))
+    assert third.db.execute("SELECT kafka_offset FROM words").fetchall() == [(0,), (1,), (2,), (3,)]
+    for task in (first, second, third):
+        task.stop()
 
 
 def test_the_connector_with_boundaries_of_its_own_commits_each_order(registry: PluginRegistry) -> None:

@@ -13,7 +13,7 @@ from fencepost.api.dataframe import DataFrameConnector, Split
 from fencepost.api.dataframe_sink import DataFrameSink, Epoch, OffsetRange
 from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
 from fencepost.api.offsets_in_group import OffsetsInGroup
-from fencepost.api.sink import ErrantRecordReporter, SinkConnector, SinkTask, SinkTaskContext
+from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
     ExactlyOnceSupport,
     RecordMetadata,
@@ -77,6 +77,7 @@ __all__ = [
     "ExactlyOnceSupport",
     "FatalError",
     "FencedError",
+    "FencingToken",
     "Header",
     "HeaderColumn",
     "HeaderConverter",

@@ -3,13 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fencepost.api.connector import Connector
 from fencepost.record import SinkBatch, SinkRecord, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 """The offset of the next record of each partition: what a group commits."""
+
+
+class FencingToken(NamedTuple):
+    """What tells a store who is newer: the task generation, then the generation of the group.
+
+    Of two tasks that have had a partition, the later one has the greater token.
+    """
+
+    task_generation: int
+    group_generation: int
 
 
 class ErrantRecordReporter(Protocol):
@@ -37,6 +47,14 @@ class SinkTaskContext(Protocol):
     @property
     def group_metadata(self) -> Any:
         """Return the group's metadata as captured with the assignment; None before the first (KIP-447)."""
+
+    @property
+    def fencing_token(self) -> FencingToken | None:
+        """Return the token of the assignment, captured with it; None before the first.
+
+        A store with transactions of its own keeps it beside the rows of each partition, and refuses whoever comes with
+        a smaller one: a task that was replaced and does not know it. It changes only between two calls of the task.
+        """
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:

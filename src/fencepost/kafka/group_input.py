@@ -18,6 +18,7 @@ from fencepost.api.errors import FencedError
 from fencepost.kafka.admin import INTERNAL_TOPICS
 from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_metadata import generation_of
 from fencepost.kafka.library_log import library_log
 from fencepost.record import Repeated, TopicPartition
 
@@ -164,6 +165,11 @@ class GroupInput:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._begins)
+
+    @property
+    def generation(self) -> int | None:
+        """Return the group's generation as captured with the assignment; None before the first."""
+        return None if self.metadata is None else generation_of(self.metadata)
 
     def poll(self, timeout_s: float, most: int) -> Fetched:
         """Return what has come, waiting `timeout_s` for the first record; also lives through rebalances.

@@ -129,6 +129,38 @@ def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members:
     assert members.offsets().read() == {TopicPartition(members.topic, 0): 3}
 
 
+def test_the_generation_is_that_of_the_assignment_and_whoever_has_a_partition_later_has_a_greater_one(
+    members: Members, produce: Any
+) -> None:
+    produce(1)
+    first, second = Notes(), Notes()
+    one = members.join(first)
+    assert one.generation is None
+    eventually(lambda: one.poll(0.1, 1) is None or first.log)
+    begun = one.generation
+    assert begun is not None
+    assert begun > 0
+    two = members.join(second)
+    eventually(lambda: one.poll(0.05, 1) is None or two.poll(0.05, 1) is None or len(second.log) == 1)
+    eventually(lambda: one.poll(0.05, 1) is None or two.poll(0.05, 1) is None or len(one.assignment) == 1)
+    later = two.generation
+    assert later is not None
+    assert one.generation == later > begun
+    one.commit(dict.fromkeys(one.assignment, 0))
+    one.close()
+    assert one.generation == later, "as captured: who has left learns of no other"
+    eventually(lambda: two.poll(0.1, 1) is None or len(two.assignment) == 2)
+    assert two.generation is not None
+    assert two.generation > later
+    left = two.generation
+    two.close()
+    third = Notes()
+    three = members.join(third)
+    eventually(lambda: three.poll(0.1, 1) is None or third.log)
+    assert three.generation is not None
+    assert three.generation > left, "a group that has offsets goes on counting"
+
+
 def test_an_assignee_says_where_to_begin(members: Members, produce: Any) -> None:
     produce(5)
     notes = Notes()

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from fencepost.api import ErrantRecordReporter
+from fencepost.api import ErrantRecordReporter, FencingToken
 from fencepost.record import TopicPartition
 from fencepost.task.control import Control
 
@@ -17,11 +17,14 @@ class Reading(Protocol):
     @property
     def metadata(self) -> Any: ...
 
+    @property
+    def generation(self) -> int | None: ...
+
 
 class SinkContext:
     """The `SinkTaskContext` of a task in a slot. It keeps requests; the loop carries them out when the call is over."""
 
-    def __init__(self, configs: Mapping[str, str], control: Control) -> None:
+    def __init__(self, configs: Mapping[str, str], control: Control, task_generation: int) -> None:
         self.configs = configs
         self.reading: Reading | None = None
         """The group's member, once there is one."""
@@ -31,6 +34,7 @@ class SinkContext:
         self.is_commit_requested = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self._control = control
+        self._task_generation = task_generation
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -39,6 +43,11 @@ class SinkContext:
     @property
     def group_metadata(self) -> Any:
         return None if self.reading is None else self.reading.metadata
+
+    @property
+    def fencing_token(self) -> FencingToken | None:
+        generation = None if self.reading is None else self.reading.generation
+        return None if generation is None else FencingToken(self._task_generation, generation)
 
     @property
     def is_stopping(self) -> bool:

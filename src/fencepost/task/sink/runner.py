@@ -71,7 +71,8 @@ class SinkRunner(TaskLife):
     def _run_instance(self) -> None:
         admitted(self._admit(self.spec))
         config, task = connector_of(self.spec)
-        context = SinkContext({k: v for k, v in self.spec.task_config.items() if v is not None}, self.control)
+        configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
+        context = SinkContext(configs, self.control, self.spec.generation)
         task.initialize(context, config)
         processor = sink_processor_of(self.spec, self.control, self.counters.errors)
         if self.spec.dead_letters_topic:

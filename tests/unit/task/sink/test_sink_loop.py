@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import FatalError, RetriableError, SinkBatch, SinkTask, TopicPartition
+from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, SinkTask, TopicPartition
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_input import Fetched
@@ -65,6 +65,7 @@ class Group:
     """The input: what happens in its polls is scripted; after the last one the task is told to stop."""
 
     metadata = "generation 1"
+    generation: int | None = 7
 
     def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
         self.log, self._control, self._moments = log, control, moments
@@ -123,7 +124,7 @@ class Stage:
         self.log: list[Any] = []
         self.control, self.counters = Control(is_paused=False), SinkCounters()
         self.task = Sink(self.log)
-        self.context = SinkContext({}, self.control)
+        self.context = SinkContext({}, self.control, task_generation=3)
         self.task.initialize(self.context, None)
         self.moments: list[Moment] = []
         self.group = Group(self.log, self.control, self.moments)
@@ -595,3 +596,13 @@ def test_a_put_without_records_that_is_refused_is_called_again(it: Stage) -> Non
     assert it.task.empties == 2
     assert ("put", (0, 0)) in log
     assert it.counters.errors.retries == 1
+
+
+def test_a_task_s_fencing_token_is_its_generation_and_the_group_s() -> None:
+    stage = Stage()
+    assert stage.context.fencing_token is None
+    stage.context.reading = stage.group
+    assert stage.context.fencing_token == FencingToken(3, 7)
+    assert (3, 6) < FencingToken(3, 7) < (4, 1)
+    stage.group.generation = None
+    assert stage.context.fencing_token is None
