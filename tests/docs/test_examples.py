@@ -70,7 +70,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> PluginRegistry:
         ("wordlist", "docs/tutorial/first-pipeline.md", "WordListTask"),
         ("orders", "docs/how-to/write-a-connector.md", "OrdersTask"),
         ("parquetfiles", "docs/how-to/write-a-connector.md", "ParquetConnector"),
-        ("suffix", "docs/how-to/write-a-connector.md", "class Suffix"),
+        ("suffix", "docs/how-to/write-a-connector.md", "class Suffix("),
+        ("suffixpolicy", "docs/how-to/write-a-connector.md", "class SuffixPolicy("),
         ("logsink", "docs/how-to/write-a-sink.md", "LogSinkTask"),
         ("tablesink", "docs/how-to/write-a-sink.md", "TableSinkTask"),
         ("parquetepochs", "docs/how-to/write-a-dataframe-sink.md", "class ParquetEpochs"),
@@ -307,3 +308,10 @@ def test_orders_of_a_page_are_in_order() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     decisions = sorted(int(page.name[:4]) for page in (ROOT / "docs/decisions").glob("0*.md"))
     assert all(b - a == 1 for a, b in pairwise(decisions))
+
+
+def test_the_replication_policy_of_the_page_names_topics_there_and_back(registry: PluginRegistry) -> None:
+    policy = registry.find(PluginKind.REPLICATION_POLICY, "suffixpolicy.SuffixPolicy")({})
+    assert policy.format_remote_topic("west", "orders") == "orders_from_west"
+    assert (policy.topic_source("orders_from_west"), policy.original_topic("orders_from_west")) == ("west", "orders")
+    assert policy.topic_source("orders") is None

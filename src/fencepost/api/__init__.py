@@ -13,6 +13,7 @@ from fencepost.api.dataframe import DataFrameConnector, Split
 from fencepost.api.dataframe_sink import DataFrameSink, Epoch, OffsetRange
 from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
 from fencepost.api.offsets_in_group import OffsetsInGroup
+from fencepost.api.replication_policy import ReplicationPolicy
 from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
     ExactlyOnceSupport,
@@ -89,6 +90,7 @@ __all__ = [
     "RecordError",
     "RecordMetadata",
     "Repeated",
+    "ReplicationPolicy",
     "RetriableError",
     "Schema",
     "SchemaType",

@@ -30,6 +30,10 @@ class Connector(Config):
 
     context: ConnectorContext
 
+    client_prefixes: ClassVar[tuple[str, ...]] = ()
+    """What the keys begin with that configure Kafka clients of the connector's own. Settings that would make a worker
+    load code, read files or reach other hosts are refused there, as among the overrides of the worker's clients."""
+
     def start(self) -> None:
         """Begin to watch the outside system, where that is needed to plan. An exception fails the connector."""
 

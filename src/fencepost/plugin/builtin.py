@@ -6,6 +6,7 @@ _STORAGE = "org.apache.kafka.connect.storage."
 _CONVERTERS = "org.apache.kafka.connect.converters."
 _TRANSFORMS = "org.apache.kafka.connect.transforms."
 _PREDICATES = _TRANSFORMS + "predicates."
+_MIRROR = "org.apache.kafka.connect.mirror."
 
 _BOTH_KINDS_OF_CONVERTER = {
     "org.apache.kafka.connect.json.JsonConverter": "fencepost.converter.json:JsonConverter",
@@ -54,5 +55,9 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
     PluginKind.HEADER_CONVERTER: {
         _STORAGE + "SimpleHeaderConverter": "fencepost.converter.simple_header:SimpleHeaderConverter",
         **_BOTH_KINDS_OF_CONVERTER,
+    },
+    PluginKind.REPLICATION_POLICY: {
+        _MIRROR + "DefaultReplicationPolicy": "fencepost.mirror.policy:DefaultReplicationPolicy",
+        _MIRROR + "IdentityReplicationPolicy": "fencepost.mirror.policy:IdentityReplicationPolicy",
     },
 }

@@ -3,7 +3,15 @@
 from enum import StrEnum
 from typing import Any
 
-from fencepost.api import Connector, Converter, HeaderConverter, Predicate, SinkConnector, Transform
+from fencepost.api import (
+    Connector,
+    Converter,
+    HeaderConverter,
+    Predicate,
+    ReplicationPolicy,
+    SinkConnector,
+    Transform,
+)
 
 
 class PluginKind(StrEnum):
@@ -14,11 +22,17 @@ class PluginKind(StrEnum):
     PREDICATE = "predicate"
     CONVERTER = "converter"
     HEADER_CONVERTER = "header_converter"
+    REPLICATION_POLICY = "replication_policy"
 
     @property
     def suffix(self) -> str:
         """Return what the aliases of its classes leave out at the end."""
         return _SUFFIXES[self]
+
+    @property
+    def is_listed(self) -> bool:
+        """Say whether `GET /connector-plugins` shows classes of this kind: those that Kafka Connect knows."""
+        return self is PluginKind.CONNECTOR or self in _TYPES
 
     def type_of(self, plugin: type[Any]) -> str:
         """Return the type that `GET /connector-plugins` gives a class of this kind: source or sink for a connector."""
@@ -41,6 +55,7 @@ _SUFFIXES = {
     PluginKind.PREDICATE: "Predicate",
     PluginKind.CONVERTER: "Converter",
     PluginKind.HEADER_CONVERTER: "HeaderConverter",
+    PluginKind.REPLICATION_POLICY: "ReplicationPolicy",
 }
 _TYPES = {
     PluginKind.TRANSFORM: "transformation",
@@ -54,6 +69,7 @@ _BASES: dict[PluginKind, type[Any]] = {
     PluginKind.PREDICATE: Predicate,
     PluginKind.CONVERTER: Converter,
     PluginKind.HEADER_CONVERTER: HeaderConverter,
+    PluginKind.REPLICATION_POLICY: ReplicationPolicy,
 }
 _GROUPS = {
     PluginKind.CONNECTOR: "fencepost.connectors",
@@ -61,4 +77,5 @@ _GROUPS = {
     PluginKind.PREDICATE: "fencepost.predicates",
     PluginKind.CONVERTER: "fencepost.converters",
     PluginKind.HEADER_CONVERTER: "fencepost.header_converters",
+    PluginKind.REPLICATION_POLICY: "fencepost.replication_policies",
 }

@@ -59,8 +59,8 @@ class PluginRegistry:
         return _full_name(cls)
 
     def all_plugins(self) -> list[PluginDescription]:
-        """Return everything there is: connectors, transforms, predicates, converters, header converters."""
-        return [description for kind in PluginKind for description in self._descriptions(kind)]
+        """Return everything that is listed: connectors, transforms, predicates, converters, header converters."""
+        return [description for kind in PluginKind if kind.is_listed for description in self._descriptions(kind)]
 
     def _descriptions(self, kind: PluginKind) -> list[PluginDescription]:
         """Return the built-in ones before the others; sinks before sources, as Kafka Connect does."""

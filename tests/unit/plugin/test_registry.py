@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, Transform
+from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Predicate, ReplicationPolicy, Transform
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.builtin import BUILT_IN
 
@@ -48,6 +48,7 @@ def test_every_built_in_is_there(kind: PluginKind) -> None:
         PluginKind.PREDICATE: Predicate,
         PluginKind.CONVERTER: Converter,
         PluginKind.HEADER_CONVERTER: HeaderConverter,
+        PluginKind.REPLICATION_POLICY: ReplicationPolicy,
     }
     registry = PluginRegistry()
     for name in BUILT_IN[kind]:

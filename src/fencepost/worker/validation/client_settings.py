@@ -2,22 +2,35 @@
 
 from collections.abc import Mapping
 
+from fencepost.api import Connector
 from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.settings import Kind, SettingsError, check_sink_settings, transaction_timeout_ms, translate
 from fencepost.worker.validation.findings import below
 
+_OVERRIDE = "override."
+
 
 def override_reports(given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
     return [report for kind in Kind for report in _overrides_of(kind, given, worker)]
+
+
+def own_client_faults(connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+    """Return, by key, why settings of the connector's own Kafka clients are refused, whatever the worker's policy."""
+    faults: dict[str, str] = {}
+    for prefix in connector.client_prefixes:
+        own = {key: value for key, value in below(prefix, given).items() if not key.startswith(_OVERRIDE)}
+        refused = check_overrides("All", own, allowed_paths=worker.override_allowed_paths)
+        faults |= {prefix + key: f"{prefix}{key}: {reason}" for key, reason in refused.items()}
+    return faults
 
 
 def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:
     """Return how long a transaction of the connector's producers may take; None where their settings are wrong."""
     shared = {**worker.internal_client_properties, **worker.client_properties("producer.")}
     try:
-        conf = translate(Kind.PRODUCER, {**shared, **below(f"{Kind.PRODUCER.value}.override.", given)}).conf
+        conf = translate(Kind.PRODUCER, {**shared, **below(f"{Kind.PRODUCER.value}.{_OVERRIDE}", given)}).conf
     except SettingsError:
         return None
     return transaction_timeout_ms(conf)
@@ -25,7 +38,7 @@ def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int 
 
 def _overrides_of(kind: Kind, given: Mapping[str, str], worker: WorkerConfig) -> list[KeyReport]:
     """Values are never shown: any of them may be a secret (E11)."""
-    prefix = f"{kind.value}.override."
+    prefix = f"{kind.value}.{_OVERRIDE}"
     overrides = below(prefix, given)
     refused = check_overrides(
         worker.override_policy,
@@ -48,7 +61,7 @@ def _untranslatable(kind: Kind, overrides: Mapping[str, str], worker: WorkerConf
         if kind is Kind.CONSUMER:
             check_sink_settings({**shared, **overrides})
     except SettingsError as error:
-        prefix = f"{kind.value}.override."
+        prefix = f"{kind.value}.{_OVERRIDE}"
         return {
             key: f"Invalid value for configuration {prefix}{key}: {reason}"
             for key, reason in error.by_key.items()

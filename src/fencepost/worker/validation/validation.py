@@ -3,7 +3,8 @@
 Steps, in the order of the answer:
 1. what the framework reads of every config, with the transforms and predicates that this one names;
 2. what the connector's own class declares;
-3. overrides of client settings, against the worker's policy and against what is never allowed;
+3. overrides of client settings, against the worker's policy and against what is never allowed, which goes for the
+   settings of a connector's own clients, too;
 4. the settings of converters that the config names itself.
 Nothing is stored or started. Texts and counts are Kafka Connect's where it has them.
 """
@@ -29,7 +30,7 @@ from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.splits import SplitReader
 from fencepost.worker.settings import with_converters
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
-from fencepost.worker.validation.client_settings import override_reports, transaction_limit_ms
+from fencepost.worker.validation.client_settings import override_reports, own_client_faults, transaction_limit_ms
 from fencepost.worker.validation.findings import (
     Findings,
     aliases,
@@ -72,6 +73,8 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     else:
         _check_topic_creation(findings, given)
     _check_letters(findings, given, worker)
+    for key, text in own_client_faults(connector, given, worker).items():
+        findings.fault(key, text)
     _check_nulls(findings, config)
     _check_providers(findings, given)
     _check_unlisted(findings, given, RuntimeChoice)

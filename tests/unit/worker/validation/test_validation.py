@@ -59,6 +59,12 @@ class Undecided(SourceConnector):
         return self.answer == "SUPPORTED"
 
 
+class WithClients(SourceConnector):
+    """Has Kafka clients of its own."""
+
+    client_prefixes = ("far.",)
+
+
 class Prefixed(Transform):
     prefix: str = setting("prefix")
     times: int = setting("times", default=1, check=at_least(1))
@@ -74,7 +80,7 @@ class Even(Predicate):
         return True
 
 
-OWN = {"Undecided": Undecided, "Prefixed": Prefixed, "Even": Even}
+OWN = {"Undecided": Undecided, "WithClients": WithClients, "Prefixed": Prefixed, "Even": Even}
 REGISTRY = PluginRegistry()
 
 
@@ -366,6 +372,18 @@ def test_tls_files_of_overrides_come_from_listed_directories(tmp_path):
     key = "producer.override.ssl.truststore.location"
     assert errors(validate({**config, key: str(tmp_path / "tls" / "ca.pem")}, settings)) == {}
     assert set(errors(validate({**config, key: str(tmp_path / "tls" / ".." / "ca.pem")}, settings))) == {key}
+
+
+def test_clients_of_the_connectors_own_are_held_to_the_same_rules_whatever_the_policy(tmp_path):
+    settings = worker(connector_client_config_override_policy="None")
+    settings = WorkerConfig({**settings.originals, "connector.client.config.override.allowed.paths": str(tmp_path)})
+    own = {"far.ssl.truststore.location": str(tmp_path / "ca.pem"), "far.linger.ms": "1", "near.ssl.ca.location": "/x"}
+    given = {"name": "c", "connector.class": "WithClients", **own}
+    assert errors(validate(given, settings)) == {}
+    key = "far.ssl.truststore.location"
+    [text] = errors(validate({**given, key: "/etc/passwd"}, settings))[key]
+    assert text.startswith(f"{key}: 'ssl.truststore.location' can not be overridden")
+    assert "passwd" not in text
 
 
 def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not():

@@ -1,0 +1,91 @@
+"""How a mirror reaches its two clusters: settings of Kafka clients, under the prefixes of MirrorMaker.
+
+For a client of a cluster these go together, the later ones win: `CLUSTER.cluster.` (only how to connect: the rest
+would not fit every client), `KIND.`, `CLUSTER.KIND.`; CLUSTER is `source` or `target`, KIND is `consumer`, `producer`
+or `admin`.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from fencepost.config.client import ConnectionConfig
+from fencepost.kafka.settings import Kind, SettingsError, translate
+
+_TO_CONNECT = ("ssl.", "sasl.")
+_TO_CONNECT_EXACTLY = frozenset({"bootstrap.servers", "security.protocol", "security.providers"})
+_NO_CLIENTS = frozenset({"consumer.poll.timeout.ms"})  # a setting of its own, whose name only looks like the others
+_OVERRIDES = "override."  # what Connect itself takes for the clients that it makes
+_CLIENT_ID = ConnectionConfig.key_of("client_id")
+
+
+class Cluster(StrEnum):
+    """The two ends of a flow."""
+
+    SOURCE = "source"
+    TARGET = "target"
+
+    @property
+    def other(self) -> "Cluster":
+        return Cluster.TARGET if self is Cluster.SOURCE else Cluster.SOURCE
+
+
+CLIENT_PREFIXES = (
+    *(f"{cluster}.cluster." for cluster in Cluster),
+    *(f"{kind.value}." for kind in Kind),
+    *(f"{cluster}.{kind.value}." for cluster in Cluster for kind in Kind),
+)
+"""What the keys of client settings begin with."""
+
+
+def client_settings(properties: Mapping[str, object]) -> dict[str, tuple[str, object]]:
+    """Return, by full key, the setting that it is for a client, and its value, of all that are for clients."""
+    found = {}
+    for key, value in properties.items():
+        prefix = next((prefix for prefix in CLIENT_PREFIXES if key.startswith(prefix)), None)
+        if prefix is not None and _is_for_clients(key, prefix):
+            found[key] = (key.removeprefix(prefix), value)
+    return found
+
+
+def client_properties(
+    properties: Mapping[str, object], cluster: Cluster, kind: Kind, *, client_id: str | None = None
+) -> dict[str, object]:
+    """Return the settings of a client of that kind and cluster, under Java's names.
+
+    Args:
+        properties: a connector's.
+        client_id: what the client is called; behind what the user calls it, where there is such a name.
+    """
+    found = {setting: value for _, setting, value in _layered(properties, cluster, kind)}
+    if client_id is not None:
+        own = found.get(_CLIENT_ID)
+        found[_CLIENT_ID] = f"{own}|{client_id}" if own else client_id
+    return found
+
+
+def client_faults(properties: Mapping[str, object], cluster: Cluster) -> dict[str, str]:
+    """Return, by key, what is wrong with the settings of a cluster's clients. No value is shown (E11)."""
+    faults: dict[str, str] = {}
+    for kind in Kind:
+        keys = {setting: key for key, setting, _ in _layered(properties, cluster, kind)}
+        try:
+            translate(kind, client_properties(properties, cluster, kind))
+        except SettingsError as error:
+            faults |= {keys.get(setting, setting): reason for setting, reason in error.by_key.items()}
+    return faults
+
+
+def _layered(properties: Mapping[str, object], cluster: Cluster, kind: Kind) -> Iterator[tuple[str, str, object]]:
+    """Yield key, setting and value of what goes for a client, the weakest first; null counts as absent."""
+    given = client_settings(properties)
+    for prefix in (f"{cluster}.cluster.", f"{kind.value}.", f"{cluster}.{kind.value}."):
+        for key, (setting, value) in given.items():
+            if key == prefix + setting and value is not None:
+                yield key, setting, value
+
+
+def _is_for_clients(key: str, prefix: str) -> bool:
+    setting = key.removeprefix(prefix)
+    if key in _NO_CLIENTS or setting.startswith(_OVERRIDES):
+        return False
+    return not prefix.endswith(".cluster.") or setting in _TO_CONNECT_EXACTLY or setting.startswith(_TO_CONNECT)

@@ -1,0 +1,161 @@
+"""Records that tell of mirroring, as Kafka's MirrorMaker writes them: offset syncs, checkpoints, heartbeats.
+
+A text is UTF-8 behind its length of two bytes; numbers are big-endian and signed. Values of checkpoints and of
+heartbeats begin with their version, which is 0.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.record import TopicPartition
+
+_VERSION = 0
+_LONGEST = (1 << 15) - 1
+
+OFFSET = {"offset": 0}
+"""The source offset of every checkpoint and heartbeat: they are not read back, but Connect wants one."""
+
+
+class FormatError(ValueError):
+    """Bytes are not such a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSync:
+    """Says that the record at `upstream_offset` of a partition of the source has gone to `downstream_offset`."""
+
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+
+    def key(self) -> bytes:
+        return _text(self.topic_partition.topic) + _int32(self.topic_partition.partition)
+
+    def value(self) -> bytes:
+        return _int64(self.upstream_offset) + _int64(self.downstream_offset)
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> "OffsetSync":
+        """Return what a record's key and value say. Raises FormatError."""
+        place, numbers = _Reader(key, "the key of an offset sync"), _Reader(value, "the value of an offset sync")
+        return cls(TopicPartition(place.text(), place.int32()), numbers.int64(), numbers.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Says where a group goes on in a partition of the target: it has committed `upstream_offset` at the source.
+
+    `topic_partition` is the target's.
+    """
+
+    group: str
+    topic_partition: TopicPartition
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str = ""
+
+    def key(self) -> bytes:
+        return _text(self.group) + _text(self.topic_partition.topic) + _int32(self.topic_partition.partition)
+
+    def value(self) -> bytes:
+        numbers = _int64(self.upstream_offset) + _int64(self.downstream_offset)
+        return _int16(_VERSION) + numbers + _text(self.metadata)
+
+    @property
+    def source_partition(self) -> dict[str, Any]:
+        """Return the source partition under which Connect keeps it."""
+        return {"group": self.group, "topic": self.topic_partition.topic, "partition": self.topic_partition.partition}
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> "Checkpoint":
+        """Return what a record's key and value say. Raises FormatError."""
+        of, numbers = _Reader(key, "the key of a checkpoint"), _versioned(value, "the value of a checkpoint")
+        group, place = of.text(), TopicPartition(of.text(), of.int32())
+        return cls(group, place, numbers.int64(), numbers.int64(), numbers.text())
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Says that the flow between two clusters was alive at a time."""
+
+    source_cluster_alias: str
+    target_cluster_alias: str
+    timestamp_ms: int
+
+    def key(self) -> bytes:
+        return _text(self.source_cluster_alias) + _text(self.target_cluster_alias)
+
+    def value(self) -> bytes:
+        return _int16(_VERSION) + _int64(self.timestamp_ms)
+
+    @property
+    def source_partition(self) -> dict[str, Any]:
+        """Return the source partition under which Connect keeps it."""
+        return {"sourceClusterAlias": self.source_cluster_alias, "targetClusterAlias": self.target_cluster_alias}
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> "Heartbeat":
+        """Return what a record's key and value say. Raises FormatError."""
+        flow, time = _Reader(key, "the key of a heartbeat"), _versioned(value, "the value of a heartbeat")
+        return cls(flow.text(), flow.text(), time.int64())
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    if len(data) > _LONGEST:
+        raise FormatError(f"{text[:40]}… has {len(data)} bytes, and no more than {_LONGEST} fit")
+    return _int16(len(data)) + data
+
+
+def _int16(number: int) -> bytes:
+    return struct.pack(">h", number)
+
+
+def _int32(number: int) -> bytes:
+    return struct.pack(">i", number)
+
+
+def _int64(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+class _Reader:
+    def __init__(self, data: bytes | None, what: str) -> None:
+        if data is None:
+            raise FormatError(f"{what} is missing")
+        self._data, self._what, self._at = data, what, 0
+
+    def text(self) -> str:
+        try:
+            return self._taken(self.int16()).decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{self._what} has a text that is not UTF-8: {error}") from None
+
+    def int16(self) -> int:
+        return self._number(">h")
+
+    def int32(self) -> int:
+        return self._number(">i")
+
+    def int64(self) -> int:
+        return self._number(">q")
+
+    def _number(self, layout: str) -> int:
+        number: int = struct.unpack(layout, self._taken(struct.calcsize(layout)))[0]
+        return number
+
+    def _taken(self, count: int) -> bytes:
+        taken = self._data[self._at : self._at + count]
+        if count < 0 or len(taken) < count:
+            raise FormatError(f"{self._what} ends too early: it has {len(self._data)} bytes")
+        self._at += count
+        return taken
+
+
+def _versioned(value: bytes | None, what: str) -> _Reader:
+    reader = _Reader(value, what)
+    version = reader.int16()
+    if version != _VERSION:
+        raise FormatError(f"{what} is of version {version}; {_VERSION} is known here")
+    return reader

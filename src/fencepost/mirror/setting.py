@@ -1,0 +1,197 @@
+"""What the connectors of a mirror are told: the settings that they share.
+
+Names, defaults and meaning are those of Kafka's MirrorMaker 4.3. A connector's class takes the groups that it needs.
+"""
+
+from typing import ClassVar
+
+from fencepost.api import (
+    HIGH,
+    LOW,
+    Config,
+    ConfigError,
+    ReplicationPolicy,
+    Type,
+    at_least,
+    non_empty,
+    one_of,
+    setting,
+)
+from fencepost.config.check import Check, at_least_or_minus_one
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
+from fencepost.mirror.policy import AliasSettings, SeparatorSettings, policy_of
+
+_FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
+_REPLICAS = at_least_or_minus_one(1, "Value must be 1 or more, or -1 for the broker's default")
+
+
+def _only(name: str, instead: str) -> Check:
+    return Check(lambda value: None if value == name else f"a class of your own does not run here; {instead}", name)
+
+
+def replicas(key: str, *, of: str) -> int:
+    """Declare how many replicas an internal topic gets where it is created."""
+    declared: int = setting(
+        key, default=3, type=Type.SHORT, check=_REPLICAS, importance=LOW,
+        doc=f"Replicas of the topic of {of}, where it is created; -1: the broker's default.",
+    )  # fmt: skip
+    return declared
+
+
+class SourceClusterSettings(Config):
+    """Where the source is."""
+
+    source_servers: list[str] = setting(
+        "source.cluster.bootstrap.servers", check=non_empty(), importance=HIGH,
+        doc="Host and port of some brokers of the source, separated by commas.",
+    )  # fmt: skip
+
+
+class TargetClusterSettings(Config):
+    """Where the target is."""
+
+    target_servers: list[str] = setting(
+        "target.cluster.bootstrap.servers", check=non_empty(), importance=HIGH,
+        doc="Host and port of some brokers of the target, separated by commas.",
+    )  # fmt: skip
+
+
+class MirrorSettings(AliasSettings, SeparatorSettings):
+    """What every connector of a mirror is told. `name` is the connector's."""
+
+    client_prefixes: ClassVar[tuple[str, ...]] = CLIENT_PREFIXES
+
+    target_cluster_alias: str = setting(
+        "target.cluster.alias", default="target", check=non_empty(), importance=HIGH,
+        doc="What the target cluster is called.",
+    )  # fmt: skip
+    is_enabled: bool = setting(
+        "enabled", default=True, importance=LOW, doc="Whether anything is mirrored; without, the connector has no task."
+    )
+    replication_policy_class: str = setting(
+        "replication.policy.class", default="org.apache.kafka.connect.mirror.DefaultReplicationPolicy", type=Type.CLASS,
+        importance=LOW,
+        doc="How remote topics are called: `DefaultReplicationPolicy` puts the source's alias before the name, "
+        "`IdentityReplicationPolicy` leaves it as it is; or a `ReplicationPolicy` of your own, from `plugin.path`.",
+    )  # fmt: skip
+    admin_timeout_ms: int = setting(
+        "admin.timeout.ms", default=60_000, type=Type.LONG, check=at_least(1), importance=LOW,
+        doc="How long a cluster may take to answer what is asked of it besides records.",
+    )  # fmt: skip
+    forwarding_admin_class: str = setting(
+        "forwarding.admin.class", default=_FORWARDING_ADMIN, type=Type.CLASS, importance=LOW,
+        check=_only(_FORWARDING_ADMIN, "topics are created through the cluster itself"),
+        doc="What asks the clusters; there is no other.",
+    )  # fmt: skip
+
+    def check_together(self) -> list[str]:
+        faults = [
+            f"Invalid value for configuration {key}: {reason}"
+            for cluster in Cluster
+            for key, reason in client_faults(self.originals, cluster).items()
+        ]
+        if self.source_cluster_alias == self.target_cluster_alias:
+            faults.append(
+                f"Invalid value {self.target_cluster_alias} for configuration {self.key_of('target_cluster_alias')}: "
+                "it is the source's alias, too; topics would go in circles. Give each cluster a name of its own"
+            )
+        try:
+            self.policy()
+        except ConfigError as error:
+            faults.extend(error.messages)
+        return faults + super().check_together()
+
+    @property
+    def flow(self) -> str:
+        """Return what the flow is called in logs and metrics."""
+        return f"{self.source_cluster_alias}->{self.target_cluster_alias}"
+
+    def policy(self) -> ReplicationPolicy:
+        """Return the replication policy. Raises ConfigError."""
+        return policy_of(self.key_of("replication_policy_class"), self.replication_policy_class, self.originals)
+
+    def client(self, cluster: Cluster, kind: Kind, role: str) -> dict[str, object]:
+        """Return the settings of a client, under Java's names; `role` says in the brokers' logs what it does."""
+        client_id = f"{self.flow}|{self.originals.get('name', '')}|{role}"
+        return client_properties(self.originals, cluster, kind, client_id=client_id)
+
+    def admin(self, cluster: Cluster, role: str) -> Admin:
+        """Return a client that asks a cluster for anything but records. Making it never waits; close it."""
+        conf = admin_conf(self.client(cluster, Kind.ADMIN, role)).conf
+        return Admin(conf, timeout_s=self.admin_timeout_ms / 1000)
+
+
+class OffsetSyncSettings(MirrorSettings):
+    """Where it is written down which record went where."""
+
+    offset_syncs_location: str = setting(
+        "offset-syncs.topic.location", default="source", check=one_of("source", "target", ignore_case=False),
+        importance=LOW, doc="The cluster that has the topic of offset syncs.",
+    )  # fmt: skip
+    emit_offset_syncs: bool = setting(
+        "emit.offset-syncs.enabled", default=True, importance=LOW,
+        doc="Whether it is written down which record went where. Without, no position of a group can be translated.",
+    )  # fmt: skip
+
+    def offset_syncs_cluster(self) -> Cluster:
+        """Return the cluster that has the topic of offset syncs."""
+        return Cluster(self.offset_syncs_location)
+
+    def offset_syncs_topic(self) -> str:
+        """Return the topic of offset syncs: it bears the alias of the cluster that it is not in."""
+        is_at_source = self.offset_syncs_cluster() is Cluster.SOURCE
+        return self.policy().offset_syncs_topic(
+            self.target_cluster_alias if is_at_source else self.source_cluster_alias
+        )
+
+
+class PollSettings(Config):
+    """How long the source is asked for news."""
+
+    poll_timeout_ms: int = setting(
+        "consumer.poll.timeout.ms", default=1_000, type=Type.LONG, check=at_least(0), importance=LOW,
+        doc="How long news from the source are waited for at a time.",
+    )  # fmt: skip
+
+
+class ReplicationSettings(PollSettings, OffsetSyncSettings):
+    """What goes for whoever mirrors records, whichever side it stands on."""
+
+    refresh_topics_enabled: bool = setting(
+        "refresh.topics.enabled", default=True, importance=LOW, doc="Whether new topics and partitions are looked for."
+    )
+    refresh_topics_interval_s: int = setting(
+        "refresh.topics.interval.seconds", default=600, type=Type.LONG, check=at_least(1), importance=LOW,
+        doc="How often new topics and partitions are looked for.",
+    )  # fmt: skip
+    sync_topic_configs_enabled: bool = setting(
+        "sync.topic.configs.enabled", default=True, importance=LOW,
+        doc="Whether remote topics get the configs of those that they are mirrored from.",
+    )  # fmt: skip
+    sync_topic_configs_interval_s: int = setting(
+        "sync.topic.configs.interval.seconds", default=600, type=Type.LONG, check=at_least(1), importance=LOW,
+        doc="How often they do.",
+    )  # fmt: skip
+    sync_topic_acls_enabled: bool = setting(
+        "sync.topic.acls.enabled", default=True, importance=LOW,
+        doc="Whether who may read a topic may read the remote topic, too.",
+    )  # fmt: skip
+    sync_topic_acls_interval_s: int = setting(
+        "sync.topic.acls.interval.seconds", default=600, type=Type.LONG, check=at_least(1), importance=LOW,
+        doc="How often these rights are compared.",
+    )  # fmt: skip
+    replication_factor: int = setting(
+        "replication.factor", default=2, type=Type.INT, check=_REPLICAS, importance=LOW,
+        doc="Replicas of remote topics that are created; -1: the broker's default.",
+    )  # fmt: skip
+    offset_syncs_replication_factor: int = replicas("offset-syncs.topic.replication.factor", of="offset syncs")
+    offset_lag_max: int = setting(
+        "offset.lag.max", default=100, type=Type.LONG, check=at_least(0), importance=LOW,
+        doc="By how many records what was written down last of a partition may be behind.",
+    )  # fmt: skip
+    heartbeats_replication_enabled: bool = setting(
+        "heartbeats.replication.enabled", default=True, importance=LOW,
+        doc="Whether topics of heartbeats are mirrored whatever `topics` says.",
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Records of mirroring: the bytes are Kafka's, and what is written is read back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.mirror.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
+from fencepost.record import TopicPartition
+
+PLACE = TopicPartition("töpic", 7)
+# What OffsetSync, Checkpoint and Heartbeat of Kafka 4.3.1 made of the same.
+BYTES = [
+    (
+        OffsetSync(PLACE, 5, 1 << 40),
+        "000674c3b670696300000007",
+        "00000000000000050000010000000000",
+    ),
+    (
+        Checkpoint("g", PLACE, 5, 6, "meta"),
+        "000167000674c3b670696300000007",
+        "00000000000000000005000000000000000600046d657461",
+    ),
+    (Heartbeat("A", "B", 1_234_567_890_123), "000141000142", "00000000011f71fb04cb"),
+]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+PLACES = st.builds(TopicPartition, TEXTS, st.integers(0, (1 << 31) - 1))
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+RECORDS = st.one_of(
+    st.builds(OffsetSync, PLACES, LONGS, LONGS),
+    st.builds(Checkpoint, TEXTS, PLACES, LONGS, LONGS, TEXTS),
+    st.builds(Heartbeat, TEXTS, TEXTS, LONGS),
+)
+MirrorRecord = OffsetSync | Checkpoint | Heartbeat
+
+
+@pytest.mark.parametrize(("record", "key", "value"), BYTES)
+def test_bytes_are_those_of_kafka(record: MirrorRecord, key: str, value: str) -> None:
+    assert (record.key().hex(), record.value().hex()) == (key, value)
+
+
+@given(RECORDS)
+def test_what_is_written_is_read_back(record: MirrorRecord) -> None:
+    assert type(record).decode(record.key(), record.value()) == record
+
+
+@given(RECORDS, st.data())
+def test_bytes_that_end_too_early_are_refused(record: MirrorRecord, data: st.DataObject) -> None:
+    key, value = record.key(), record.value()
+    with pytest.raises(FormatError):
+        type(record).decode(key[: data.draw(st.integers(0, len(key) - 1))], value)
+    with pytest.raises(FormatError):
+        type(record).decode(key, value[: data.draw(st.integers(0, len(value) - 1))])
+
+
+@pytest.mark.parametrize("kind", [OffsetSync, Checkpoint, Heartbeat])
+@given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(kind: type[MirrorRecord], key: bytes | None, value: bytes | None) -> None:
+    try:
+        kind.decode(key, value)
+    except FormatError:
+        pass
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(FormatError, match="a heartbeat is of version 1; 0 is known here"):
+        Heartbeat.decode(Heartbeat("A", "B", 5).key(), b"\x00\x01" + bytes(8))
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    with pytest.raises(FormatError, match="40000 bytes"):
+        Heartbeat("A" * 40_000, "B", 5).key()
+
+
+def test_source_partitions_are_those_of_mirrormaker() -> None:
+    assert Checkpoint("g", PLACE, 5, 6).source_partition == {"group": "g", "topic": "töpic", "partition": 7}
+    assert Heartbeat("A", "B", 5).source_partition == {"sourceClusterAlias": "A", "targetClusterAlias": "B"}
