@@ -45,6 +45,9 @@ class Connector(Config):
 
         They are stored as text, which the fields of the task's `config` read back: numbers, booleans, Paths, Enums and
         lists of these may stand there as they are. Anything else fails the connector.
+
+        Raises:
+            RetriableError: asked again soon; the tasks that there are go on.
         """
         return [{k: str(v) for k, v in self.originals.items() if v is not None}]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from fencepost.api import Connector
+from fencepost.api import Connector, RetriableError
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig
@@ -103,7 +103,8 @@ class ConnectorLife:
     def reconfigure(self) -> None:
         """Ask the connector for task configs, and pass them to the leader; an error of the way there is tried again.
 
-        One set of a connector at a time: an older one that is late would undo the newer.
+        So is one that the connector raises as passing: until then the tasks that there are go on. One set of a
+        connector at a time: an older one that is late would undo the newer.
         """
         self._is_due = self._is_on_the_way
         if self._config is None or self._instance is None or self._is_due:
@@ -112,6 +113,9 @@ class ConnectorLife:
         try:
             configs = self._task_configs(self._config, instance)
             on_the_way = self._around.put_task_configs(self.name, configs)
+        except RetriableError as error:
+            self._publish_soon(error)
+            return
         except Exception as error:
             self.fail("".join(traceback.format_exception(error)))
             return
@@ -191,7 +195,11 @@ class ConnectorLife:
             self.reconfigure()
             return
         error = None if written.cancelled() else written.exception()
-        if error is not None and self._instance is instance and not self._is_again_soon:
+        if error is not None and self._instance is instance:
+            self._publish_soon(error)
+
+    def _publish_soon(self, error: BaseException) -> None:
+        if not self._is_again_soon:
             self._is_again_soon = True
             log.warning("task configs of %s are published again in %g s: %s", self.name, _RETRY_S, error)
             self._around.take_turn(self.name, self._publish_again, _RETRY_S)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fencepost.api import SourceConnector, SourceTask
+from fencepost.api import RetriableError, SourceConnector, SourceTask
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.storage import records
@@ -19,6 +19,7 @@ from fencepost.storage.snapshot import SnapshotBuilder
 from fencepost.storage.status_topic import State
 from fencepost.testing import eventually
 from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision import connector_life
 from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.connector_host import ConnectorHost
 from support.settings import SETTINGS
@@ -79,7 +80,19 @@ class Broken(SourceConnector):
             raise OSError("no such table")
 
 
-OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken}
+class Unknowing(SourceConnector):
+    """Cannot plan as long as its outside world does not answer."""
+
+    task = SourceTask
+    answers: ClassVar[threading.Event] = threading.Event()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if not self.answers.is_set():
+            raise RetriableError("the world does not answer")
+        return [{"topic": "found"}]
+
+
+OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken, "Unknowing": Unknowing}
 
 
 class Stage:
@@ -155,6 +168,19 @@ def test_task_configs_are_published_as_text_whatever_the_connector_returns(stage
     [config] = stage.configs
     config = {key: value for key, value in config.items() if key != "task.class"}
     assert config == {"topic": "t", "number": "7", "fast": "true", "file": "/a", "ports": "1,2", "none": None}
+
+
+def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connector_life, "_RETRY_S", 0.005)
+    monkeypatch.setattr(Unknowing, "answers", threading.Event())
+    stage.put(**{"connector.class": "Unknowing"})
+    eventually(lambda: caplog.text.count("the world does not answer") >= 3, within_s=10)
+    assert stage.topics == [], "an empty plan would have stopped the tasks that there are"
+    Unknowing.answers.set()
+    eventually(lambda: stage.topics == ["found"], within_s=10)
+    assert stage.board.said == [State.RUNNING]
 
 
 def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the_next_ones_back(
