@@ -55,7 +55,7 @@ class Translation:
 
 
 class _Line:
-    """The syncs of a partition: both offsets grow from one to the next."""
+    """The syncs of a partition: the offsets of the target grow from one to the next, those of the source never fall."""
 
     def __init__(self) -> None:
         self._upstream = array("q")
@@ -76,8 +76,6 @@ class _Line:
             return 0
         if upstream < last[0] or downstream <= last[1]:
             del self._upstream[:], self._downstream[:]
-        elif upstream == last[0]:
-            del self._upstream[-1], self._downstream[-1]
         self._upstream.append(upstream)
         self._downstream.append(downstream)
         return len(self) - before
