@@ -3,6 +3,7 @@
 Names, defaults and meaning are those of Kafka's MirrorMaker 4.3. A connector's class takes the groups that it needs.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from fencepost.api import (
@@ -18,11 +19,16 @@ from fencepost.api import (
     setting,
 )
 from fencepost.config.check import Check, at_least_or_minus_one
+from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import Kind, admin_conf
 from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
 from fencepost.mirror.policy import AliasSettings, SeparatorSettings, policy_of
 
+_BYTES = {
+    ConnectorConfig.key_of(field): "org.apache.kafka.connect.converters.ByteArrayConverter"
+    for field in ("key_converter", "value_converter", "header_converter")
+}
 _FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 _REPLICAS = at_least_or_minus_one(1, "Value must be 1 or more, or -1 for the broker's default")
 
@@ -59,9 +65,10 @@ class TargetClusterSettings(Config):
 
 
 class MirrorSettings(AliasSettings, SeparatorSettings):
-    """What every connector of a mirror is told. `name` is the connector's."""
+    """What every connector of a mirror is told. Keys, values and headers of its records are bytes."""
 
     client_prefixes: ClassVar[tuple[str, ...]] = CLIENT_PREFIXES
+    converters: ClassVar[Mapping[str, str]] = _BYTES
 
     target_cluster_alias: str = setting(
         "target.cluster.alias", default="target", check=non_empty(), importance=HIGH,

@@ -4,11 +4,11 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from task_context import Context, Offsets
 
 from fencepost.api import ConfigError
 from fencepost.connector.datagen import DatagenConnector, DatagenTask
 from fencepost.connector.made_up import Fields
+from support.task_context import Context, Offsets
 
 
 def connector(**more: object) -> DatagenConnector:

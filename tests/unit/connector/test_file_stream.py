@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from task_context import Context
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
 from fencepost.connector import line
@@ -15,6 +14,7 @@ from fencepost.connector.file_stream import FileStreamSourceConnector, FileStrea
 from fencepost.connector.line import LineReader
 from fencepost.record import Utf8Column
 from fencepost.record.schema import STRING
+from support.task_context import Context
 
 
 def started(path: Path, offset: dict[str, Any] | None = None, *, batch_size: int = 2000) -> FileStreamSourceTask:

@@ -1,10 +1,9 @@
 """VerifiableSource: numbers without a gap, whatever the restart."""
 
-from task_context import Context, Offsets
-
 from fencepost.api import Batch
 from fencepost.connector.verifiable import VerifiableSourceConnector, VerifiableSourceTask
 from fencepost.record.schema import INT32, INT64
+from support.task_context import Context, Offsets
 
 
 def started(committed: Offsets | None = None, **more: object) -> VerifiableSourceTask:

@@ -1,0 +1,30 @@
+"""Topics of the machinery of mirroring: one partition, compacted, made where they are missing."""
+
+from fencepost.api import ConfigError
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaAuthorizationError, TooFewBrokersError
+
+_CONFIGS = {"cleanup.policy": "compact"}
+
+
+def ensure_internal_topic(admin: Admin, topic: str, *, replication: int, key: str) -> None:
+    """Create the topic unless it is there; `key` is the setting that `replication` comes from.
+
+    Raises:
+        ConfigError: the cluster has too few brokers for so many replicas.
+        KafkaAuthorizationError: the principal may not create it.
+        KafkaUnavailableError: the cluster does not answer.
+        KafkaRequestError: it refuses the topic for another reason.
+    """
+    try:
+        admin.ensure_topic(topic, partitions=1, replication=replication, configs=_CONFIGS)
+    except TooFewBrokersError as error:
+        raise ConfigError(
+            f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for so many "
+            f"replicas of topic {topic}; set a lower number, or -1 for the cluster's default. {error}"
+        ) from error
+    except KafkaAuthorizationError as error:
+        raise KafkaAuthorizationError(
+            f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or let "
+            "the principal create it."
+        ) from error

@@ -1,0 +1,53 @@
+"""Two clusters, and one worker, without Spark, on the second of them."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from flow import Flow
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from support.cluster import LightWorker
+from support.log_writer import LogWriter
+from support.quick import quick_kafka
+
+_START_S = 240
+
+
+@pytest.fixture(scope="session")
+def source_kafka() -> Iterator[EmbeddedKafka]:
+    """The cluster that is mirrored; `kafka` is the target."""
+    with quick_kafka(start_timeout_s=_START_S) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def source_writer(source_kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    made = LogWriter(source_kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def target_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LightWorker]:
+    """A healthy worker with exactly-once on. Tests share it: unique names, and no restart."""
+    directory = tmp_path_factory.mktemp("mirror")
+    with LightWorker(kafka.bootstrap_servers, directory, group=f"mirror-{uuid.uuid4().hex[:6]}") as running:
+        eventually(running.slots, within_s=60)
+        yield running
+
+
+@pytest.fixture
+def flow(worker: LightWorker, source_writer: LogWriter, target_writer: LogWriter) -> Iterator[Flow]:
+    """A flow that no other test has; its connectors are deleted afterwards."""
+    made = Flow(worker, source_writer, target_writer)
+    yield made
+    made.clear()
