@@ -13,7 +13,7 @@ from fencepost.testing import eventually
 
 
 class LogWriter:
-    """One producer with transactions, and one without. Values are text here."""
+    """One producer with transactions, and one without. Values are text here, mostly."""
 
     def __init__(self, bootstrap: str) -> None:
         conf = {"bootstrap.servers": bootstrap, "linger.ms": 1, "message.max.bytes": 8_000_000}
@@ -34,7 +34,7 @@ class LogWriter:
         self.admin.create_topic(name, partitions=partitions, replication=1, configs=settings)
         return name
 
-    def send(self, topic: str, values: Sequence[str], partition: int = 0, **how: Any) -> None:
+    def send(self, topic: str, values: Sequence[str | bytes], partition: int = 0, **how: Any) -> None:
         """Write without a transaction."""
         for value in values:
             self.plain.produce(topic, value, partition=partition, **how)
@@ -51,11 +51,13 @@ class LogWriter:
         else:
             self.transactional.abort_transaction(30)
 
-    def write(self, topic: str, values: Sequence[str], partition: int = 0, *, is_committed: bool = True) -> None:
+    def write(
+        self, topic: str, values: Sequence[str | bytes], partition: int = 0, *, is_committed: bool = True, **how: Any
+    ) -> None:
         """Write in one transaction."""
         with self.transaction(is_committed=is_committed) as producer:
             for value in values:
-                producer.produce(topic, value, partition=partition)
+                producer.produce(topic, value, partition=partition, **how)
 
     def settle(self, topics: Sequence[str]) -> None:
         """Wait until no transaction is open: its markers are written after the commit has returned."""

@@ -96,13 +96,19 @@ class TopicReaders:
 
     def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
         """Return where groups stand, stable offsets only; a group that there is not stands nowhere."""
-        wanted = list(groups)
-        if not wanted:
-            return {}
-        found, denied = self._run("reading the offsets of groups", _offsets, wanted)
+        found, denied = self.standing(groups)
         for group, why in denied.items():
             raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
         return {group: _numbers(standing) for group, standing in found.items()}
+
+    def standing(self, groups: Iterable[str]) -> tuple[dict[str, Standing], dict[str, str]]:
+        """Return where groups stand, with notes, stable offsets only; and of those that cannot be asked, why."""
+        wanted = list(groups)
+        if not wanted:
+            return {}, {}
+        found: tuple[dict[str, Standing], dict[str, str]]
+        found = self._run("reading the offsets of groups", _offsets, wanted)
+        return found
 
     def committed(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Committed | None]:
         """Return where a group stands, with what was noted there; None while a transaction is about to change that.

@@ -21,7 +21,7 @@ from fencepost.api import (
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.kafka.settings import Conf, Kind, admin_conf
 from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
 from fencepost.mirror.policy import AliasSettings, SeparatorSettings, policy_of
 
@@ -126,8 +126,15 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
 
     def admin(self, cluster: Cluster, role: str) -> Admin:
         """Return a client that asks a cluster for anything but records. Making it never waits; close it."""
-        conf = admin_conf(self.client(cluster, Kind.ADMIN, role)).conf
-        return Admin(conf, timeout_s=self.admin_timeout_ms / 1000)
+        return Admin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
+
+    def admin_conf(self, cluster: Cluster, role: str) -> Conf:
+        """Return the settings of such a client, under librdkafka's names."""
+        return admin_conf(self.client(cluster, Kind.ADMIN, role)).conf
+
+    @property
+    def admin_timeout_s(self) -> float:
+        return self.admin_timeout_ms / 1000
 
 
 class OffsetSyncSettings(MirrorSettings):

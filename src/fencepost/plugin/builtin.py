@@ -31,6 +31,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         "org.apache.kafka.connect.file.FileStreamSourceConnector": (
             "fencepost.connector.file_stream:FileStreamSourceConnector"
         ),
+        _MIRROR + "MirrorCheckpointConnector": "fencepost.mirror.checkpoint:MirrorCheckpointConnector",
         _MIRROR + "MirrorHeartbeatConnector": "fencepost.mirror.heartbeat:MirrorHeartbeatConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
             "fencepost.connector.verifiable_sink:VerifiableSinkConnector"

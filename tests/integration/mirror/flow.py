@@ -3,6 +3,11 @@
 import uuid
 from typing import Any
 
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.patience import patiently
+from fencepost.mirror.formats import Checkpoint, OffsetSync
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.log_writer import LogWriter
@@ -71,6 +76,84 @@ class Flow:
         """Return the source offsets of a connector, as REST has them."""
         found: list[dict[str, Any]] = self.worker.rest.get(f"/connectors/{name}/offsets").json()["offsets"]
         return found
+
+    # topics and groups
+
+    def topic(self, records: int = 100, partitions: int = 1) -> str:
+        """Create a topic at the source, and what it is called at the target; both have so many records a partition."""
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        for writer, topic in ((self.source, name), (self.target, self.remote(name))):
+            writer.topic(topic, partitions)
+            for partition in range(partitions):
+                writer.send(topic, [str(number) for number in range(records)], partition)
+        return name
+
+    def remote(self, topic: str) -> str:
+        return f"{self.source_alias}.{topic}"
+
+    def group(self, suffix: str = "") -> str:
+        """Return the name of a group of this flow."""
+        return f"group-{self.source_alias}{suffix}"
+
+    @property
+    def groups(self) -> str:
+        """Return what a connector is told as `groups`: those of this flow."""
+        return f"group-{self.source_alias}.*"
+
+    def commit(self, group: str, topic: str, *offsets: int, note: str = "") -> None:
+        """Commit offsets of a group at the source, of partitions 0 and so on."""
+        self._commit(self.source, group, [GroupOffset(topic, p, o, note) for p, o in enumerate(offsets)])
+
+    def commit_at_target(self, group: str, topic: str, *offsets: int) -> None:
+        self._commit(self.target, group, [GroupOffset(topic, p, o) for p, o in enumerate(offsets)])
+
+    def committed_at_target(self, group: str) -> dict[tuple[str, int], int]:
+        return {(place.topic, place.partition): o for place, o in self._offsets(self.target, group).read().items()}
+
+    def _commit(self, writer: LogWriter, group: str, offsets: list[GroupOffset]) -> None:
+        """Commit, also at a broker that has only just started."""
+        patiently(lambda: self._offsets(writer, group).commit(offsets), 60.0, 0.1)
+
+    def _offsets(self, writer: LogWriter, group: str) -> GroupOffsets:
+        return GroupOffsets({"bootstrap.servers": writer.bootstrap}, group)
+
+    # what connectors read and write
+
+    def sync(self, topic: str, *syncs: tuple[int, int], partition: int = 0) -> None:
+        """Write offset syncs at the source, as a mirror does."""
+        self.source.admin.ensure_topic(self.syncs_topic, partitions=1, replication=1)
+        for upstream, downstream in syncs:
+            sync = OffsetSync(TopicPartition(topic, partition), upstream, downstream)
+            self.source.send(self.syncs_topic, [sync.value()], key=sync.key())
+
+    @property
+    def syncs_topic(self) -> str:
+        return f"mm2-offset-syncs.{self.target_alias}.internal"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        return f"{self.source_alias}.checkpoints.internal"
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return all checkpoints that were written so far."""
+        found = self.at_target(self.checkpoints_topic).read_all()
+        return [Checkpoint.decode(record.key, record.value) for record in found]
+
+    def positions(self, group: str, topic: str, partition: int = 0) -> list[tuple[int, int]]:
+        """Return upstream and downstream offset of the checkpoints of a group and partition, in order."""
+        place = TopicPartition(self.remote(topic), partition)
+        found = [each for each in self.checkpoints() if (each.group, each.topic_partition) == (group, place)]
+        return [(each.upstream_offset, each.downstream_offset) for each in found]
+
+    def await_positions(self, group: str, topic: str, *positions: tuple[int, int], partition: int = 0) -> None:
+        """Wait until the checkpoints of a group and partition are just these."""
+
+        def are_there() -> bool:
+            found = self.positions(group, topic, partition)
+            assert found == list(positions), found
+            return True
+
+        eventually(are_there, within_s=60)
 
     def at_target(self, topic: str) -> CommittedReader:
         """Return a reader of a topic of the target."""

@@ -1,0 +1,186 @@
+"""The task of MirrorCheckpointConnector.
+
+Steps of a round, in this order, so that what is written is true and never less than what was written before:
+
+1. where the groups stand at the source: stable offsets only;
+2. all offset syncs that are committed, which tell where the records before have gone;
+3. all checkpoints that are committed, once: what an older task has written is not taken back;
+4. the translation; what is further than before is written.
+
+Positions of groups at the target follow, from what was written. Nothing here is taken back after a crash: another task
+comes to the same, or further.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fencepost.api import Batch, SourceTask
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.log import Handler, LogRecord
+from fencepost.kafka.settings import Conf, Kind, reader_conf
+from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.mirror.beat import Beat
+from fencepost.mirror.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated
+from fencepost.mirror.clients import Cluster
+from fencepost.mirror.ends import Ends
+from fencepost.mirror.followed import FollowedTopic
+from fencepost.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync
+from fencepost.mirror.translation import Translation
+from fencepost.mirror.troubles import Troubles
+from fencepost.record import Repeated, TopicPartition
+from fencepost.record.schema import BYTES
+
+if TYPE_CHECKING:
+    from fencepost.mirror.checkpoint import MirrorCheckpointConnector
+
+LOG = logging.getLogger(__name__)
+_READ_S = 10.0  # at a time: a task that is to stop is not kept by a long topic
+
+
+class MirrorCheckpointTask(SourceTask):
+    """Writes checkpoints of its groups every interval, and commits them at the target where that is asked for."""
+
+    config: "MirrorCheckpointConnector"
+
+    def start(self) -> None:
+        config = self.config
+        self.policy = config.policy()
+        self.topic = self.policy.checkpoints_topic(config.source_cluster_alias)
+        self.takes_topic = config.topic_filter().takes
+        self.written = Checkpoints(config.assigned_groups)
+        self.has_read_written = False
+        self.translation = Translation()
+        self.checkpoints = self._followed(
+            Cluster.TARGET, self.topic, "checkpoints", self.written.forget, self._take_written
+        )
+        self.syncs = self._followed(
+            config.offset_syncs_cluster(),
+            config.offset_syncs_topic(),
+            "offset-syncs",
+            self._begin_syncs,
+            self._take_sync,
+        )
+        timeout_s = config.admin_timeout_s
+        self.source_groups = TopicReaders(self._admin_conf(Cluster.SOURCE), timeout_s=timeout_s)
+        self.target_groups = TopicReaders(self._admin_conf(Cluster.TARGET), timeout_s=timeout_s)
+        self.ends = Ends(config.admin(Cluster.TARGET, "checkpoint-target-admin"))
+        self.emission = Beat(config.interval_s)
+        self.commits = Beat(config.sync_group_offsets_interval_s)
+        self.unread, self.refused = Troubles(LOG), Troubles(LOG)
+
+    def poll(self) -> Batch | None:
+        if not self.emission.left_s():
+            found = self._round()
+            self.emission.take()
+            return self._batch(found) if found else None
+        if self.config.syncs_group_offsets and not self.commits.left_s():
+            self._commit_groups()
+            self.commits.take()
+        next_s = self.commits.left_s() if self.config.syncs_group_offsets else self.emission.left_s()
+        self.context.wait(min(next_s, self.emission.left_s()))
+        return None
+
+    def stop(self) -> None:
+        for each in (self.checkpoints, self.syncs, self.source_groups, self.target_groups, self.ends):
+            each.close()
+
+    def _round(self) -> list[Checkpoint]:
+        standing, denied = self.source_groups.standing(self.config.assigned_groups)  # 1
+        self.unread.are({f"group {g}": f"its offsets at the source cannot be read: {why}" for g, why in denied.items()})
+        if not self.syncs.catch_up():  # 2
+            LOG.info("there are no checkpoints before topic %s exists", self.syncs.topic)
+            return []
+        if not self.has_read_written:  # 3
+            self.checkpoints.catch_up(waits=True)
+            self.checkpoints.close()
+            self.has_read_written = True
+        places = {place for of_group in standing.values() for place in of_group if self.takes_topic(place.topic)}
+        remote = {place: self._remote(place) for place in places}
+        found = [
+            checkpoint
+            for group, of_group in standing.items()
+            for checkpoint in translated(group, of_group, self.translation, remote)
+        ]
+        fresh = self._fresh(found)  # 4
+        for checkpoint in fresh:
+            self.written.note(checkpoint)
+        return fresh
+
+    def _fresh(self, found: list[Checkpoint]) -> list[Checkpoint]:
+        """Return what is to be written: none of it lies beyond the end, where syncs would be of another topic."""
+        steps = [each for each in found if self.written.is_step(each) or self.written.is_less(each)]
+        ends = self.ends.of({each.topic_partition for each in steps})
+        return [each for each in steps if self.written.is_due(each, ends.get(each.topic_partition))]
+
+    def _batch(self, checkpoints: list[Checkpoint]) -> Batch:
+        count, now_ms = len(checkpoints), time.time_ns() // 1_000_000
+        return Batch(
+            Repeated(self.topic, count),
+            [each.value() for each in checkpoints],
+            [each.source_partition for each in checkpoints],
+            Repeated(OFFSET, count),
+            value_schema=BYTES,
+            keys=[each.key() for each in checkpoints],
+            key_schema=BYTES,
+            kafka_partitions=Repeated(0, count),
+            timestamps=Repeated(now_ms, count),
+        )
+
+    def _commit_groups(self) -> None:
+        groups = [group for group in self.config.assigned_groups if self.written.of(group)]
+        standing, denied = self.target_groups.standing(groups)
+        refused = {f"group {g}": f"its offsets at the target cannot be read: {why}" for g, why in denied.items()}
+        steps = {g: steps_of_group(self.written.of(g), standing.get(g, {})) for g in groups if g not in denied}
+        ends = self.ends.of(
+            {TopicPartition(step.topic, step.partition) for of_group in steps.values() for step in of_group}
+        )
+        for group, of_group in steps.items():
+            refusal = self._commit(group, [step for step in of_group if is_within(step, ends)])
+            if refusal is not None:
+                refused[f"group {group}"] = f"it cannot be committed at the target: {refusal}"
+        self.refused.are(refused)
+
+    def _commit(self, group: str, steps: list[GroupOffset]) -> Exception | None:
+        """Commit for a group without members; return why it is refused. No step is nothing to do."""
+        conf = self._admin_conf(Cluster.TARGET)
+        try:
+            GroupOffsets(conf, group, timeout_s=self.config.admin_timeout_s).commit(steps)
+        except GroupInUseError:
+            LOG.debug("group %s has members at the target: its offsets are theirs", group)
+        except (KafkaAuthorizationError, KafkaRequestError) as error:
+            return error
+        return None
+
+    def _remote(self, place: TopicPartition) -> TopicPartition:
+        return remote_partition(self.policy, self.config.source_cluster_alias, self.config.target_cluster_alias, place)
+
+    def _admin_conf(self, cluster: Cluster) -> Conf:
+        return self.config.admin_conf(cluster, f"checkpoint-{cluster}-admin")
+
+    def _followed(
+        self, cluster: Cluster, topic: str, role: str, on_begin: Callable[[], None], on_record: Handler
+    ) -> FollowedTopic:
+        client = self.config.client(cluster, Kind.CONSUMER, f"{role}-{cluster}-consumer")
+        timeout_s = min(_READ_S, self.config.admin_timeout_s)
+        return FollowedTopic(
+            reader_conf(client).conf, topic, on_begin=on_begin, on_record=on_record, timeout_s=timeout_s
+        )
+
+    def _begin_syncs(self) -> None:
+        self.translation = Translation()
+
+    def _take_sync(self, record: LogRecord) -> None:
+        try:
+            self.translation.add(OffsetSync.decode(record.key, record.value))
+        except FormatError as error:
+            LOG.warning("record %d of topic %s is passed over: %s", record.offset, self.syncs.topic, error)
+
+    def _take_written(self, record: LogRecord) -> None:
+        try:
+            self.written.note(Checkpoint.decode(record.key, record.value))
+        except FormatError as error:
+            LOG.warning("record %d of topic %s is passed over: %s", record.offset, self.topic, error)
