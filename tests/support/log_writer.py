@@ -19,7 +19,7 @@ class LogWriter:
         conf = {"bootstrap.servers": bootstrap, "linger.ms": 1, "message.max.bytes": 8_000_000}
         self.bootstrap = bootstrap
         self.admin = Admin(conf)
-        self.plain = Producer(conf)
+        self.plain = Producer({**conf, "enable.idempotence": True})  # else what is tried again may come out of order
         self.transactional = self._transactional(conf)
         self._raw = AdminClient({"bootstrap.servers": bootstrap})
 

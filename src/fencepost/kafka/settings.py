@@ -326,11 +326,29 @@ def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
 
     It reads committed records only, unless the user says otherwise.
     """
+    return _assigned_conf(_RANGE_BASE, properties, group_id)
+
+
+def plan_conf(properties: Mapping[str, object], client_id: str) -> Translated:
+    """Return the settings of a consumer that reads partitions which it is told, for ever, and joins no group.
+
+    It reads committed records only, unless the user says otherwise; `begins_at` says where it begins.
+    """
+    base = {key: value for key, value in _SINK_BASE.items() if key != "partition.assignment.strategy"}
+    return _assigned_conf(base | {"client.id": client_id}, properties, "fencepost-reader")
+
+
+def begins_at(properties: Mapping[str, object]) -> str:
+    """Return where a partition without a position begins: `earliest` unless the user says `latest` or `none`."""
+    return _text(properties.get("auto.offset.reset") or "earliest").lower()
+
+
+def _assigned_conf(base: Conf, properties: Mapping[str, object], group_id: str) -> Translated:
     given = {key: value for key, value in properties.items() if key not in ("group.id", "isolation.level")}
     user = translate(Kind.CONSUMER, given)
     own = {key: _READER_BASE[key] for key in _READER_BASE if key not in _RANGE_BASE}
     fixed = own | {"group.id": group_id, "isolation.level": isolation_level(properties)}
-    return Translated(_fitted(_RANGE_BASE | user.conf | fixed), user.warnings)
+    return Translated(_fitted(base | user.conf | fixed), user.warnings)
 
 
 def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:

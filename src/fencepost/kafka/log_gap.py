@@ -1,0 +1,44 @@
+"""Where a log does not go on at the position of who reads it: what there was is gone, or the log is another one."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fencepost.record import TopicPartition
+
+
+class GapKind(Enum):
+    """Why a reader cannot go on where it stands."""
+
+    TRUNCATED = "the log begins beyond the position"
+    RECREATED = "the topic was deleted and created again"
+    CUT = "the log ends before the position"
+
+
+@dataclass(frozen=True, slots=True)
+class LogGap:
+    """A partition that is not read on: the reader stands at `position`, the log goes from `start` to before `end` now.
+
+    `topic_id` is the topic's that there is now.
+    """
+
+    place: TopicPartition
+    kind: GapKind
+    position: int
+    start: int
+    end: int
+    topic_id: str = ""
+
+    def __str__(self) -> str:
+        topic, partition = self.place
+        return (
+            f"{topic}-{partition} was read up to offset {self.position}, and {self.kind.value}: "
+            f"it has offsets {self.start} to {self.end} now"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """The offset of the next record to read; an empty `topic_id` fits a topic with any id."""
+
+    offset: int
+    topic_id: str = ""

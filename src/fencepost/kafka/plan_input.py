@@ -1,0 +1,322 @@
+"""Reading partitions that somebody has assigned, each from a position: no group is joined, nothing is committed.
+
+A log that does not go on at its position is a gap. The partition then stands still until the caller says where to go
+on; nothing is skipped or read again in silence.
+
+1. Messages are taken from the client.
+2. The ids of their topics are asked for: the client goes on in a new topic of the same name, at the same offset. An id
+   never comes back, so what was fetched before the question is of the topic that answers it.
+3. Only then the messages are handed over.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, is_unavailable, new_client, translate
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.library_log import library_log
+from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.record_columns import is_plain
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_ASK_S = 5.0
+_LOOK_EVERY_S = 5.0
+_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+class PlanInput:
+    """Reads a fixed set of partitions. For one thread of one process. Nothing connects before the first poll."""
+
+    def __init__(
+        self,
+        conf: Mapping[str, Any],
+        admin: Admin,
+        positions: Mapping[TopicPartition, LogPosition | None],
+        *,
+        begins_at: str = "earliest",
+    ) -> None:
+        """`conf` is made by `settings.plan_conf`; `admin` is one of the same cluster, and the caller's.
+
+        Partitions without a position begin at the `earliest` record, or behind the `latest`; `none` refuses them.
+        Raises KafkaRequestError for settings that the client does not take.
+        """
+        self._guard = ForkGuard()
+        self._admin = admin
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._begins_at = begins_at
+        self._waiting = dict(positions)  # not assigned yet
+        self._positions: dict[TopicPartition, int] = {}
+        self._ids: dict[str, str] = {}
+        self._gaps: dict[TopicPartition, LogGap] = {}
+        self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
+        self._untouched: set[TopicPartition] = set()  # began at the earliest record, and nothing was read yet
+        self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
+        self._messages: list[Any] = []  # taken from the client, their topics' ids are not known yet
+        self._looked_s = float("-inf")
+        self._missed: set[TopicPartition] = set()  # by the last look
+        self._refused: dict[str, str] = {}
+        self._consumer: Any = new_client(Consumer, conf, logger=library_log(__name__))
+
+    @property
+    def gaps(self) -> Mapping[TopicPartition, LogGap]:
+        """The partitions that stand still, until `go_on`."""
+        return self._gaps
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The topics that the principal may not read, with what the cluster says; the others are read."""
+        return self._refused
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The offset of the next record of each partition that is read: behind what was handed over."""
+        return self._positions
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id of the topic that is read, empty as long as that is not known."""
+        return self._ids.get(topic, "")
+
+    def poll(self, timeout_s: float, most: int) -> Fetched:
+        """Return what has come, waiting `timeout_s` for the first record.
+
+        `ends` are positions that moved without a record, and those that partitions begin at. Raises
+        KafkaUnavailableError where the cluster does not say what it is asked besides (nothing is lost: poll again), or
+        KafkaRequestError; for records, a broker that is away is waited for in silence.
+        """
+        self._guard.check("The reader of a plan")
+        self._begin_waiting()
+        self._look_into_lost()
+        self._messages = self._messages or self._taken(timeout_s, most)
+        fetched = self._checked(self._messages)
+        self._messages = []
+        read = fetched.next_offsets()
+        self._positions |= read | fetched.ends
+        self._untouched -= read.keys()
+        fetched.ends = self._news | fetched.ends
+        self._news = {}
+        return fetched
+
+    def go_on(self, place: TopicPartition, offset: int) -> None:
+        """Read a partition that has a gap on, at this offset of the topic that there was when the gap was seen."""
+        gap = self._gaps.pop(place)
+        self._waiting[place] = LogPosition(offset, gap.topic_id)
+        self._news[place] = offset
+        self._looked_s = float("-inf")
+
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return where the logs end, as far as the client has heard: nobody is asked."""
+        ends = {}
+        for place in self._positions:
+            _, high = self._consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
+            if high >= 0:
+                ends[place] = high
+        return ends
+
+    def close(self) -> None:
+        """Let go. Idempotent."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with contextlib.suppress(KafkaException, RuntimeError):
+                consumer.close()
+
+    # beginning
+
+    def _begin_waiting(self) -> None:
+        """Assign what is not assigned yet, of the topics that there are: the others may come later."""
+        if not self._waiting or time.monotonic() - self._looked_s < _LOOK_EVERY_S:
+            return
+        found = self._described({place.topic for place in self._waiting})
+        self._note_ids(found)
+        there = {
+            p: at for p, at in self._waiting.items() if p.topic in found and p.partition < found[p.topic].partitions
+        }
+        self._begin(there, found)
+        for place in there:
+            del self._waiting[place]
+        self._looked_s = time.monotonic()
+        missed = {place for place in self._waiting if place.topic not in self._refused}
+        if missed - self._missed:
+            log.warning("partitions are not there, and looked for again: %s", _names(missed))
+        self._missed = missed
+
+    def _begin(self, wanted: Mapping[TopicPartition, LogPosition | None], found: Mapping[str, Topic]) -> None:
+        known = {place: at for place, at in wanted.items() if at is not None}
+        fresh = self._fresh_starts(wanted.keys() - known.keys())
+        others = {p: at.offset for p, at in known.items() if at.topic_id not in ("", found[p.topic].id)}
+        self._stop(self._found_gaps(others, found, GapKind.RECREATED))
+        self._assign(fresh | {place: at.offset for place, at in known.items() if place not in others})
+        if self._begins_at == "earliest":
+            self._untouched |= fresh.keys()
+        # A later start begins there, too, and knows the topic by its id. Who begins at 0 has nothing to lose yet.
+        self._news |= {place: offset for place, offset in fresh.items() if offset or self._begins_at != "earliest"}
+        self._news |= {place: at.offset for place, at in known.items() if not at.topic_id}
+
+    def _fresh_starts(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+        if self._begins_at == "none":
+            raise KafkaRequestError(
+                f"There is no position for {_names(places)}, and auto.offset.reset is none: say where to begin "
+                "(PATCH /connectors/<name>/offsets)",
+                KafkaError._AUTO_OFFSET_RESET,
+            )
+        if self._begins_at == "latest":
+            found = self._admin.end_offsets(places, read_committed=True, timeout_s=_ASK_S)
+        else:
+            found = self._admin.start_offsets(places, timeout_s=_ASK_S)
+        return {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
+
+    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        if offsets:
+            self._consumer.incremental_assign([ClientPartition(*place, offset) for place, offset in offsets.items()])
+            self._positions |= offsets
+
+    # reading
+
+    def _taken(self, timeout_s: float, most: int) -> list[Any]:
+        try:
+            messages: list[Any] = self._consumer.consume(most, 0)
+            if not messages:
+                first = self._consumer.poll(timeout_s)
+                messages = [] if first is None else [first]
+        except KafkaException as error:
+            raise translate(error, "reading partitions of a plan", self._bootstrap) from error
+        return messages
+
+    def _checked(self, messages: Sequence[Any]) -> Fetched:
+        """Return what is of the topics that are meant; the others have gaps afterwards."""
+        ends: dict[TopicPartition, int] = {}
+        records = messages
+        if not is_plain(messages):
+            records = [message for message in messages if not self._is_event(message, ends)]
+        fetched = Fetched.of(records)
+        fetched.ends = self._moved(ends, fetched)
+        touched = {place.topic for place in {*fetched.next_offsets(), *fetched.ends}}
+        replaced = self._note_ids(self._admin.topics(touched, timeout_s=_ASK_S))
+        if replaced:
+            fetched = Fetched.of([message for message in records if message.topic() not in replaced])
+            fetched.ends = self._moved(ends, fetched)
+        return fetched
+
+    def _moved(self, ends: Mapping[TopicPartition, int], fetched: Fetched) -> dict[TopicPartition, int]:
+        behind = self._positions | fetched.next_offsets()
+        return {place: end for place, end in ends.items() if end > behind.get(place, end)}
+
+    def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            ends[TopicPartition(message.topic(), message.partition())] = message.offset()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._lost.add(TopicPartition(message.topic(), message.partition()))
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
+            self._refuse(message.topic(), error.str())
+        elif not (is_unavailable(error) or error.code() in _PASSING):
+            raise translate(error, "reading partitions of a plan", self._bootstrap)
+        return True
+
+    # what topics are
+
+    def _described(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Return what is known of the topics that there are, and that may be seen."""
+        try:
+            return self._admin.topics(topics, timeout_s=_ASK_S)
+        except KafkaAuthorizationError as error:
+            if len(topics) == 1:
+                self._refuse(next(iter(topics)), str(error))
+                return {}
+        found: dict[str, Topic] = {}
+        for topic in topics:  # to find which it is
+            found |= self._described([topic])
+        return found
+
+    def _refuse(self, topic: str, why: str) -> None:
+        if topic not in self._refused:
+            log.error("topic %s is not read, the others are: %s", topic, why)
+        self._refused[topic] = why
+
+    def _note_ids(self, topics: Mapping[str, Topic]) -> set[str]:
+        """Stop what is read of topics that are others now, and return their names.
+
+        One that is gone has given nothing wrong so far.
+        """
+        replaced = {name for name, topic in topics.items() if self._ids.get(name, topic.id) != topic.id}
+        standing = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
+        untouched = {place: offset for place, offset in standing.items() if place in self._untouched}
+        read = {place: offset for place, offset in standing.items() if place not in untouched}
+        self._stop(self._found_gaps(read, topics, GapKind.RECREATED))
+        self._begin_again(untouched)
+        self._ids |= {name: topic.id for name, topic in topics.items()}
+        return replaced
+
+    # gaps
+
+    def _look_into_lost(self) -> None:
+        """Find out why the client found nothing at a position. Raises KafkaUnavailableError: nothing has changed."""
+        if not self._lost:
+            return
+        topics = self._described({place.topic for place in self._lost})
+        self._note_ids(topics)
+        standing = {place: at for place, at in self._positions.items() if place in self._lost}
+        gaps = self._found_gaps({place: at for place, at in standing.items() if place.topic in topics}, topics)
+        self._stop({place: gap for place, gap in gaps.items() if place not in self._untouched})
+        self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})
+        self._lost.clear()
+
+    def _begin_again(self, standing: Mapping[TopicPartition, int]) -> None:
+        """Look for partitions anew: of a topic that is gone, or that have nothing wrong by now."""
+        if not standing:
+            return
+        self._unassign(standing)
+        for place, at in standing.items():
+            is_untouched = place in self._untouched
+            self._waiting[place] = None if is_untouched else LogPosition(at, self._ids[place.topic])
+        self._looked_s = float("-inf")
+
+    def _found_gaps(
+        self, positions: Mapping[TopicPartition, int], topics: Mapping[str, Topic], kind: GapKind | None = None
+    ) -> dict[TopicPartition, LogGap]:
+        """Return what is wrong with positions; `kind` where that is known already."""
+        there = [place for place in positions if place.partition < topics[place.topic].partitions]
+        starts = self._admin.start_offsets(there, timeout_s=_ASK_S)
+        ends = self._admin.end_offsets(there, read_committed=False, timeout_s=_ASK_S)
+        found = {}
+        for place, at in positions.items():
+            start, end = starts.get(place, 0), ends.get(place, 0)
+            why = kind or _kind(at, start, end)
+            if why is not None:
+                found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
+        return found
+
+    def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:
+        for gap in gaps.values():
+            log.warning("%s", gap)
+        self._unassign(gaps)
+        self._gaps |= gaps
+
+    def _unassign(self, places: Collection[TopicPartition]) -> None:
+        assigned = [place for place in places if self._positions.pop(place, None) is not None]
+        if assigned:
+            self._consumer.incremental_unassign([ClientPartition(*place) for place in assigned])
+
+
+def _kind(at: int, start: int, end: int) -> GapKind | None:
+    if at < start:
+        return GapKind.TRUNCATED
+    return GapKind.CUT if at > end else None
+
+
+def _names(places: Collection[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))

@@ -1,0 +1,300 @@
+"""Partitions of a plan, read from the real broker: all of them from where they stand, and no gap in silence."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.plan_input import PlanInput
+from fencepost.kafka.settings import begins_at, plan_conf
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from support.log_writer import LogWriter
+from support.worker import free_port
+
+Positions = Mapping[TopicPartition, LogPosition | None]
+MakePlan = Callable[..., "Plan"]
+
+
+class Plan:
+    """An input, and what has come from it so far."""
+
+    def __init__(self, bootstrap: str, positions: Positions, **properties: str) -> None:
+        given = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20", **properties}
+        self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.input = PlanInput(plan_conf(given, "test").conf, self.admin, positions, begins_at=begins_at(given))
+        self.values: dict[TopicPartition, list[str]] = {}
+        self.offsets: dict[TopicPartition, list[int]] = {}
+        self.ends: dict[TopicPartition, int] = {}
+
+    def poll(self, most: int = 500) -> None:
+        fetched = self.input.poll(0.02, most)
+        for place, offset, value in zip(fetched.places, fetched.offsets, fetched.values, strict=True):
+            self.values.setdefault(place, []).append((value or b"").decode())
+            self.offsets.setdefault(place, []).append(offset)
+        self.ends |= fetched.ends
+
+    def reach(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Poll until the positions are these."""
+
+        def is_there() -> bool:
+            self.poll()
+            return {place: self.input.positions.get(place) for place in ends} == dict(ends)
+
+        eventually(is_there, every_s=0)
+
+    def gap(self, place: TopicPartition) -> LogGap:
+        """Poll until the partition has a gap."""
+
+        def found() -> LogGap | None:
+            self.poll()
+            return self.input.gaps.get(place)
+
+        seen = eventually(found, every_s=0)
+        assert seen is not None
+        return seen
+
+
+@pytest.fixture
+def topic(log_writer: LogWriter, topic_name: str) -> str:
+    return log_writer.topic(topic_name)
+
+
+@pytest.fixture
+def place(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
+
+
+@pytest.fixture
+def plan(log_writer: LogWriter) -> Iterator[MakePlan]:
+    made: list[Plan] = []
+
+    def make(positions: Positions, **properties: str) -> Plan:
+        made.append(Plan(log_writer.bootstrap, positions, **{k.replace("_", "."): v for k, v in properties.items()}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.input.close()
+        one.admin.close()
+
+
+def numbers(start: int, stop: int) -> list[str]:
+    return [str(n) for n in range(start, stop)]
+
+
+def test_partitions_are_read_from_their_positions_and_others_from_the_beginning(
+    log_writer: LogWriter, topic_name: str, plan: MakePlan
+) -> None:
+    topic = log_writer.topic(topic_name, partitions=3)
+    places = [TopicPartition(topic, n) for n in range(3)]
+    for place in places:
+        log_writer.send(topic, numbers(0, 1_500), partition=place.partition)
+    reader = plan({places[0]: None, places[1]: LogPosition(1_200)})
+    reader.reach({places[0]: 1_500, places[1]: 1_500})
+    assert reader.values == {places[0]: numbers(0, 1_500), places[1]: numbers(1_200, 1_500)}
+    log_writer.send(topic, ["more"], partition=1)
+    reader.reach({places[1]: 1_501})
+    assert reader.values[places[1]][-1] == "more"
+    assert not reader.input.gaps
+
+
+def test_positions_pass_what_no_reader_sees(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    """0-1 committed, 2 its marker, 3-4 aborted, 5 its marker."""
+    log_writer.write(topic, ["a", "b"])
+    log_writer.write(topic, ["x", "y"], is_committed=False)
+    log_writer.settle([topic])
+    reader = plan({place: None})
+    reader.reach({place: 6})
+    assert reader.values == {place: ["a", "b"]}
+    assert reader.ends == {place: 6}
+    log_writer.write(topic, ["z"], is_committed=False)
+    log_writer.settle([topic])
+    reader.reach({place: 8})
+    assert reader.ends == {place: 8}
+    everything = plan({place: LogPosition(0)}, isolation_level="read_uncommitted")
+    everything.reach({place: 8})
+    assert everything.values == {place: ["a", "b", "x", "y", "z"]}
+
+
+def test_no_position_in_an_aborted_or_compacted_stretch_is_a_gap(
+    log_writer: LogWriter, topic_name: str, plan: MakePlan
+) -> None:
+    """A log with holes of all kinds is begun at each of its offsets."""
+    holes = {"cleanup_policy": "compact", "segment_ms": "1", "min_cleanable_dirty_ratio": "0.001"}
+    topic = log_writer.topic(topic_name, **holes)
+    place = TopicPartition(topic, 0)
+    for n in range(4):
+        log_writer.send(topic, numbers(n * 10, n * 10 + 3), key="same")
+        with log_writer.transaction(is_committed=n % 2 == 1) as producer:
+            for value in "xy":
+                producer.produce(topic, value, key=value)
+    log_writer.settle([topic])
+
+    def from_offset(start: int) -> Plan:
+        end = log_writer.admin.end_offsets([place], read_committed=True)[place]
+        reader = plan({place: LogPosition(start)})
+        reader.reach({place: end})
+        assert not reader.input.gaps
+        return reader
+
+    def is_compacted() -> bool:
+        log_writer.send(topic, ["later"], key="same")  # begins a segment, so that the one before may be cleaned
+        return from_offset(0).values[place].count("0") == 0
+
+    eventually(is_compacted, within_s=60, every_s=0.2)
+    whole = from_offset(0).offsets[place]
+    for start in range(whole[-1] + 1):
+        read = from_offset(start).offsets[place]  # compaction goes on meanwhile
+        assert read[0] >= start
+        assert set(read) <= set(whole)
+        assert read[-1] == whole[-1]
+
+
+def test_a_log_that_begins_beyond_the_position_is_a_gap_until_somebody_says_where_to_go_on(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 10))
+    log_writer.truncate(topic, 4)
+    reader = plan({place: LogPosition(2)})
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.start, gap.end) == (GapKind.TRUNCATED, 2, 4, 10)
+    assert "read up to offset 2, and the log begins beyond the position: it has offsets 4 to 10 now" in str(gap)
+    log_writer.send(topic, ["10"])
+    for _ in range(10):
+        reader.poll()
+    assert not reader.values
+    reader.input.go_on(place, gap.start)
+    reader.reach({place: 11})
+    assert reader.values == {place: numbers(4, 11)}
+    assert reader.ends[place] == 4  # where it goes on is news, though no record was read
+
+
+def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: LogPosition(0)})
+    reader.reach({place: 3})
+    reader.input._consumer.pause([ClientPartition(*place)])  # as one that is slow
+    log_writer.send(topic, numbers(3, 8))
+    log_writer.truncate(topic, 6)
+    reader.input._consumer.resume([ClientPartition(*place)])
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 3, 6)
+
+
+def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
+    log_writer: LogWriter, topic_name: str, plan: MakePlan
+) -> None:
+    topic = log_writer.topic(topic_name, partitions=2)
+    behind, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    log_writer.send(topic, numbers(0, 3))
+    log_writer.send(topic, numbers(0, 3), partition=1)
+    reader = plan({behind: LogPosition(7), other: LogPosition(1)})
+    gap = reader.gap(behind)
+    assert (gap.kind, gap.position, gap.start, gap.end) == (GapKind.CUT, 7, 0, 3)
+    reader.reach({other: 3})
+    assert reader.values == {other: ["1", "2"]}
+
+
+def test_a_topic_that_was_created_again_is_a_gap_though_it_has_the_offset(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: None})
+    reader.reach({place: 3})
+    first = reader.input.topic_id(topic)
+    log_writer.recreate(topic)
+    log_writer.send(topic, numbers(100, 110))
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.start, gap.end) == (GapKind.RECREATED, 3, 0, 10)
+    assert gap.topic_id not in ("", first)
+    assert reader.values == {place: numbers(0, 3)}
+    reader.input.go_on(place, 0)
+    reader.reach({place: 10})
+    assert reader.values == {place: [*numbers(0, 3), *numbers(100, 110)]}
+    assert reader.input.topic_id(topic) == gap.topic_id
+
+
+def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    first = log_writer.admin.topics([topic])[topic].id
+    log_writer.recreate(topic)
+    log_writer.send(topic, numbers(0, 10))
+    gap = plan({place: LogPosition(3, first)}).gap(place)
+    assert (gap.kind, gap.position, gap.end) == (GapKind.RECREATED, 3, 10)
+    any_topic = plan({place: LogPosition(3)})
+    any_topic.reach({place: 10})
+    assert any_topic.ends == {place: 3}  # so that the id is kept with it from now on
+
+
+def test_nothing_is_lost_where_a_partition_was_not_read_yet(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    reader = plan({place: None})
+    reader.reach({place: 0})
+    log_writer.recreate(topic)
+    log_writer.send(topic, numbers(0, 5))
+    reader.reach({place: 5})
+    assert reader.values == {place: numbers(0, 5)}
+    assert not reader.input.gaps
+
+
+def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 0.1)
+    later = TopicPartition(f"{topic}-later", 0)
+    log_writer.send(topic, ["a"])
+    reader = plan({place: None, later: None})
+    reader.reach({place: 1})
+    log_writer.topic(later.topic)
+    log_writer.send(later.topic, ["b"])
+    reader.reach({later: 1})
+    assert reader.values == {place: ["a"], later: ["b"]}
+
+
+def test_a_partition_without_a_position_begins_where_auto_offset_reset_says(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 4))
+    latest = plan({place: None}, auto_offset_reset="latest")
+    latest.reach({place: 4})
+    assert (latest.ends, latest.values) == ({place: 4}, {})  # told, or a later start would skip what comes now
+    with pytest.raises(KafkaRequestError, match=r"auto\.offset\.reset is none: say where to begin"):
+        plan({place: None}, auto_offset_reset="none").poll()
+    log_writer.truncate(topic, 2)
+    earliest = plan({place: None})
+    earliest.reach({place: 4})
+    assert earliest.values == {place: ["2", "3"]}
+    assert not earliest.input.gaps
+
+
+def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.kafka.plan_input._ASK_S", 0.3)
+    nobody = Plan(f"127.0.0.1:{free_port()}", {place: None})
+    with pytest.raises(KafkaUnavailableError):
+        nobody.poll()
+    nobody.input.close()
+    log_writer.send(topic, numbers(0, 10))
+    reader = plan({place: None})
+    ask, answers = reader.admin.topics, []
+
+    def away_now_and_then(*args: object, **how: object) -> object:
+        answers.append(len(answers))
+        if len(answers) % 2:
+            raise KafkaUnavailableError("away")
+        return ask(*args, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader.admin, "topics", away_now_and_then)
+    reader.reach({place: 10})
+    assert reader.values == {place: numbers(0, 10)}
