@@ -43,7 +43,7 @@ _WORDS = {
     ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
 }
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-_UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _NOT_HEARD_OF = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # by this client, so far
 
 
@@ -104,7 +104,7 @@ class Admin:
             try:
                 described = self._result(future, f"describing topic {name}", wait_s)
             except KafkaRequestError as error:
-                if error.code in _UNKNOWN_TOPIC:
+                if error.code in UNKNOWN_TOPIC:
                     continue
                 raise
             found[name] = Topic(len(described.partitions), str(described.topic_id), bool(described.is_internal))
@@ -169,7 +169,7 @@ class Admin:
             try:
                 self._result(future, f"deleting topic {topic}")
             except KafkaRequestError as error:
-                if error.code not in _UNKNOWN_TOPIC:
+                if error.code not in UNKNOWN_TOPIC:
                     raise
 
     def end_offsets(

@@ -329,13 +329,13 @@ def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
     return _assigned_conf(_RANGE_BASE, properties, group_id)
 
 
-def plan_conf(properties: Mapping[str, object], client_id: str) -> Translated:
+def plan_conf(properties: Mapping[str, object]) -> Translated:
     """Return the settings of a consumer that reads partitions which it is told, for ever, and joins no group.
 
     It reads committed records only, unless the user says otherwise; `begins_at` says where it begins.
     """
     base = {key: value for key, value in _SINK_BASE.items() if key != "partition.assignment.strategy"}
-    return _assigned_conf(base | {"client.id": client_id}, properties, "fencepost-reader")
+    return _assigned_conf(base, properties, "fencepost-reader")
 
 
 def begins_at(properties: Mapping[str, object]) -> str:

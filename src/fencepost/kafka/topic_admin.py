@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin import UNKNOWN_TOPIC, Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, translate
 
 Refusals = dict[str, Exception]
@@ -37,6 +37,18 @@ class TopicSpec:
     partitions: int
     replication: int = -1
     configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic as the principal sees it: `allowed` has what it may do there, in Kafka's words; None: nobody says."""
+
+    partitions: int
+    id: str
+    allowed: frozenset[str] | None = None
+
+    def allows(self, operation: str) -> bool:
+        return self.allowed is None or operation in self.allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +149,14 @@ class TopicAdmin(Admin):
             return {}
         return self._each(lambda c: c.create_acls(asked, request_timeout=self._timeout_s), "creating an ACL of topic")
 
-    def allowed(self, topics: Collection[str], operation: str) -> tuple[set[str], Refusals]:
-        """Return on which topics, of those that there are, the principal may do this: a word of Kafka's, such as `WRITE`."""
-        may: set[str] = set()
+    def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
+        """Return what is known of those topics that there are, and which the principal may not look at."""
+        seen: dict[str, TopicView] = {}
         if not topics:
-            return may, {}
+            return seen, {}
 
         def note(name: str, described: Any) -> None:
-            operations = described.authorized_operations
-            if operations is None or AclOperation[operation] in operations:
-                may.add(name)
+            seen[name] = TopicView(len(described.partitions), str(described.topic_id), _allowed(described))
 
         asked = TopicCollection(list(topics))
         refused = self._each(
@@ -154,7 +164,7 @@ class TopicAdmin(Admin):
             "describing topic",
             note,
         )
-        return may, refused
+        return seen, {name: error for name, error in refused.items() if not _says(error, *UNKNOWN_TOPIC)}
 
     def _each(
         self, ask: Callable[[Any], Mapping[Any, Any]], doing: str, note: Callable[[str, Any], None] | None = None
@@ -180,8 +190,13 @@ class TopicAdmin(Admin):
         return refused
 
 
-def _says(error: Exception, code: int) -> bool:
-    return isinstance(error, KafkaRequestError) and error.code == code
+def _says(error: Exception, *codes: int) -> bool:
+    return isinstance(error, KafkaRequestError) and error.code in codes
+
+
+def _allowed(described: Any) -> frozenset[str] | None:
+    operations = described.authorized_operations
+    return None if operations is None else frozenset(operation.name for operation in operations)
 
 
 def _setting(entry: Any) -> TopicSetting:

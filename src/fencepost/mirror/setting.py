@@ -20,8 +20,8 @@ from fencepost.api import (
 )
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
-from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import Conf, Kind, admin_conf
+from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
 from fencepost.mirror.policy import AliasSettings, SeparatorSettings, policy_of
 
@@ -124,9 +124,9 @@ class MirrorSettings(AliasSettings, SeparatorSettings):
         client_id = f"{self.flow}|{self.originals.get('name', '')}|{role}"
         return client_properties(self.originals, cluster, kind, client_id=client_id)
 
-    def admin(self, cluster: Cluster, role: str) -> Admin:
+    def admin(self, cluster: Cluster, role: str) -> TopicAdmin:
         """Return a client that asks a cluster for anything but records. Making it never waits; close it."""
-        return Admin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
+        return TopicAdmin(self.admin_conf(cluster, role), timeout_s=self.admin_timeout_s)
 
     def admin_conf(self, cluster: Cluster, role: str) -> Conf:
         """Return the settings of such a client, under librdkafka's names."""

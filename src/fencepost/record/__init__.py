@@ -4,7 +4,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 """
 
 from fencepost.record.batch import Batch
-from fencepost.record.column import PositionColumn, Repeated, Utf8Column
+from fencepost.record.column import PositionColumn, Repeated, Runs, Utf8Column
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.record import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
@@ -21,6 +21,7 @@ __all__ = [
     "PartitionKey",
     "PositionColumn",
     "Repeated",
+    "Runs",
     "Schema",
     "SchemaError",
     "SchemaType",

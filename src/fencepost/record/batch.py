@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from fencepost.record.column import Repeated
+from fencepost.record.column import Repeated, Runs
 from fencepost.record.partition_key import PartitionKey, partition_key
 from fencepost.record.record import Header, SourceRecord
 from fencepost.record.schema import Schema
@@ -19,12 +19,12 @@ SourceOffset = Mapping[str, Any]
 class Batch:
     """Records in order, one column a field; all columns have the length of `values`.
 
-    A column that is the same for all records is a `Repeated`. `keys`, `kafka_partitions`, `timestamps` and `headers`
-    are None where no record has one. Values are Python values that fit `value_schema` (None: schemaless); a
-    `Utf8Column` or a list of bytes travels to Kafka untouched where no transform looks inside, and so do headers in a
-    `HeaderColumn`. `ends` says where source partitions stand behind the batch, where that is past the offset of their
-    last record here; they are committed with the batch, also with one that has no records, and where they are what
-    is committed already: what a store forgets after a time may be renewed so.
+    A column that is the same for all records is a `Repeated`, one that comes in runs may be `Runs`. `keys`,
+    `kafka_partitions`, `timestamps` and `headers` are None where no record has one. Values are Python values that fit
+    `value_schema` (None: schemaless); a `Utf8Column` or a list of bytes travels to Kafka untouched where no transform
+    looks inside, and so do headers in a `HeaderColumn`. `ends` says where source partitions stand behind the batch,
+    where that is past the offset of their last record here; they are committed with the batch, also with one that has
+    no records, and where they are what is committed already: what a store forgets after a time may be renewed so.
     """
 
     topics: Sequence[str]
@@ -144,14 +144,21 @@ class Batch:
 
     def _offsets_of_records(self) -> list[tuple[SourcePartition, SourceOffset | None]]:
         if isinstance(self.source_partitions, Repeated):
-            last_one = next((o for o in reversed(self.source_offsets) if o is not None), None)
-            return [(self.source_partitions.value, last_one)] if len(self) else []
+            return [(self.source_partitions.value, _last(self.source_offsets))] if len(self) else []
+        if isinstance(self.source_partitions, Runs):
+            runs = self.source_partitions
+            pieces = zip(runs.values, runs.counts, runs.ends, strict=True)
+            return [(value, _last(self.source_offsets[end - count : end])) for value, count, end in pieces]
         last: dict[bytes | PartitionKey, tuple[SourcePartition, SourceOffset | None]] = {}
         for partition, offset in zip(self.source_partitions, self.source_offsets, strict=True):
             key = _hashable(partition)
             _, before = last.pop(key, (None, None))
             last[key] = (partition, before if offset is None else offset)
         return list(last.values())
+
+
+def _last(offsets: Sequence[SourceOffset | None]) -> SourceOffset | None:
+    return next((offset for offset in reversed(offsets) if offset is not None), None)
 
 
 def _hashable(partition: SourcePartition) -> bytes | PartitionKey:

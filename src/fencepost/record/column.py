@@ -1,6 +1,8 @@
 """Columns that cost nothing until somebody looks inside."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, repeat
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -50,6 +52,44 @@ class PositionColumn(Sequence[dict[str, Any]]):
         if isinstance(index, slice):
             return PositionColumn(self.name, self.numbers[index])
         return {self.name: self.numbers[index]}
+
+
+class Runs(Sequence[T], Generic[T]):
+    """Values that come in runs: each of `values` as often as `counts` says, in order."""
+
+    __slots__ = ("counts", "ends", "values")
+
+    def __init__(self, values: Sequence[T], counts: Sequence[int]) -> None:
+        self.values = values
+        self.counts = counts
+        self.ends = list(accumulate(counts))
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(map(repeat, self.values, self.counts))
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Runs[T]": ...
+    def __getitem__(self, index: int | slice) -> "T | Runs[T]":
+        if isinstance(index, slice):
+            return self._slice(*index.indices(len(self)))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self.values[bisect_right(self.ends, index % len(self))]
+
+    def _slice(self, start: int, stop: int, step: int) -> "Runs[T]":
+        if step != 1:
+            raise ValueError("runs are sliced one by one")
+        pieces = [
+            (value, min(end, stop) - max(end - count, start))
+            for value, count, end in zip(self.values, self.counts, self.ends, strict=True)
+        ]
+        kept = [(value, count) for value, count in pieces if count > 0]
+        return Runs([value for value, _ in kept], [count for _, count in kept])
 
 
 class Repeated(Sequence[T], Generic[T]):

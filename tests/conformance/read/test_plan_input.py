@@ -25,7 +25,7 @@ class Plan:
     def __init__(self, bootstrap: str, positions: Positions, **properties: str) -> None:
         given = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20", **properties}
         self.admin = Admin({"bootstrap.servers": bootstrap})
-        self.input = PlanInput(plan_conf(given, "test").conf, self.admin, positions, begins_at=begins_at(given))
+        self.input = PlanInput(plan_conf(given).conf, self.admin, positions, begins_at=begins_at(given))
         self.values: dict[TopicPartition, list[str]] = {}
         self.offsets: dict[TopicPartition, list[int]] = {}
         self.ends: dict[TopicPartition, int] = {}

@@ -13,12 +13,19 @@ from support.log_writer import LogWriter
 from support.quick import quick_kafka
 
 _START_S = 240
+# It checks rights: who has a topic without any may do everything there.
+_SOURCE = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "broker.session.timeout.ms": "60000",
+    "log.cleaner.backoff.ms": "500",
+}
 
 
 @pytest.fixture(scope="session")
 def source_kafka() -> Iterator[EmbeddedKafka]:
     """The cluster that is mirrored; `kafka` is the target."""
-    with quick_kafka(start_timeout_s=_START_S) as broker:
+    with quick_kafka(properties=_SOURCE, start_timeout_s=_START_S) as broker:
         yield broker
 
 

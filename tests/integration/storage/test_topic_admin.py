@@ -65,4 +65,6 @@ def test_settings_are_changed_one_by_one_and_tell_who_has_set_them(topics: Topic
 
 def test_a_cluster_that_checks_no_rights_has_no_acls_and_allows_all(topics: TopicAdmin, topic: str) -> None:
     assert topics.topic_acls() == set()
-    assert topics.allowed([topic, f"{topic}-none"], "WRITE")[0] == {topic}
+    seen, refused = topics.look_at([topic, f"{topic}-none"])
+    assert (seen.keys(), refused) == ({topic}, {})
+    assert seen[topic].allows("WRITE")

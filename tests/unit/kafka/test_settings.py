@@ -12,7 +12,9 @@ from fencepost.kafka.settings import (
     Kind,
     SettingsError,
     admin_conf,
+    begins_at,
     member_conf,
+    plan_conf,
     producer_conf,
     reader_conf,
     sink_conf,
@@ -278,3 +280,12 @@ def test_settings_error_is_a_config_error():
 def test_translation_opens_no_client():
     code = "import sys, fencepost.kafka.settings; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset_in_silence():
+    conf = plan_conf({"bootstrap.servers": "b:1", "auto.offset.reset": "latest", "group.id": "mine"}).conf
+    assert (conf["isolation.level"], conf["auto.offset.reset"]) == ("read_committed", "error")
+    assert conf["group.id"] != "mine"
+    assert "partition.assignment.strategy" not in conf
+    assert plan_conf({"isolation.level": "read_uncommitted"}).conf["isolation.level"] == "read_uncommitted"
+    assert (begins_at({}), begins_at({"auto.offset.reset": "Latest"})) == ("earliest", "latest")

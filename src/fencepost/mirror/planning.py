@@ -1,0 +1,89 @@
+"""What a mirror does, as far as that can be thought out: which topics, into what, and who copies which partitions."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencepost.api import ReplicationPolicy
+from fencepost.record import TopicPartition
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which topics of the source are mirrored, and what they are called at the target.
+
+    `takes` is what the user's filter says of a name. What belongs to mirroring, or comes from the target in the first
+    place, is never mirrored; heartbeats are whatever the filter says, if they are at all.
+    """
+
+    policy: ReplicationPolicy
+    source_alias: str
+    target_alias: str
+    takes: Callable[[str], bool]
+    with_heartbeats: bool = True
+
+    def remote_topic(self, topic: str) -> str:
+        """Return what a topic of the source is called at the target."""
+        return self.policy.format_remote_topic(self.source_alias, topic)
+
+    def chosen(self, topics: Iterable[str]) -> list[str]:
+        """Return those of the source's topics that are mirrored, in order."""
+        return sorted(topic for topic in topics if self.is_chosen(topic))
+
+    def is_chosen(self, topic: str) -> bool:
+        if self.policy.is_internal_topic(topic) or self._is_cycle(topic):
+            return False
+        return self.takes(topic) or (self.with_heartbeats and self.policy.is_heartbeats_topic(topic))
+
+    def _is_cycle(self, topic: str) -> bool:
+        """Say whether a topic has come from the target, over however many clusters."""
+        source = self.policy.topic_source(topic)
+        if source is None:
+            return False
+        upstream = self.policy.upstream_topic(topic)
+        return source == self.target_alias or (upstream not in (None, topic) and self._is_cycle(str(upstream)))
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """What the target lacks of the topics that are mirrored, by topic of the source: partitions in all."""
+
+    missing: Mapping[str, int] = field(default_factory=dict)
+    too_small: Mapping[str, int] = field(default_factory=dict)
+
+
+def shortage(source: Mapping[str, int], target: Mapping[str, int], selection: Selection) -> Shortage:
+    """Compare partitions, by topic of the source and by topic of the target."""
+    have = {topic: target.get(selection.remote_topic(topic)) for topic in source}
+    return Shortage(
+        {topic: count for topic, count in source.items() if have[topic] is None},
+        {topic: count for topic, count in source.items() if 0 < (have[topic] or 0) < count},
+    )
+
+
+def partitions_to_copy(
+    source: Mapping[str, int], target: Mapping[str, int], selection: Selection, without: Collection[str] = ()
+) -> list[TopicPartition]:
+    """Return the partitions of the source that the target has, too, in order; `without` are topics to leave out."""
+    return [
+        TopicPartition(topic, number)
+        for topic, count in sorted(source.items())
+        if topic not in without
+        for number in range(min(count, target.get(selection.remote_topic(topic), 0)))
+    ]
+
+
+def divided(partitions: Sequence[TopicPartition], most_tasks: int) -> list[list[TopicPartition]]:
+    """Deal partitions out to at most so many tasks, one by one in turn: no task without any."""
+    count = min(most_tasks, len(partitions))
+    return [list(partitions[number::count]) for number in range(count)]
+
+
+def as_text(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions as a task's property has them: `a-0,a-1`."""
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
+
+
+def from_text(names: Iterable[str]) -> list[TopicPartition]:
+    """Return what `as_text` was made of, split at the commas. Raises ValueError for what is no partition."""
+    parted = (name.strip().rpartition("-") for name in names)
+    return [TopicPartition(topic, int(number)) for topic, _, number in parted]

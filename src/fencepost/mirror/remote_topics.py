@@ -1,0 +1,147 @@
+"""The topics at both ends of a flow: looked at, and the target's made and kept like the source's.
+
+One topic that may not be read, made or written is left out, loudly, and the others are mirrored.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from fencepost.kafka.topic_admin import Refusals, TopicAcl, TopicAdmin, TopicSetting, TopicSpec, TopicView
+from fencepost.mirror.filters import NameFilter
+from fencepost.mirror.planning import Selection, partitions_to_copy, shortage
+from fencepost.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_ALLOW, _READ, _WRITE, _ALL = "ALLOW", "READ", "WRITE", "ALL"
+
+
+@dataclass(frozen=True)
+class ConfigRule:
+    """Which configs of topics go to the target: those that the filter takes; defaults of the source, too, or not."""
+
+    filter: NameFilter
+    takes_source_defaults: bool = False
+
+    def changes(self, settings: Mapping[str, TopicSetting]) -> dict[str, str | None]:
+        """Return what a remote topic is to have: a value, or None for the target's default."""
+        return {
+            key: None if setting.is_default and not self.takes_source_defaults else setting.value
+            for key, setting in settings.items()
+            if not (setting.is_fixed or setting.is_of_broker) and self.filter.takes(key)
+        }
+
+
+class RemoteTopics:
+    """Makes and keeps the topics of one flow. One thread's. Methods raise KafkaUnavailableError: ask again."""
+
+    def __init__(
+        self, source: TopicAdmin, target: TopicAdmin, selection: Selection, rule: ConfigRule, replication: int
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._selection = selection
+        self._rule = rule
+        self._replication = replication
+        self._left_out: dict[str, str] = {}  # topics of the source, and why
+        self._topics: list[str] = []  # that are mirrored
+        self._granted: set[TopicAcl] = set()
+
+    def refresh(self) -> list[TopicPartition]:
+        """Look at both ends, make what the target lacks, and return the partitions that can be copied now."""
+        chosen = self._selection.chosen(self._source.topic_names())
+        source, left_out = self._source.look_at(chosen)
+        remote = {topic: self._selection.remote_topic(topic) for topic in source}
+        target, refused = self._target.look_at(set(remote.values()))
+        left_out |= {topic: refused[name] for topic, name in remote.items() if name in refused}
+        left_out |= self._not_writable(remote, target)
+        counts = {topic: view.partitions for topic, view in source.items() if topic not in left_out}
+        have = {name: view.partitions for name, view in target.items()}
+        left_out |= self._make(counts, have)
+        self._tell(left_out)
+        self._topics = sorted(counts.keys() - left_out.keys())
+        return partitions_to_copy(counts, have, self._selection, without=left_out)
+
+    def sync_configs(self) -> None:
+        """Have the remote topics have the configs that the source's have."""
+        settings, unseen = self._source.topic_settings(self._topics)
+        wanted = {self._selection.remote_topic(topic): self._rule.changes(found) for topic, found in settings.items()}
+        have, _ = self._target.topic_settings(wanted.keys())
+        changes = {name: _different(wanted[name], found) for name, found in have.items()}
+        refused = self._target.alter_settings(changes)
+        for name, error in (unseen | refused).items():
+            log.warning("the configs of topic %s are not mirrored: %s", name, error)
+        if changed := sorted(name for name, settings in changes.items() if settings and name not in refused):
+            log.info("configs of %s are the source's now", ", ".join(changed))
+
+    def sync_acls(self) -> None:
+        """Let those read remote topics who may read the source's; none may write them for that."""
+        acls = {self._remote_acl(acl) for acl in self._source.topic_acls() if self._is_mirrored(acl)}
+        fresh = acls - self._granted
+        refused = self._target.create_acls(fresh)
+        for name, error in refused.items():
+            log.warning("the rights on topic %s are not mirrored: %s", name, error)
+        self._granted |= {acl for acl in fresh if acl.topic not in refused}
+
+    def _not_writable(self, remote: Mapping[str, str], target: Mapping[str, TopicView]) -> Refusals:
+        """Return the topics that may not be written, though others may.
+
+        Who may write none is not who writes: records go by the worker's producer, whose principal may be another.
+        """
+        there = {topic: target[name] for topic, name in remote.items() if name in target}
+        closed = {topic for topic, view in there.items() if not view.allows(_WRITE)}
+        if len(closed) == len(there):
+            return {}
+        return {topic: PermissionError(f"{_WRITE} on {remote[topic]} is not granted") for topic in closed}
+
+    def _make(self, counts: Mapping[str, int], have: dict[str, int]) -> Refusals:
+        """Make what the target lacks; `have` is then what it has. Returns the topics of which that failed."""
+        remote = {topic: self._selection.remote_topic(topic) for topic in counts}
+        lacking = shortage(counts, have, self._selection)
+        configs, refused = self._source.topic_settings(lacking.missing.keys())
+        specs = {
+            remote[topic]: TopicSpec(lacking.missing[topic], self._replication, self._set_by_somebody(found))
+            for topic, found in configs.items()
+        }
+        failed = self._target.create_topics(specs)
+        larger = {remote[topic]: count for topic, count in lacking.too_small.items()}
+        too_small = self._target.add_partitions(larger)
+        have |= {name: spec.partitions for name, spec in specs.items() if name not in failed}
+        have |= {name: count for name, count in larger.items() if name not in too_small}
+        for name, error in too_small.items():
+            log.error("topic %s does not get more partitions, and the new ones are not mirrored: %s", name, error)
+        return refused | {topic: failed[name] for topic, name in remote.items() if name in failed}
+
+    def _set_by_somebody(self, settings: Mapping[str, TopicSetting]) -> dict[str, str]:
+        return {key: value for key, value in self._rule.changes(settings).items() if value is not None}
+
+    def _tell(self, left_out: Mapping[str, Exception]) -> None:
+        """Say which topics are left out, once each."""
+        told = {topic: str(error) for topic, error in left_out.items()}
+        for topic, why in told.items():
+            if self._left_out.get(topic) != why:
+                log.error("topic %s is not mirrored, the others are: %s", topic, why)
+        for topic in self._left_out.keys() - told.keys():
+            log.info("nothing is in the way of topic %s any more", topic)
+        self._left_out = told
+
+    def _is_mirrored(self, acl: TopicAcl) -> bool:
+        return acl.topic in self._topics and (acl.permission, acl.operation) != (_ALLOW, _WRITE)
+
+    def _remote_acl(self, acl: TopicAcl) -> TopicAcl:
+        is_all = (acl.permission, acl.operation) == (_ALLOW, _ALL)
+        operation = _READ if is_all else acl.operation
+        return replace(acl, topic=self._selection.remote_topic(acl.topic), operation=operation)
+
+
+def _different(wanted: Mapping[str, str | None], have: Mapping[str, TopicSetting]) -> dict[str, str | None]:
+    """Return what of the wanted settings a topic does not have yet, of those that its cluster knows."""
+    known = {key: value for key, value in wanted.items() if key in have}
+    return {key: value for key, value in known.items() if not _is_so(value, have[key])}
+
+
+def _is_so(value: str | None, setting: TopicSetting) -> bool:
+    if value is None:
+        return setting.is_default or setting.is_of_broker
+    return setting.value == value and not setting.is_default

@@ -1,0 +1,127 @@
+"""MirrorSourceTask: copies its share of the source's partitions, byte by byte."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fencepost.api import Batch, HeaderColumn, Sent, SourceRecord, SourceTask
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.plan_input import PlanInput
+from fencepost.kafka.settings import Kind, begins_at, most_records, plan_conf, producer_conf
+from fencepost.mirror.clients import Cluster
+from fencepost.mirror.formats import OffsetSync
+from fencepost.mirror.gap import gap_error, gap_record
+from fencepost.mirror.offset_syncs import DueSyncs, SyncWriter, as_record
+from fencepost.mirror.planning import from_text
+from fencepost.mirror.position import OffsetColumn, last_of, place_of, position_of, source_offset, source_partition
+from fencepost.record import Repeated, Runs, TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.mirror.source import MirrorSourceConnector
+
+log = logging.getLogger(__name__)
+
+_STEP_S = 0.1  # a consumer that waits cannot be woken: a stop has to wait for it
+_ROLE = "replication-consumer"
+
+
+class MirrorSourceTask(SourceTask):
+    """Reads the partitions of its plan from where they stand, and gives their records out as they are."""
+
+    config: "MirrorSourceConnector"
+    polls_ahead = True  # what is done after a commit needs nothing that is polled meanwhile
+
+    def __init__(self) -> None:
+        self._opened = ExitStack()
+        self._unwritten: deque[OffsetSync] = deque()  # of records that are in the log, and were not told of yet
+
+    def start(self) -> None:
+        config = self.config
+        self._alias = config.source_cluster_alias
+        self._selection = config.selection()
+        self._timeout_s = min(config.poll_timeout_ms / 1000, _STEP_S)
+        self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be, with the next batch
+        settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
+        self._most = most_records(settings)
+        admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
+        places = from_text(config.assigned)
+        positions = {place: position_of(self.context.offset(source_partition(self._alias, place))) for place in places}
+        reader = PlanInput(plan_conf(settings).conf, admin, positions, begins_at=begins_at(settings))
+        self._input = self._opened.enter_context(closing(reader))
+        self._syncs = DueSyncs(config.offset_lag_max)
+        self._sync_writer: SyncWriter | None = None
+        if config.emit_offset_syncs and config.offset_syncs_cluster() is Cluster.SOURCE:
+            conf = producer_conf(config.client(Cluster.SOURCE, Kind.PRODUCER, "offset-syncs-producer")).conf
+            writer = SyncWriter(conf, config.offset_syncs_topic())
+            self._sync_writer = self._opened.enter_context(closing(writer))
+
+    def poll(self) -> Batch | None:
+        if self._input.gaps:  # what was read beside them has been given out
+            self._see_to_gaps()
+        fetched = self._input.poll(self._timeout_s, self._most)
+        ends = [*self._ends(fetched), *self._committed]
+        self._committed = []
+        return self._batch(fetched, ends) if len(fetched) or ends else None
+
+    def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        """Have syncs committed with the records where their topic is at the target, else keep them until `commit`."""
+        if not self.config.emit_offset_syncs:
+            return ()
+        due = self._syncs.among(
+            OffsetSync(place_of(one.partition), last_of(one.offset or {}), one.metadata.offset) for one in sent
+        )
+        if self._sync_writer is None:
+            return [as_record(sync, self.config.offset_syncs_topic()) for sync in due]
+        self._unwritten.extend(due)
+        return ()
+
+    def commit(self) -> None:
+        if self._sync_writer is not None and self._unwritten:
+            count = len(self._unwritten)  # more may come meanwhile
+            self._sync_writer.write([self._unwritten.popleft() for _ in range(count)])
+
+    def stop(self) -> None:
+        self._opened.close()
+
+    def _see_to_gaps(self) -> None:
+        gaps = list(self._input.gaps.values())
+        if self.config.on_gap == "fail":
+            raise gap_error(gaps, str(self.config.originals.get("name", "")))
+        for gap in gaps:
+            log.error(
+                "%s goes on at offset %d, as %s=record says: %s", self.config.flow, gap.start, "on.source.gap", gap
+            )
+            self._input.go_on(gap.place, gap.start)
+            self._committed.append(gap_record(self._alias, gap, time.time_ns() // 1_000_000))
+
+    def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return [
+            (source_partition(self._alias, place), source_offset(end - 1, self._input.topic_id(place.topic)))
+            for place, end in fetched.ends.items()
+        ]
+
+    def _batch(self, fetched: Fetched, ends: list[tuple[dict[str, Any], dict[str, Any]]]) -> Batch:
+        places, counts = _runs(fetched)
+        return Batch(
+            Runs([self._selection.remote_topic(place.topic) for place in places], counts),
+            fetched.values,
+            Runs([source_partition(self._alias, place) for place in places], counts),
+            OffsetColumn(fetched.offsets, Runs([self._input.topic_id(place.topic) for place in places], counts)),
+            keys=fetched.keys,
+            kafka_partitions=Runs([place.partition for place in places], counts),
+            timestamps=fetched.timestamps,
+            headers=None if fetched.headers is None else HeaderColumn(fetched.headers),
+            ends=ends,
+        )
+
+
+def _runs(fetched: Fetched) -> tuple[list[TopicPartition], list[int]]:
+    """Return the partitions of records as they come one after the other, and how many records of each."""
+    if isinstance(fetched.places, Repeated):
+        return [fetched.places.value], [len(fetched)]
+    runs = [(place, len(list(records))) for place, records in groupby(fetched.places)]
+    return [place for place, _ in runs], [count for _, count in runs]

@@ -1,0 +1,211 @@
+"""MirrorSourceConnector on a running worker: from one real cluster to another."""
+
+import os
+import re
+import signal
+from typing import Any
+
+import pytest
+from flow import Flow
+from mirrored import SOON, await_same, rows
+
+from fencepost.kafka.log import LogReader
+from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.mirror.formats import OffsetSync
+from fencepost.testing import eventually
+from fencepost.testing.proxy import KafkaProxy
+from support.log_writer import LogWriter
+
+
+@pytest.fixture
+def topic(source_writer: LogWriter, topic_name: str) -> str:
+    return source_writer.topic(topic_name, partitions=2)
+
+
+def start(flow: Flow, topics: str, *, tasks: int = 1, **more: str) -> str:
+    return flow.start("Source", tasks=tasks, **{**SOON, "topics": topics, **more})
+
+
+def numbers(first: int, stop: int) -> list[str]:
+    return [str(n) for n in range(first, stop)]
+
+
+def source_offset(flow: Flow, name: str, partition: int = 0) -> dict[str, Any] | None:
+    """Return the committed offset of a partition, without its topic's id."""
+    found = {o["partition"]["partition"]: o["offset"] for o in flow.offsets(name) if "gap" not in o["partition"]}
+    return found.get(partition)
+
+
+def test_records_arrive_byte_by_byte_in_their_partitions_and_order(flow: Flow, topic_name: str) -> None:
+    writer, topic = flow.source, flow.source.topic(topic_name, partitions=3)
+    headers = [("h", b"\x00\xff"), ("h", b""), ("empty", None)]
+    writer.send(topic, [f"plain {n}" for n in range(700)], partition=0, key=b"\xff\x00", timestamp=1_000_000_000_000)
+    writer.send(topic, ["with headers"], partition=1, headers=headers)
+    with writer.transaction() as producer:
+        for n in range(300):
+            producer.produce(topic, f"committed {n}", key=f"k{n}", partition=n % 2)
+        producer.produce(topic, None, key=b"a tombstone", partition=1)
+        producer.produce(topic, b"", key=b"", partition=1)
+    writer.write(topic, ["aborted"] * 50, partition=1, is_committed=False)
+    writer.settle([topic])
+    name = start(flow, topic, tasks=2, tasks__max="2")
+    found = await_same(flow, topic)
+    assert [len(found[number]) for number in range(3)] == [850, 153, 0]
+    # Behind the aborted tail: 1 + 152 records and their marker, 50 aborted ones and theirs.
+    eventually(lambda: (source_offset(flow, name, 1) or {}).get("offset") == 204)
+    writer.send(topic, ["later"], partition=2)
+    await_same(flow, topic)
+
+
+def test_a_killed_slot_loses_and_repeats_nothing(flow: Flow, topic: str) -> None:
+    name = start(flow, topic, tasks=2, tasks__max="2")
+    for n in range(3):
+        flow.source.send(topic, numbers(n * 2_000, n * 2_000 + 2_000), partition=n % 2)
+        flow.source.write(topic, ["aborted"] * 10, partition=n % 2, is_committed=False)
+        for pid in eventually(flow.worker.slots).values():
+            os.kill(pid, signal.SIGKILL)
+        flow.source.send(topic, numbers(-n * 1_000, 0), partition=n % 2)
+    await_same(flow, topic, within_s=120)
+    flow.worker.wait_for_tasks(name, "RUNNING", "RUNNING")
+
+
+def test_new_topics_partitions_and_heartbeats_are_picked_up(flow: Flow, topic: str) -> None:
+    writer = flow.source
+    if writer.admin.partitions("heartbeats") is None:
+        writer.topic("heartbeats")
+    start(flow, f"{topic}.*")
+    other = writer.topic(f"{topic}-other")
+    writer.send(other, ["a"])
+    await_same(flow, other)
+    sources = TopicAdmin({"bootstrap.servers": writer.bootstrap})
+    assert sources.add_partitions({topic: 4}) == {}
+    sources.close()
+    eventually(lambda: writer.admin.partitions(topic) == 4)
+    writer.send(topic, ["in a new partition"], partition=3)
+    await_same(flow, topic)
+    eventually(lambda: flow.target.admin.partitions(f"{flow.source_alias}.heartbeats"))
+
+
+@pytest.mark.parametrize("location", ["source", "target"])
+def test_offset_syncs_tell_where_records_went(flow: Flow, topic: str, location: str) -> None:
+    flow.source.send(topic, numbers(0, 5))
+    start(flow, topic, **{"offset-syncs__topic__location": location, "offset__lag__max": "0"})
+    await_same(flow, topic)
+    flow.source.send(topic, numbers(5, 9))
+    await_same(flow, topic)
+    is_at_source = location == "source"
+    bootstrap = (flow.source if is_at_source else flow.target).bootstrap
+    syncs_topic = f"mm2-offset-syncs.{flow.target_alias if is_at_source else flow.source_alias}.internal"
+
+    def syncs() -> list[OffsetSync]:
+        found = [OffsetSync.decode(row.key, row.value) for row in rows(bootstrap, syncs_topic, 1)[0]]
+        return found if found and found[-1].upstream_offset == 8 else []
+
+    found = eventually(syncs)
+    remote = values_by_offset(flow, f"{flow.source_alias}.{topic}")
+    assert {sync.topic_partition for sync in found} == {(topic, 0)}
+    assert all(remote[sync.downstream_offset] == str(sync.upstream_offset) for sync in found)
+
+
+def values_by_offset(flow: Flow, topic: str) -> dict[int, str]:
+    """Return the values in partition 0 of a topic of the target."""
+    found: dict[int, str] = {}
+    log = LogReader({"bootstrap.servers": flow.target.bootstrap}, topic)
+    try:
+        log.read_to_end(30, lambda r: found.update({r.offset: (r.value or b"").decode()} if r.partition == 0 else {}))
+    finally:
+        log.close()
+    return found
+
+
+def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on(flow: Flow, topic: str) -> None:
+    flow.source.send(topic, numbers(0, 10))
+    name = start(flow, topic)
+    await_same(flow, topic)
+    worker = flow.worker
+    worker.rest.put(f"/connectors/{name}/stop")
+    eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED" and not worker.task_states(name))
+    flow.source.send(topic, numbers(10, 20))
+    flow.source.truncate(topic, 15)
+    worker.rest.put(f"/connectors/{name}/resume")
+    worker.wait_for_tasks(name, "FAILED")
+    trace = worker.status(name)["tasks"][0]["trace"]
+    told = re.search(rf"{topic}-0 was read up to offset (1[0-4]), and the log begins beyond the position", trace)
+    assert told is not None, trace  # a task that is stopping may still read one that comes
+    assert f"PATCH /connectors/{name}/offsets" in trace
+    assert "on.source.gap=record" in trace
+    worker.rest.put(f"/connectors/{name}/stop")
+    eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED" and not worker.task_states(name))
+    place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
+    body = {"offsets": [{"partition": place, "offset": {"offset": 16}}]}
+    refused = {"offsets": [{"partition": {**place, "cluster": "elsewhere"}, "offset": {"offset": 16}}]}
+    answer = worker.rest.patch(f"/connectors/{name}/offsets", json=refused)
+    assert answer.status_code == 500, answer.text
+    assert f"this connector's source is '{flow.source_alias}'" in answer.text
+    assert worker.rest.patch(f"/connectors/{name}/offsets", json=body).status_code == 200
+    worker.rest.put(f"/connectors/{name}/resume")
+    remote = f"{flow.source_alias}.{topic}"
+    wanted = [*numbers(0, int(told[1])), "17", "18", "19"]
+    eventually(lambda: [row.value.decode() for row in rows(flow.target.bootstrap, remote, 2)[0]] == wanted, within_s=60)
+
+
+def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, topic: str) -> None:
+    flow.source.send(topic, numbers(0, 10))
+    name = start(flow, topic, on__source__gap="record")
+    await_same(flow, topic)
+    eventually(lambda: (source_offset(flow, name) or {}).get("offset") == 9)
+    flow.source.recreate(topic, partitions=2)
+    flow.source.send(topic, numbers(100, 120))
+    remote = f"{flow.source_alias}.{topic}"
+    wanted = [*numbers(0, 10), *numbers(100, 120)]
+    eventually(lambda: [row.value.decode() for row in rows(flow.target.bootstrap, remote, 2)[0]] == wanted, within_s=60)
+
+    def recorded() -> dict[str, Any] | None:
+        gaps = [o["offset"] for o in flow.offsets(name) if o["partition"].get("gap") == 10]
+        return gaps[0] if gaps else None
+
+    gap = eventually(recorded)
+    assert gap is not None
+    assert (gap["reason"], gap["position"], gap["log_start"]) == ("recreated", 10, 0)
+    flow.worker.wait_for_tasks(name, "RUNNING")
+
+
+def test_a_source_that_is_away_is_waited_for(flow: Flow, topic: str) -> None:
+    flow.source.send(topic, numbers(0, 10))
+    with KafkaProxy(flow.source.bootstrap) as proxy:
+        away = {"source__cluster__bootstrap__servers": proxy.bootstrap_servers, "admin__timeout__ms": "1000"}
+        proxy.pause()
+        name = flow.create("Source", **{**SOON, "topics": topic, **away})
+        eventually(lambda: "are not known yet" in flow.worker.newest_log_text())
+        proxy.resume()
+        flow.worker.wait_for_tasks(name, "RUNNING")
+        await_same(flow, topic)
+        proxy.pause()
+        proxy.reset_all()
+        flow.source.send(topic, numbers(10, 20))
+        proxy.resume()
+        await_same(flow, topic)
+        assert flow.worker.task_states(name) == ["RUNNING"]
+
+
+def test_the_offsets_of_mirrormaker_are_taken_over(flow: Flow, topic: str) -> None:
+    flow.source.send(topic, numbers(0, 10))
+    name = f"taken-over-{flow.source_alias}"
+    config = flow.config("Source", **{**SOON, "topics": topic})
+    body = {"name": name, "config": config, "initial_state": "STOPPED"}
+    assert flow.worker.rest.post("/connectors", json=body).status_code == 201
+    flow._connectors.append(name)
+    place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
+    offsets = {"offsets": [{"partition": place, "offset": {"offset": 6}}]}
+    eventually(lambda: flow.worker.rest.patch(f"/connectors/{name}/offsets", json=offsets).status_code == 200)
+    flow.worker.rest.put(f"/connectors/{name}/resume")
+    remote = f"{flow.source_alias}.{topic}"
+    eventually(lambda: [r.value for r in rows(flow.target.bootstrap, remote, 2)[0]] == [b"7", b"8", b"9"], within_s=60)
+
+
+def test_two_ends_that_are_one_cluster_are_refused(flow: Flow, topic: str) -> None:
+    """The same brokers under another name, so that the two settings differ."""
+    servers = flow.source.bootstrap.replace("127.0.0.1", "localhost")
+    name = flow.create("Source", topics=topic, target__cluster__bootstrap__servers=servers)
+    trace = flow.connector_trace(name)
+    assert "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers lead to one cluster" in trace

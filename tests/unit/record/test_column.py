@@ -1,0 +1,30 @@
+"""Columns that cost nothing until somebody looks inside."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.record import Batch, Repeated, Runs
+
+RUNS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), max_size=6)
+
+
+def runs(pairs: list[tuple[str, int]]) -> Runs[str]:
+    return Runs([value for value, _ in pairs], [count for _, count in pairs])
+
+
+@given(RUNS, st.integers(0, 30), st.integers(0, 30))
+def test_runs_are_what_they_stand_for(pairs: list[tuple[str, int]], start: int, stop: int) -> None:
+    column = runs(pairs)
+    meant = [value for value, count in pairs for _ in range(count)]
+    assert (list(column), len(column)) == (meant, len(meant))
+    assert [column[n] for n in range(-len(meant), len(meant))] == meant + meant
+    assert list(column[start:stop]) == meant[start:stop]
+    with pytest.raises(IndexError):
+        column[len(meant)]
+
+
+def test_a_batch_of_runs_stands_at_the_last_offset_of_each() -> None:
+    partitions = Runs([{"p": 0}, {"p": 1}, {"p": 0}], [2, 1, 1])
+    batch = Batch(Repeated("t", 4), [b""] * 4, partitions, [{"n": 1}, None, {"n": 5}, {"n": 2}])
+    assert batch.last_offsets() == [({"p": 0}, {"n": 1}), ({"p": 1}, {"n": 5}), ({"p": 0}, {"n": 2})]
