@@ -70,17 +70,17 @@ class PlanInput:
 
     @property
     def gaps(self) -> Mapping[TopicPartition, LogGap]:
-        """The partitions that stand still, until `go_on`."""
+        """Return the partitions that stand still, until `go_on`."""
         return self._gaps
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """The topics that the principal may not read, with what the cluster says; the others are read."""
+        """Return the topics that the principal may not read, with what the cluster says; the others are read."""
         return self._refused
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The offset of the next record of each partition that is read: behind what was handed over."""
+        """Return the offset of the next record of each partition that is read: behind what was handed over."""
         return self._positions
 
     def topic_id(self, topic: str) -> str:

@@ -10,7 +10,7 @@ from flow import Flow
 from mirrored import SOON, await_same, rows
 
 from fencepost.kafka.log import LogReader
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.topic_admin import TopicAcl, TopicAdmin
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
@@ -201,6 +201,28 @@ def test_the_offsets_of_mirrormaker_are_taken_over(flow: Flow, topic: str) -> No
     flow.worker.rest.put(f"/connectors/{name}/resume")
     remote = f"{flow.source_alias}.{topic}"
     eventually(lambda: [r.value for r in rows(flow.target.bootstrap, remote, 2)[0]] == [b"7", b"8", b"9"], within_s=60)
+
+
+def test_with_the_identity_policy_topics_keep_their_names(flow: Flow, topic: str) -> None:
+    flow.source.send(topic, numbers(0, 5))
+    start(flow, topic, replication__policy__class="IdentityReplicationPolicy")
+    await_same(flow, topic, remote=topic)
+
+
+def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flow: Flow, topic: str) -> None:
+    closed = flow.source.topic(f"{topic}-closed")
+    flow.source.send(closed, ["a secret"])
+    sources = TopicAdmin({"bootstrap.servers": flow.source.bootstrap})
+    rights = [("DESCRIBE", "ALLOW"), ("DESCRIBE_CONFIGS", "ALLOW"), ("READ", "DENY")]
+    acls = [TopicAcl(closed, "User:ANONYMOUS", "*", *right) for right in rights]
+    assert sources.create_acls(acls) == {}
+    sources.close()
+    name = start(flow, f"{topic}.*")
+    flow.source.send(topic, numbers(0, 5))
+    await_same(flow, topic)
+    eventually(lambda: f"topic {closed} is not read, the others are" in flow.worker.newest_log_text())
+    assert flow.worker.task_states(name) == ["RUNNING"]
+    assert rows(flow.target.bootstrap, f"{flow.source_alias}.{closed}", 1) == {0: []}
 
 
 def test_two_ends_that_are_one_cluster_are_refused(flow: Flow, topic: str) -> None:
