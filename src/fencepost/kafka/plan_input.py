@@ -12,14 +12,21 @@ on; nothing is skipped or read again in silence.
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, is_unavailable, new_client, translate
+from fencepost.kafka.errors import (
+    KafkaAuthorizationError,
+    KafkaRequestError,
+    KafkaUnavailableError,
+    is_unavailable,
+    new_client,
+    translate,
+)
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.library_log import library_log
@@ -66,6 +73,7 @@ class PlanInput:
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
+        self._is_away = False
         self._consumer: Any = new_client(Consumer, conf, logger=library_log(__name__))
 
     @property
@@ -100,6 +108,9 @@ class PlanInput:
         self._messages = self._messages or self._taken(timeout_s, most)
         fetched = self._checked(self._messages)
         self._messages = []
+        if self._is_away and (len(fetched) or fetched.ends):
+            self._is_away = False
+            log.info("%s answers again", self._bootstrap)
         read = fetched.next_offsets()
         self._positions |= read | fetched.ends
         self._untouched -= read.keys()
@@ -171,10 +182,7 @@ class PlanInput:
                 "(PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
-        if self._begins_at == "latest":
-            found = self._admin.end_offsets(places, read_committed=True, timeout_s=_ASK_S)
-        else:
-            found = self._admin.start_offsets(places, timeout_s=_ASK_S)
+        found = self._ends(places, read_committed=True) if self._begins_at == "latest" else self._starts(places)
         return {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -223,9 +231,17 @@ class PlanInput:
             self._lost.add(TopicPartition(message.topic(), message.partition()))
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
             self._refuse(message.topic(), error.str())
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._note_absence(error.str())
         elif not (is_unavailable(error) or error.code() in _PASSING):
             raise translate(error, "reading partitions of a plan", self._bootstrap)
         return True
+
+    def _note_absence(self, why: str) -> None:
+        """Say once that nothing can come now; what comes then ends it."""
+        if not self._is_away:
+            log.warning("no broker of %s can be reached, which is waited for: %s", self._bootstrap, why)
+        self._is_away = True
 
     # what topics are
 
@@ -290,8 +306,7 @@ class PlanInput:
     ) -> dict[TopicPartition, LogGap]:
         """Return what is wrong with positions; `kind` where that is known already."""
         there = [place for place in positions if place.partition < topics[place.topic].partitions]
-        starts = self._admin.start_offsets(there, timeout_s=_ASK_S)
-        ends = self._admin.end_offsets(there, read_committed=False, timeout_s=_ASK_S)
+        starts, ends = self._starts(there), self._ends(there, read_committed=False)
         found = {}
         for place, at in positions.items():
             start, end = starts.get(place, 0), ends.get(place, 0)
@@ -299,6 +314,12 @@ class PlanInput:
             if why is not None:
                 found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
         return found
+
+    def _starts(self, places: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
+        return _patiently(lambda: self._admin.start_offsets(places, timeout_s=_ASK_S))
+
+    def _ends(self, places: Collection[TopicPartition], *, read_committed: bool) -> Mapping[tuple[str, int], int]:
+        return _patiently(lambda: self._admin.end_offsets(places, read_committed=read_committed, timeout_s=_ASK_S))
 
     def _stop(self, gaps: Mapping[TopicPartition, LogGap]) -> None:
         for gap in gaps.values():
@@ -310,6 +331,16 @@ class PlanInput:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]
         if assigned:
             self._consumer.incremental_unassign([ClientPartition(*place) for place in assigned])
+
+
+def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:
+    """Ask where logs begin or end. Raises KafkaUnavailableError also of one that not all brokers have heard of yet."""
+    try:
+        return ask()
+    except KafkaRequestError as error:
+        if error.code in _PASSING:
+            raise KafkaUnavailableError(str(error)) from error
+        raise
 
 
 def _kind(at: int, start: int, end: int) -> GapKind | None:
