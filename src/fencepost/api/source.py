@@ -162,6 +162,10 @@ class SourceConnector(Connector):
         """Say whether this config gives exactly-once; None means that the author did not say."""
         return None
 
+    def demands_exactly_once(self) -> str | None:
+        """Return the setting by which this config asks for exactly-once, besides `exactly.once.support`; None: none."""
+        return None
+
     def can_define_transaction_boundaries(self) -> bool:
         """Say whether the tasks use `context.transaction`."""
         return False

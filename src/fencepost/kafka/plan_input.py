@@ -114,7 +114,7 @@ class PlanInput:
         read = fetched.next_offsets()
         self._positions |= read | fetched.ends
         self._untouched -= read.keys()
-        fetched.ends = self._news | fetched.ends
+        fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
         self._news = {}
         return fetched
 

@@ -4,7 +4,7 @@ A gap that is gone on behind is written down among the source offsets, in the tr
 partition `{"cluster", "topic", "partition", "gap": the position}`, which is the offset of nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import Config, FatalError, one_of, setting
@@ -50,3 +50,8 @@ def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dic
         "time_ms": at_ms,
     }
     return {**source_partition(alias, gap.place), _GAP: gap.position}, told
+
+
+def is_gap_record(partition: Mapping[str, Any]) -> bool:
+    """Say whether a source partition stands for a gap."""
+    return _GAP in partition

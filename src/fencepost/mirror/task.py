@@ -3,13 +3,14 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import Batch, HeaderColumn, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_input import PlanInput
 from fencepost.kafka.settings import Kind, begins_at, most_records, plan_conf, producer_conf
 from fencepost.mirror.clients import Cluster
@@ -48,8 +49,8 @@ class MirrorSourceTask(SourceTask):
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
         self._most = most_records(settings)
         admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
-        places = from_text(config.assigned)
-        positions = {place: position_of(self.context.offset(source_partition(self._alias, place))) for place in places}
+        self._places = from_text(config.assigned)
+        positions = self._positions(self._places)
         reader = PlanInput(plan_conf(settings).conf, admin, positions, begins_at=begins_at(settings))
         self._input = self._opened.enter_context(closing(reader))
         self._syncs = DueSyncs(config.offset_lag_max)
@@ -86,6 +87,10 @@ class MirrorSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._opened.close()
+
+    def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
+        """Return where to go on; None where nothing was mirrored yet."""
+        return {place: position_of(self.context.offset(source_partition(self._alias, place))) for place in places}
 
     def _see_to_gaps(self) -> None:
         gaps = list(self._input.gaps.values())

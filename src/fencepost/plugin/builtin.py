@@ -33,6 +33,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         ),
         _MIRROR + "MirrorCheckpointConnector": "fencepost.mirror.checkpoint:MirrorCheckpointConnector",
         _MIRROR + "MirrorHeartbeatConnector": "fencepost.mirror.heartbeat:MirrorHeartbeatConnector",
+        _MIRROR + "MirrorSinkConnector": "fencepost.mirror.sink:MirrorSinkConnector",
         _MIRROR + "MirrorSourceConnector": "fencepost.mirror.source:MirrorSourceConnector",
         "org.apache.kafka.connect.tools.VerifiableSinkConnector": (
             "fencepost.connector.verifiable_sink:VerifiableSinkConnector"

@@ -8,6 +8,13 @@ from fencepost.worker.validation.findings import Findings
 
 
 def check_exactly_once(findings: Findings, instance: SourceConnector, worker: WorkerConfig) -> None:
+    demanding = instance.demands_exactly_once()
+    if demanding is not None and worker.exactly_once is not ExactlyOnceSource.ENABLED:
+        findings.fault(
+            demanding,
+            "This worker does not have exactly-once source support enabled: set exactly.once.source.support=enabled in "
+            "the workers' files, or leave this out.",
+        )
     key = SourceConnectorConfig.key_of("exactly_once_support")
     if not findings.is_valid(key) or _chosen(findings, key) != ExactlyOnceDemand.REQUIRED.value:
         return

@@ -1,0 +1,54 @@
+"""Where a mirror of the sink type stands: in a group of the target, in the transactions of its records (KIP-656).
+
+The group has no members. A broker takes offsets of topics that it has only, so a partition of the source stands under
+the remote topic that it is mirrored to; the note beside the offset says which topic of the source it is, of which id.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from fencepost.api import OffsetsInGroup
+from fencepost.mirror.gap import is_gap_record
+from fencepost.mirror.planning import Selection, from_text
+from fencepost.mirror.position import last_of, place_of, position_of, source_offset, source_partition
+from fencepost.record import TopicPartition
+
+_TOPIC, _ID = "topic", "id"
+
+
+class MirrorOffsets(OffsetsInGroup):
+    """The source offsets of one flow, as its group has them."""
+
+    def __init__(self, group: str, selection: Selection, assigned_key: str) -> None:
+        """`assigned_key` names the property that holds the partitions of a task."""
+        self.group = group
+        self._selection = selection
+        self._assigned_key = assigned_key
+
+    def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
+        return None if is_gap_record(partition) else self.remote(place_of(partition))
+
+    def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> Collection[TopicPartition]:
+        assigned = [(each.get(self._assigned_key) or "").split(",") for each in task_configs]
+        return [self.remote(place) for names in assigned for place in from_text(filter(None, names))]
+
+    def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
+        position = position_of(offset)
+        note = {_TOPIC: place_of(partition).topic, _ID: "" if position is None else position.topic_id}
+        return last_of(offset) + 1, orjson.dumps(note).decode()
+
+    def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        try:
+            told = orjson.loads(note)
+            upstream, topic_id = TopicPartition(told[_TOPIC], place.partition), str(told[_ID])
+        except (ValueError, TypeError, KeyError):
+            return None
+        if self.remote(upstream) != place:
+            return None
+        return source_partition(self._selection.source_alias, upstream), source_offset(position - 1, topic_id)
+
+    def remote(self, place: TopicPartition) -> TopicPartition:
+        """Return the partition of the target that a partition of the source is mirrored to."""
+        return TopicPartition(self._selection.remote_topic(place.topic), place.partition)

@@ -1,0 +1,93 @@
+"""MirrorSinkTask: what MirrorSourceTask does, with positions that the target keeps."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.mirror.clients import Cluster
+from fencepost.mirror.lost_position import LostPositions
+from fencepost.mirror.offset_syncs import DueSyncs
+from fencepost.mirror.position import position_of, source_offset, source_partition
+from fencepost.mirror.rounds import Round, Rounds
+from fencepost.mirror.task import MirrorSourceTask
+from fencepost.record import TopicPartition
+
+if TYPE_CHECKING:
+    from fencepost.mirror.sink import MirrorSinkConnector
+
+log = logging.getLogger(__name__)
+
+_RENEW_EVERY_S = 3_600.0  # a broker forgets what a group without members committed, by default after a week
+_FOLLOW_EVERY_S = 10.0
+_ROLE = "position-admin"
+
+
+class MirrorSinkTask(MirrorSourceTask):
+    """Copies its share of the source's partitions; each transaction tells exactly where its last records went."""
+
+    config: "MirrorSinkConnector"
+
+    def start(self) -> None:
+        super().start()
+        self._syncs = DueSyncs(0)
+        self._renewed_s = time.monotonic()
+        self._followed: dict[TopicPartition, int] = {}
+        following = Round(f"{self.config.flow}: telling the source's group", self._follow, _FOLLOW_EVERY_S)
+        self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()
+
+    def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
+        positions = dict(super()._positions(places))
+        missing = [place for place, position in positions.items() if position is None]
+        if missing:
+            own, name = self.config, self._name
+            lost = LostPositions(
+                own.held(name),
+                own.offset_syncs_topic(),
+                self._admin_conf(Cluster.SOURCE),
+                self._admin_conf(Cluster.TARGET),
+            )
+            is_refused = own.on_position_loss == "fail"
+            positions |= lost.restored(lost.among(missing), name, is_refused=is_refused)
+        return positions
+
+    @property
+    def _name(self) -> str:
+        return str(self.config.originals.get("name", ""))
+
+    def _admin_conf(self, cluster: Cluster) -> dict[str, Any]:
+        return dict(admin_conf(self.config.client(cluster, Kind.ADMIN, _ROLE)).conf)
+
+    def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Have all positions committed again now and then, as they are behind what is handed over with them."""
+        ends = super()._ends(fetched)
+        if time.monotonic() - self._renewed_s < _RENEW_EVERY_S:
+            return ends
+        self._renewed_s = time.monotonic()
+        standing = ((place, at) for place, at in self._input.positions.items() if self._committed_of(place) is not None)
+        return ends + [
+            (source_partition(self._alias, place), source_offset(at - 1, self._input.topic_id(place.topic)))
+            for place, at in standing
+        ]
+
+    def _committed_of(self, place: TopicPartition) -> LogPosition | None:
+        return position_of(self.context.offset(source_partition(self._alias, place)))
+
+    def _follow(self) -> None:
+        """Commit at the source, for tools that look at lag, where the mirror stands; no transaction has part in it."""
+        standing = {place: self._committed_of(place) for place in self._places}
+        moved = {
+            place: position.offset
+            for place, position in standing.items()
+            if position is not None and self._followed.get(place) != position.offset
+        }
+        if moved:
+            offsets = [GroupOffset(*place, offset) for place, offset in moved.items()]
+            GroupOffsets(self._admin_conf(Cluster.SOURCE), self.config.held(self._name).group).commit(offsets)
+            self._followed |= moved

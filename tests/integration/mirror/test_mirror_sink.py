@@ -1,0 +1,154 @@
+"""MirrorSinkConnector on a running worker: records, positions and offset syncs in one transaction of the target."""
+
+from collections.abc import Mapping
+
+import pytest
+from flow import Flow
+from mirrored import SOON, await_same, rows
+
+from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.log import LogReader
+from fencepost.kafka.memberless import read_stable
+from fencepost.mirror.formats import OffsetSync
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+
+TRANSACTIONS = {"transaction.producer": "true"}
+
+
+class SinkFlow:
+    """A connector of the sink type, and what the target has beside the records."""
+
+    def __init__(self, flow: Flow, topic: str) -> None:
+        self.flow = flow
+        self.topic = topic
+        self.name = ""
+
+    def start(self, **more: str) -> None:
+        more = {"topics": self.topic, **more}
+        self.name = self.flow.start("Sink", **{**SOON, **TRANSACTIONS, **more})
+
+    @property
+    def remote(self) -> str:
+        return self.flow.remote(self.topic)
+
+    @property
+    def group(self) -> str:
+        return f"connect-{self.name}"
+
+    def values(self) -> list[bytes | None]:
+        return [row.value for row in rows(self.flow.target.bootstrap, self.remote, 2)[0]]
+
+    def positions(self) -> dict[int, int]:
+        found = read_stable({"bootstrap.servers": self.flow.target.bootstrap}, self.group, 30.0)
+        return {place.partition: at.offset for place, at in found.items() if at.note != FORGOTTEN}
+
+    def await_positions(self, wanted: Mapping[int, int]) -> None:
+        eventually(lambda: self.positions() == wanted, within_s=60)
+
+    def syncs(self) -> dict[TopicPartition, OffsetSync]:
+        """Return the last offset sync of each partition."""
+        found: dict[TopicPartition, OffsetSync] = {}
+
+        def note(sync: OffsetSync) -> None:
+            found[sync.topic_partition] = sync
+
+        topic = f"mm2-offset-syncs.{self.flow.source_alias}.internal"
+        reader = LogReader({"bootstrap.servers": self.flow.target.bootstrap}, topic)
+        try:
+            reader.read_to_end(30, lambda record: note(OffsetSync.decode(record.key, record.value)))
+        finally:
+            reader.close()
+        return found
+
+    def stop(self) -> None:
+        self.flow.worker.rest.put(f"/connectors/{self.name}/stop")
+        eventually(lambda: self.flow.worker.status(self.name)["connector"]["state"] == "STOPPED")
+        eventually(lambda: not self.flow.worker.task_states(self.name))
+
+    def resume(self) -> None:
+        self.flow.worker.rest.put(f"/connectors/{self.name}/resume")
+
+    def lose_group(self) -> None:
+        GroupOffsets({"bootstrap.servers": self.flow.target.bootstrap}, self.group).delete()
+        assert self.positions() == {}
+
+
+@pytest.fixture
+def sink(flow: Flow, topic_name: str) -> SinkFlow:
+    return SinkFlow(flow, flow.source.topic(topic_name, partitions=2))
+
+
+def test_records_positions_and_syncs_arrive_together(sink: SinkFlow) -> None:
+    writer = sink.flow.source
+    with writer.transaction() as producer:
+        for n in range(300):
+            producer.produce(sink.topic, f"committed {n}", partition=0, headers=[("h", b"\x00")])
+    writer.write(sink.topic, ["aborted"] * 50, is_committed=False)
+    writer.send(sink.topic, ["a", "b"], partition=1)
+    sink.start()
+    await_same(sink.flow, sink.topic)
+    sink.await_positions({0: 352, 1: 2})  # past the markers and what was aborted
+    syncs = sink.syncs()
+    assert syncs[TopicPartition(sink.topic, 0)].upstream_offset == 299
+    assert syncs[TopicPartition(sink.topic, 1)].upstream_offset == 1
+    offsets = {o["partition"]["partition"]: o["offset"]["offset"] for o in sink.flow.offsets(sink.name)}
+    assert offsets == {0: 351, 1: 1}
+
+
+def test_it_goes_on_where_it_stood_and_its_offsets_can_be_moved_and_reset(sink: SinkFlow) -> None:
+    writer, rest = sink.flow.source, sink.flow.worker.rest
+    writer.send(sink.topic, [f"{n}" for n in range(10)])
+    sink.start()
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    writer.send(sink.topic, ["10"])
+    sink.resume()
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    place = {"cluster": sink.flow.source_alias, "topic": sink.topic, "partition": 0}
+    body = {"offsets": [{"partition": place, "offset": {"offset": 8}}]}
+    answer = rest.patch(f"/connectors/{sink.name}/offsets", json=body)
+    assert answer.status_code == 200, answer.text
+    assert sink.positions()[0] == 9
+    sink.resume()
+    eventually(lambda: sink.values()[11:] == [b"9", b"10"], within_s=60)
+    sink.stop()
+    answer = rest.delete(f"/connectors/{sink.name}/offsets")
+    assert answer.status_code == 200, answer.text
+    assert sink.flow.offsets(sink.name) == []
+    sink.resume()
+    eventually(lambda: len(sink.values()) == 13 + 11, within_s=60)
+
+
+def test_a_group_that_is_lost_is_found_again_by_the_syncs_of_the_target(sink: SinkFlow) -> None:
+    sink.flow.source.send(sink.topic, ["a", "b"])
+    sink.start()
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    sink.lose_group()
+    sink.flow.source.send(sink.topic, ["c"])
+    sink.resume()
+    eventually(lambda: sink.positions().get(0) == 3, within_s=60)
+    assert sink.values() == [b"a", b"b", b"c"]
+
+
+def test_without_syncs_the_group_of_the_source_tells_and_a_user_may_want_to_be_asked(sink: SinkFlow) -> None:
+    without = {"emit.offset-syncs.enabled": "false"}
+    sink.flow.source.send(sink.topic, ["a", "b", "c"])
+    sink.start(**without)
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    sink.lose_group()
+    source = GroupOffsets({"bootstrap.servers": sink.flow.source.bootstrap}, sink.group)
+    source.commit([GroupOffset(sink.topic, 0, 2)])
+    config = sink.flow.config("Sink", **{**SOON, **TRANSACTIONS, **without, "topics": sink.topic})
+    url = f"/connectors/{sink.name}/config"
+    sink.flow.worker.rest.put(url, json={**config, "on.position.loss": "fail"})
+    sink.resume()
+    trace = eventually(lambda: sink.flow.worker.status(sink.name)["tasks"][0].get("trace"), within_s=60)
+    assert sink.group in trace
+    assert "on.position.loss" in trace
+    sink.flow.worker.rest.put(url, json={**config, "on.position.loss": "restore"})
+    eventually(lambda: sink.values() == [b"a", b"b", b"c", b"c"], within_s=60)
