@@ -1,7 +1,7 @@
 """Committed offsets of a group that has no members: what a transaction may say for it, and where it stands.
 
 The coordinator takes offsets of no member in a transaction, also for a group that has members, and fences nobody by
-them (KIP-447 fences members only): who may commit is the business of the transactional id.
+them (KIP-447 fences members only): who may commit is the business of the transactional id (E18).
 """
 
 import time

@@ -1,7 +1,7 @@
 """What belongs to a transaction and is known only when its records are in the log: the last things before its commit.
 
 A task that wants to may add records that tell where its own went (`SourceTask.closing`); source offsets may have to be
-committed in a group of the target (`OffsetsInGroup`). Both are part of the transaction (E1).
+committed in a group of the target (`OffsetsInGroup`). Both are part of the transaction (E1, E18).
 """
 
 from collections.abc import Callable, Sequence
@@ -112,6 +112,6 @@ class Finish:
     def commit(self, writer: TransactionalWriter) -> None:
         """Commit, and with it the offsets of the group."""
         if self.offsets:
-            writer.commit(group_offsets=self.offsets, group_metadata=memberless(self.group))  # E1
+            writer.commit(group_offsets=self.offsets, group_metadata=memberless(self.group))  # E18
         else:
             writer.commit()

@@ -133,7 +133,7 @@ class Turn:
             self._flushed.set()
             if self._before is not None:
                 self._before.await_committed()  # 3
-            self._finish.commit(self._writer)  # 4
+            self._finish.commit(self._writer)  # 4, E18
             self.is_struck = self._writer.is_struck
         except Exception as error:
             self.error = error

@@ -1,4 +1,4 @@
-"""Source offsets that a group of the target keeps, and records that a task adds at the end of a transaction (E1)."""
+"""Source offsets that a group of the target keeps, and records that a task adds at the end of a transaction (E18)."""
 
 import threading
 import uuid
@@ -136,7 +136,7 @@ def scene(kafka: EmbeddedKafka) -> Iterator[Scene]:
         delivery.close()
 
 
-def test_e1_records_position_and_what_tells_of_them_are_committed_together(scene):
+def test_e18_records_position_and_what_tells_of_them_are_committed_together(scene):
     delivery = scene.open()
     scene.write(delivery, [3, 4, 7])
     scene.write(delivery, [0, 1], partition=1)
@@ -146,7 +146,7 @@ def test_e1_records_position_and_what_tells_of_them_are_committed_together(scene
     assert sorted(scene.values(scene.data)) == [b"0", b"1", b"3", b"4", b"7"]
 
 
-def test_e1_nothing_of_an_aborted_transaction_counts(scene):
+def test_e18_nothing_of_an_aborted_transaction_counts(scene):
     delivery = scene.open()
     scene.write(delivery, [1])
     delivery.finished(wait=True)
@@ -160,7 +160,7 @@ def test_e1_nothing_of_an_aborted_transaction_counts(scene):
     assert scene.values(scene.data) == [b"1"]
 
 
-def test_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_what_tells_of_them(scene):
+def test_e18_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_what_tells_of_them(scene):
     failed = threading.Event()
     delivery = scene.open(on_failure=failed.set)
     for start in range(0, 600, 3):
@@ -173,7 +173,7 @@ def test_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in_wha
     assert told == sorted(told)
 
 
-def test_e2_a_zombie_commits_neither_records_nor_a_position(scene):
+def test_e18_a_zombie_commits_neither_records_nor_a_position(scene):
     zombie = scene.open()
     scene.write(zombie, [1])
     zombie.finished(wait=True)
@@ -189,7 +189,7 @@ def test_e2_a_zombie_commits_neither_records_nor_a_position(scene):
     assert scene.values(scene.data) == [b"1", b"2", b"3"]
 
 
-def test_e3_a_position_that_a_transaction_may_change_is_waited_for(scene):
+def test_e18_a_position_that_a_transaction_may_change_is_waited_for(scene):
     writer = TransactionalWriter(transactional_conf(scene.conf, scene.id).conf, scene.id)
     scene.opened.append(writer)
     writer.open()
