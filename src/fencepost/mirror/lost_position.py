@@ -35,7 +35,7 @@ class LostPositions:
     def __init__(
         self, held: MirrorOffsets, syncs_topic: str, source_conf: Mapping[str, Any], target_conf: Mapping[str, Any]
     ) -> None:
-        """The settings are those of clients that ask (librdkafka's names)."""
+        """Take the settings of clients that ask (librdkafka's names)."""
         self._held = held
         self._syncs_topic = syncs_topic
         self._source_conf = dict(source_conf)
