@@ -5,7 +5,7 @@ looks at a topic, a lock or Spark.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from fencepost.cluster.info import (
     ConnectorInfo,
@@ -128,6 +128,9 @@ class ConnectOperations(LocalOperations, Protocol):
 
     def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
         """Return where a connector stands, in any state. NotFoundError "Connector C not found"."""
+
+    def connector_gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return what a mirror has left out of its source since it was gone, and has written down. NotFoundError."""
 
     def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
         """Move the given partitions of a stopped connector; returns what to tell the user.

@@ -43,6 +43,24 @@ class ConnectorOffsetsBody(BaseModel):
     offsets: list[ConnectorOffsetBody]
 
 
+class GapBody(BaseModel):
+    """Offsets of a partition of a mirror's source from `position` to before `log_start` were left out."""
+
+    cluster: str
+    topic: str
+    partition: int
+    reason: str = Field(description="truncated, recreated or cut.")
+    position: int = Field(description="Up to where the mirror had read.")
+    log_start: int = Field(description="Where the log began then, and the mirror went on.")
+    log_end: int
+    topic_id: str
+    time_ms: int = Field(description="When it was met: milliseconds since 1970.")
+
+
+class ConnectorGapsBody(BaseModel):
+    gaps: list[GapBody]
+
+
 class MessageBody(BaseModel):
     message: str
 

@@ -167,6 +167,8 @@ def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, 
     gap = eventually(recorded)
     assert gap is not None
     assert (gap["reason"], gap["position"], gap["log_start"]) == ("recreated", 10, 0)
+    told = flow.worker.rest.get(f"/connectors/{name}/gaps").json()["gaps"]
+    assert {**gap, "cluster": flow.source_alias, "topic": topic, "partition": 0} in told
     flow.worker.wait_for_tasks(name, "RUNNING")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fencepost.cluster.errors import AlreadyExistsError, BadRequestError, ForbiddenError, NotFoundError
 from fencepost.cluster.info import (
@@ -59,6 +60,7 @@ class FakeWorker:
     def __init__(self) -> None:
         self.connectors: dict[str, FakeConnector] = {}
         self.failure: Exception | None = None
+        self.gaps: list[Mapping[str, Any]] = []
         self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")
         self.is_tracking_topics = True
@@ -178,6 +180,10 @@ class FakeWorker:
     def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
         self._existing(name)
         return self.offsets.get(name, [])
+
+    def connector_gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
+        self._existing(name)
+        return self.gaps
 
     def alter_connector_offsets(self, name: str, offsets: Sequence[ConnectorOffset]) -> str:
         self._existing(name)

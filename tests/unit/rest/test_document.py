@@ -24,6 +24,7 @@ from fencepost.rest import model
         ("GET", "/connectors/file/tasks/0/status", None, model.TaskStateBody),
         ("GET", "/connectors/file/topics", None, dict[str, model.TopicsBody]),
         ("GET", "/connectors/file/offsets", None, model.ConnectorOffsetsBody),
+        ("GET", "/connectors/file/gaps", None, model.ConnectorGapsBody),
         ("DELETE", "/connectors/file/offsets", None, model.MessageBody),
         ("POST", "/connectors/file/restart?includeTasks=true", None, model.ConnectorStatusBody),
         ("PUT", "/connectors/new/config", {"connector.class": "X"}, model.ConnectorInfoBody),
@@ -47,7 +48,7 @@ def test_answers_are_what_the_document_says(
 def test_the_document_names_every_operation_and_says_which_are_between_workers(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operations = {(method, path): one for path, item in document["paths"].items() for method, one in item.items()}
-    assert len(operations) == 33
+    assert len(operations) == 34
     internal = {("post", "/connectors/{name}/tasks"), ("put", "/connectors/{name}/fence")}
     assert {key for key, one in operations.items() if one["tags"] == ["between workers"]} == internal
     responses = [one["responses"] for one in operations.values()]

@@ -74,3 +74,14 @@ def test_initial_offsets_keep_their_numbers_while_the_config_has_text(client: Te
 def test_answer_to_a_create_without_initial_offsets_says_nothing_of_them(client: TestClient) -> None:
     answer = client.post("/connectors", json={"name": "new", "config": {"connector.class": "FileStreamSource"}})
     assert "offsets_status" not in answer.json()
+
+
+def test_gaps_of_a_mirror_are_shown_and_an_unknown_connector_has_none(client: TestClient, worker: FakeWorker) -> None:
+    gap = {
+        "cluster": "west", "topic": "t", "partition": 0, "reason": "truncated", "position": 5, "log_start": 9,
+        "log_end": 12, "topic_id": "x", "time_ms": 1,
+    }  # fmt: skip
+    assert client.get("/connectors/file/gaps").json() == {"gaps": []}
+    worker.gaps = [gap]
+    assert client.get("/connectors/file/gaps").json() == {"gaps": [gap]}
+    assert client.get("/connectors/none/gaps").status_code == 404

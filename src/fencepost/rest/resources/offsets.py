@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fencepost.rest.describe import takes
 from fencepost.rest.gateway import Worker
-from fencepost.rest.model import ConnectorOffsetsBody, MessageBody
+from fencepost.rest.model import ConnectorGapsBody, ConnectorOffsetsBody, MessageBody
 from fencepost.rest.offset_body import offsets_body, read_offsets
 from fencepost.rest.path import ConnectorName
 from fencepost.rest.response import json_response
@@ -19,6 +19,13 @@ router = APIRouter(prefix="/connectors/{name}", tags=["offsets"])
 async def get_offsets(name: ConnectorName, worker: Worker) -> Response:
     """Returns the offset of every source partition that has one, in any state of the connector."""
     return json_response(offsets_body(await worker.run(partial(worker.operations.connector_offsets, name))))
+
+
+@router.get("/gaps", response_model=ConnectorGapsBody)
+async def get_gaps(name: ConnectorName, worker: Worker) -> Response:
+    """Returns what a mirror has left out, where records of its source were gone before it had read them."""
+    gaps = await worker.run(partial(worker.operations.connector_gaps, name))
+    return json_response({"gaps": [dict(gap) for gap in gaps]})
 
 
 @router.patch("/offsets", response_model=MessageBody, openapi_extra=takes(ConnectorOffsetsBody))

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fencepost import __version__
 from fencepost.cluster.command import (
@@ -58,6 +58,7 @@ from fencepost.cluster.session_key import Verifier
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.mirror.gap import told_gap
 from fencepost.plugin import PluginKind, registry
 from fencepost.retention.keeper import Retention
 from fencepost.storage import records
@@ -362,6 +363,10 @@ class WorkerOperations:
     def connector_offsets(self, name: str) -> Sequence[ConnectorOffset]:
         snapshot = self._known(name)
         return self._offsets_of(snapshot.connectors[name]).read(snapshot, name)
+
+    def connector_gaps(self, name: str) -> Sequence[Mapping[str, Any]]:
+        gaps = (told_gap(partition or {}, offset or {}) for partition, offset in self.connector_offsets(name))
+        return [gap for gap in gaps if gap is not None]
 
     def _offsets_of(self, config: RawConfig) -> OffsetChanges | SinkOffsets:
         return self._sink_offsets if type_of_config(config) is ConnectorType.SINK else self._offsets
