@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupState,
     IsolationLevel,
     KafkaError,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 0.05
+_FIRST_ANSWER_S = 2.0
+_DELETE_S = 10.0
+_METADATA_S = 1.0
 _PROPAGATION_S = 0.01
 _WORDS = {
     ConsumerGroupState.STABLE: "Stable",
@@ -96,6 +100,9 @@ class Admin:
         if not names:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
+        return self._ask_anew(lambda each_s: self._described(names, each_s), wait_s)
+
+    def _described(self, names: Collection[str], wait_s: float) -> dict[str, Topic]:
         client = self._ready()
         # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
         futures = client.describe_topics(TopicCollection(list(names)), request_timeout=wait_s)
@@ -123,14 +130,15 @@ class Admin:
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
         """Return the effective configs of each of `topics`, which all have to be there."""
-        if not topics:
-            return {}
+        return self._ask_anew(lambda each_s: self._configs(topics, each_s), self._timeout_s) if topics else {}
+
+    def _configs(self, topics: Sequence[str], wait_s: float) -> dict[str, dict[str, str | None]]:
         client = self._ready()
         asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        futures = client.describe_configs(asked, request_timeout=self._timeout_s)
+        futures = client.describe_configs(asked, request_timeout=wait_s)
         found = {}
         for resource, future in futures.items():
-            entries = self._result(future, f"describing the configs of topic {resource.name}")
+            entries = self._result(future, f"describing the configs of topic {resource.name}", wait_s)
             found[str(resource.name)] = {name: entry.value for name, entry in entries.items()}
         return found
 
@@ -203,14 +211,17 @@ class Admin:
             return {}
         client = self._ready()
         asked = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
-        futures = client.delete_records(asked, request_timeout=self._timeout_s, operation_timeout=self._timeout_s)
+        wait_s = min(self._timeout_s, _DELETE_S)
+        futures = client.delete_records(asked, request_timeout=wait_s, operation_timeout=wait_s)
         found: dict[tuple[str, int], int | Exception] = {}
         for place, future in futures.items():
             try:
-                answer = self._result(future, f"deleting records of {place.topic}-{place.partition}")
+                answer = self._result(future, f"deleting records of {place.topic}-{place.partition}", wait_s)
                 found[place.topic, place.partition] = int(answer.low_watermark)
             except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
                 found[place.topic, place.partition] = error
+        if any(isinstance(answer, KafkaUnavailableError) for answer in found.values()):
+            self._forget_leaders()
         return found
 
     def group(self, group_id: str) -> Group:
@@ -271,27 +282,44 @@ class Admin:
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
         doing = f"asking where topic {next(iter(wanted)).topic} begins or ends"
 
-        def ask(*, is_again: bool = False) -> dict[tuple[str, int], int]:
+        def ask(each_s: float, *, is_again: bool = False) -> dict[tuple[str, int], int]:
             client = self._ready()
-            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=wait_s)
+            futures = client.list_offsets(wanted, isolation_level=level, request_timeout=each_s)
             try:
-                return {(tp.topic, tp.partition): self._result(f, doing, wait_s).offset for tp, f in futures.items()}
-            except KafkaUnavailableError:
-                self._forget_leaders()
-                raise
+                found = {(tp.topic, tp.partition): self._result(f, doing, each_s).offset for tp, f in futures.items()}
             except KafkaRequestError as error:
                 if is_again or error.code not in _NOT_HEARD_OF:
                     raise
                 self._forget_leaders()
-                return ask(is_again=True)
+                return ask(each_s, is_again=True)
+            if OFFSET_INVALID in found.values():  # how the client says that a leader has not answered
+                raise KafkaUnavailableError(f"Kafka did not answer while {doing}: a leader is away")
+            return found
 
-        return self._patiently(ask, wait_s)
+        return self._ask_anew(ask, wait_s)
 
-    def _forget_leaders(self) -> None:
+    def _ask_anew(self, ask: Callable[[float], T], timeout_s: float) -> T:
+        """Ask with a time-out that grows, and look at who leads each time: the client asks one that is gone to its end.
+
+        It does so without a pause. A broker that only is slow has half of the time for its answer.
+        """
+        began_s = time.monotonic()
+
+        def once() -> T:
+            gone_s = time.monotonic() - began_s
+            try:
+                return ask(min(timeout_s, max(_FIRST_ANSWER_S, min(gone_s, timeout_s - gone_s))))
+            except KafkaUnavailableError:
+                self._forget_leaders(min(timeout_s, _METADATA_S))
+                raise
+
+        return self._patiently(once, timeout_s)
+
+    def _forget_leaders(self, timeout_s: float = _METADATA_S) -> None:
         """Make the client look anew: until then it keeps asking by a leader epoch that a restarted broker refuses, and
         knows no partition that was added."""
         try:
-            self._ready().list_topics(timeout=1.0)
+            self._ready().list_topics(timeout=timeout_s)
         except KafkaException as error:
             LOG.debug("No metadata: %s", error)
 

@@ -1,0 +1,107 @@
+"""Several brokers of one cluster, each a Kafka of its own: what becomes of it when one of them is gone."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
+
+from fencepost.embedded.archive import archive_options
+from fencepost.embedded.home import ensure_home
+from fencepost.embedded.java import find_java
+from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
+from fencepost.embedded.node import Node
+from fencepost.embedded.port import choose_ports
+from fencepost.testing import eventually
+from support.quick import QUICK
+
+_START_S = 240
+_CLUSTER_ID = "fencepost-tests-0000000"
+_REPLICATED = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+
+
+class Brokers:
+    """Three nodes, brokers and controllers, so that any one of them can be killed. A context manager; used once."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None, count: int = 3) -> None:
+        self._properties = dict(properties or {})
+        self._directory = Path(tempfile.mkdtemp(prefix="fencepost-brokers-"))
+        self._ports: dict[int, Ports] = {}
+        self._nodes: dict[int, Node] = {}
+        self._ids = range(1, count + 1)
+
+    def __enter__(self) -> Self:
+        taken: set[int] = set()
+        for node_id in self._ids:
+            self._ports[node_id] = _other_ports(taken)
+        with ThreadPoolExecutor(len(self._ids)) as pool:  # none is ready before most of them are there
+            starts = {node_id: pool.submit(self._start, node_id) for node_id in self._ids}
+        for node_id, start in starts.items():
+            self._nodes[node_id] = start.result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node_id in list(self._nodes):
+            self.kill(node_id)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{LOOPBACK}:{ports.client}" for ports in self._ports.values())
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL one."""
+        self._nodes.pop(node_id).process.kill()
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Return the id of the broker that leads a partition, which is one of those that were not killed."""
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+        def leader() -> int | None:
+            found: int = client.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+            return found if found in self._nodes else None
+
+        return eventually(leader, within_s=60) or 0
+
+    def _start(self, node_id: int) -> Node:
+        java = find_java()
+        home = ensure_home(java)
+        directory = NodeDirectory(self._directory / str(node_id))
+        directory.data.mkdir(parents=True)
+        shutil.copyfile(home.bootstrap_snapshot, directory.data / BOOTSTRAP_SNAPSHOT)
+        identity = {"version": "1", "cluster.id": _CLUSTER_ID, "node.id": str(node_id)}
+        (directory.data / "meta.properties").write_text(render(identity))
+        voters = ",".join(f"{each}@{LOOPBACK}:{ports.controller}" for each, ports in self._ports.items())
+        settings = server_settings(
+            directory.data,
+            self._ports[node_id],
+            {
+                "node.id": str(node_id),
+                "controller.quorum.voters": voters,
+                **dict.fromkeys(_REPLICATED, str(len(self._ids))),
+                "min.insync.replicas": "1",
+                **self._properties,
+            },
+        )
+        options = [*archive_options(java, home), QUICK]
+        return Node(java, home, directory, settings, jvm_options=options, start_timeout_s=_START_S)
+
+
+def _other_ports(taken: set[int]) -> Ports:
+    """Return free ports that no other node was given: none listens yet."""
+    while True:
+        ports = choose_ports()
+        chosen = {ports.client, ports.internal, ports.controller}
+        if not chosen & taken:
+            taken |= chosen
+            return ports
