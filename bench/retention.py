@@ -1,7 +1,8 @@
 """A pipeline whose topic empties itself (KIP-762) beside one whose topic keeps everything; and what a round costs."""
 
+import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,8 @@ _SAMPLE_S = 0.25
 _MB = 1e6
 _TOPICS, _PARTITIONS, _SINKS, _GROUPS = 200, 10, 50, 300
 _IDLE_S = 60.0
-_BROKER = {"log.retention.check.interval.ms": "5000", "log.initial.task.delay.ms": "1000"}
+_CHECK_S, _FILE_DELAY_S = 5.0, 1.0
+_BROKER = {"log.retention.check.interval.ms": f"{_CHECK_S * 1000:.0f}", "log.initial.task.delay.ms": "1000"}
 _ON = {"delete.committed.enabled": "true", "delete.committed.topics": "carried.*"}
 _SOURCE = {"connector.class": "DatagenConnector", "rows.per.second": "0", "tasks.max": "1"}
 
@@ -33,8 +35,63 @@ class Run:
 
     rate: float = 0.0
     processor_per_million: float = 0.0
-    held: float = 0.0  # offsets in the topic at most, by what arrives in one flush interval
-    megabytes: list[float] = field(default_factory=list)  # of the topic's directory, at each sample
+    samples: "list[Sample]" = field(default_factory=list)
+
+    @property
+    def held(self) -> float:
+        """Offsets in the topic at most, by what arrives in one flush interval."""
+        return max(sample.held for sample in self.samples) / (self.rate * _FLUSH_S)
+
+    @property
+    def megabytes(self) -> list[float]:
+        return [sample.megabytes for sample in self.samples]
+
+    def __str__(self) -> str:
+        """Say what it takes to judge whether it goes on like this: what each quarter of the time has held at most."""
+        most = [max(quarter, key=lambda sample: sample.held).held for quarter in quarters(self.samples)]
+        held = ", ".join(f"{each / (self.rate * _FLUSH_S):.2f}" for each in most)
+        disk = ", ".join(f"{max(each.megabytes for each in quarter):.0f}" for quarter in quarters(self.samples))
+        return (
+            f"{self.rate:9,.0f} records/s; by quarter: held at most {held} intervals, on disk at most {disk} MB; at "
+            f"most {self.held_by_arrivals():.2f} × what had just arrived in an interval; longest without a deletion "
+            f"{longest_without_deletion_s(self.samples):.1f} s; at the end {self.samples[-1].megabytes:.0f} MB"
+        )
+
+    def held_by_arrivals(self) -> float:
+        """Offsets in the topic at most, by what arrived in the flush interval before that moment: a burst is no lag."""
+        found = []
+        for late in self.samples:
+            early = [each for each in self.samples if each.at_s <= late.at_s - _FLUSH_S]
+            if early and late.end > early[-1].end:
+                found.append(late.held / (late.end - early[-1].end))
+        return max(found, default=0.0)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the topic holds at a moment: where its logs begin and end, all together."""
+
+    at_s: float
+    start: int
+    end: int
+    megabytes: float
+
+    @property
+    def held(self) -> int:
+        return self.end - self.start
+
+
+def quarters(samples: Sequence[Sample]) -> list[Sequence[Sample]]:
+    """Divide by four, in order; there are at least four."""
+    cuts = [len(samples) * each // 4 for each in range(5)]
+    return [samples[begin:end] for begin, end in itertools.pairwise(cuts)]
+
+
+def longest_without_deletion_s(samples: Sequence[Sample]) -> float:
+    """Return the longest time in which no log began later, that without an end included."""
+    moved = [samples[0].at_s]
+    moved += [late.at_s for early, late in itertools.pairwise(samples) if late.start > early.start]
+    return max(late - early for early, late in itertools.pairwise([*moved, samples[-1].at_s]))
 
 
 def run(options: Options) -> Result:
@@ -46,8 +103,7 @@ def run(options: Options) -> Result:
         for turn in options.turns_of(2) if _is_wanted(options, "pipeline") else ():
             for name in (EMPTIED, KEPT) if turn % 2 == 0 else (KEPT, EMPTIED):
                 runs[name].append(done := _pipeline(name, directory / f"{name}-{turn}", seconds))
-                held, size = f"held at most {done.held:.2f} intervals", f"{done.megabytes[-1]:.0f} MB"
-                say(f"{name:8} {done.rate:9,.0f} records/s, {held}, {size}")
+                say(f"{name:8} {done}")
         most = {name: [max(run.megabytes) for run in each] for name, each in runs.items()}
         last = {name: [run.megabytes[-1] for run in each] for name, each in runs.items()}
         held = "most offsets in the topic, by what arrives in a flush interval"
@@ -84,7 +140,7 @@ def _pipeline(name: str, directory: Path, seconds: float) -> Run:
     settings = {"offset.flush.interval.ms": str(int(_FLUSH_S * 1000)), **(_ON if name == EMPTIED else {})}
     with _worker(directory, settings) as (kafka, worker):
         admin, topic = Admin({"bootstrap.servers": kafka.bootstrap_servers}), "carried"
-        configs = {"segment.bytes": str(_SEGMENT_BYTES), "file.delete.delay.ms": "1000"}
+        configs = {"segment.bytes": str(_SEGMENT_BYTES), "file.delete.delay.ms": f"{_FILE_DELAY_S * 1000:.0f}"}
         admin.create_topic(topic, partitions=4, replication=1, configs=configs)
         worker.create("sink", {"connector.class": "FileStreamSink", "topics": topic, "file": "/dev/null"})
         worker.create("source", {**_SOURCE, "topic": topic})
@@ -92,17 +148,16 @@ def _pipeline(name: str, directory: Path, seconds: float) -> Run:
         _await_emptied(admin, places, is_awaited=name == EMPTIED)
         done, began_s = Run(), time.monotonic()
         before, ends = processor_s(worker.pid), sum(admin.end_offsets(places, read_committed=False).values())
-        first, most = ends, 0
+        first = ends
         while time.monotonic() < began_s + seconds:
             time.sleep(_SAMPLE_S)
             starts = sum(admin.start_offsets(places).values())
             ends = sum(admin.end_offsets(places, read_committed=False).values())
-            most = max(most, ends - starts)
-            done.megabytes.append(_size(directory / "kafka", topic))
+            size = _size(directory / "kafka", topic)
+            done.samples.append(Sample(time.monotonic() - began_s, starts, ends, size))
         took_s = time.monotonic() - began_s
         done.rate = (ends - first) / took_s
         done.processor_per_million = sum(since(before, processor_s(worker.pid)).values()) * 1e6 / max(1, ends - first)
-        done.held = most / (done.rate * _FLUSH_S)
         return done
 
 
