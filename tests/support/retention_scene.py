@@ -12,6 +12,7 @@ from fencepost.record import TopicPartition
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings
 from fencepost.storage import records
+from fencepost.storage.change import TopicRetention
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TargetState
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
@@ -94,6 +95,12 @@ class Scene:
             return True
 
         eventually(is_committed)  # a broker that is young has no coordinator yet
+
+    def give_up(self, until: int) -> None:
+        """Have another leader give up what comes before an offset; it has not deleted it yet."""
+        described = self.writer.admin.topic(self.topic)
+        assert described is not None
+        self.leader.write(records.topic_retention(self.topic, TopicRetention(described.id, {0: until})))
 
     def delete_topic(self) -> None:
         """Delete it; with it go the offsets that groups have there, a moment later."""

@@ -12,8 +12,6 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
-from fencepost.storage import records
-from fencepost.storage.change import TopicRetention
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.operation.sink_offsets import SinkOffsets
@@ -26,7 +24,7 @@ from support.settings import SETTINGS
 class Alteration:
     """Whoever alters, and how often it has asked the leader. By the number of a question, what happens before it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, *, is_enabled: bool = True) -> None:
         self.scene = scene
         self.name = f"a-{scene.topic}"
         self.asked = 0
@@ -35,7 +33,7 @@ class Alteration:
         self.moves: dict[int, int] = {}  # the sink that is altered, by somebody else, to where
         self.is_locked: list[bool] = []
         self.lock = threading.Lock()
-        given = {**SETTINGS, "bootstrap.servers": scene.bootstrap, "delete.committed.enabled": "true"}
+        given = {**SETTINGS, "bootstrap.servers": scene.bootstrap, "delete.committed.enabled": str(is_enabled).lower()}
         settings = WorkerSettings(WorkerConfig(given), "http://w:1", "me")
         self.offsets = SinkOffsets(settings, ConnectorClasses().find, lambda connector, generation: None, self.lock)
 
@@ -43,10 +41,7 @@ class Alteration:
         self.asked += 1
         self.is_locked.append(self.lock.locked())
         if self.asked in self.gives_up:
-            described = self.scene.writer.admin.topic(self.scene.topic)
-            assert described is not None
-            known = TopicRetention(described.id, {0: self.gives_up[self.asked]})
-            self.scene.leader.write(records.topic_retention(self.scene.topic, known))
+            self.scene.give_up(self.gives_up[self.asked])
         if self.asked in self.moves:
             self.scene.commit("a", self.moves[self.asked])
         if self.asked in self.fails:
@@ -101,6 +96,25 @@ def test_what_is_refused_after_it_was_written_is_put_back(alteration: Alteration
     with pytest.raises(BadRequestError, match=r"its log begins at 5 and ends at 10\. The former offsets were put back"):
         alteration.to(4)
     assert alteration.is_locked == [False, True, True, True]
+
+
+@pytest.mark.parametrize("question", [1, 2, 3])
+def test_what_another_worker_gave_up_counts_where_this_one_empties_nothing(
+    alteration: Alteration, question: int
+) -> None:
+    """Their files differ: who gave up records may still be about to delete them."""
+    alteration.scene.give_up(2)
+    here = Alteration(alteration.scene, is_enabled=False)
+    here.gives_up[question] = 5
+    with pytest.raises(BadRequestError, match="its log begins at 5"):
+        here.to(4)
+    assert here.committed("a") == 8
+
+
+def test_where_nothing_was_ever_given_up_nothing_is_asked_twice(alteration: Alteration) -> None:
+    here = Alteration(alteration.scene, is_enabled=False)
+    assert "have been altered" in here.to(3)
+    assert here.asked == 2
 
 
 def test_a_sink_that_stood_nowhere_stands_nowhere_again(alteration: Alteration) -> None:

@@ -116,10 +116,11 @@ class SinkOffsets:
             written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
         with self._lock:
             with _failing_creation(connector):
-                self._ensure_there(config, wanted, lead(ensure))  # 4
+                snapshot = lead(ensure)  # 4
+                self._ensure_there(config, wanted, snapshot)
                 write(group, wanted)  # 5
             try:
-                if self._settings.config.delete_committed_enabled:
+                if self._may_be_given_up(wanted, snapshot):
                     self._ensure_there(config, wanted, lead(ensure))  # who leads from now on sees what is written
                 snapshot = lead(replace(command, since=ensure.since))
             except Exception:
@@ -162,9 +163,10 @@ class SinkOffsets:
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
             with self._lock:
                 snapshot = lead(ensure)  # 4
-                before = group.read() if self._settings.config.delete_committed_enabled else {}
+                is_checked = self._may_be_given_up(wanted, snapshot)  # E9
+                before = group.read() if is_checked else {}
                 change(group, config, wanted, snapshot)  # 5
-                if self._settings.config.delete_committed_enabled:  # E9
+                if is_checked:
                     written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
                     snapshot = self._may_stand(ensure, written, lead)
         except GroupInUseError as error:
@@ -219,9 +221,12 @@ class SinkOffsets:
     def _given_up(self, place: TopicPartition, topic_id: str, snapshot: ClusterSnapshot) -> int:
         """Return up to where records may go at any moment, as all sinks had committed them (delete.committed)."""
         known = snapshot.retention.get(place.topic)
-        if known is None or known.topic_id != topic_id or not self._settings.config.delete_committed_enabled:
-            return 0
-        return known.deleted.get(place.partition, 0)
+        return known.deleted.get(place.partition, 0) if known is not None and known.topic_id == topic_id else 0
+
+    def _may_be_given_up(self, wanted: Wanted, snapshot: ClusterSnapshot) -> bool:
+        """Say whether some leader gives up records there: this worker, or another one, whose file says otherwise."""
+        is_known = any(place.topic in snapshot.retention for place in wanted)
+        return is_known or self._settings.config.delete_committed_enabled
 
     def _gone(self, verb: str, connector: str, config: RawConfig, snapshot: ClusterSnapshot) -> str:
         """Return what to add to the answer to a reset, where records were deleted that it would have delivered."""
