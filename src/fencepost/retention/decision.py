@@ -67,7 +67,7 @@ class Verdict:
 
     Attributes:
         refusal: why nothing of it goes, whatever partitions say; empty: it may.
-        readers: groups outside that read it, and are not waited for.
+        readers: groups outside that read it, and are not waited for, where that is the refusal.
         deletes: up to where each partition goes, of those that do.
         known: what is to be remembered of it from now on; None: what is known is too vague for that, and nothing goes.
     """
@@ -111,7 +111,8 @@ def decide(facts: TopicFacts, rules: Rules) -> Verdict:
     goes = {each.partition: each.until for each in partitions if each.records}
     deletes = {} if refusal or not is_known else goes  # E9: nothing goes that is not given up first
     known = TopicRetention(facts.topic_id, _given_up(facts, deletes), inherited) if is_known else None
-    return Verdict(facts.topic, facts.topic_id, refusal, partitions, readers, deletes, known)
+    named = readers if refusal == _read_by(readers) else ()
+    return Verdict(facts.topic, facts.topic_id, refusal, partitions, named, deletes, known)
 
 
 def _is_known(facts: TopicFacts, readers: Sequence[Sink]) -> bool:
@@ -180,12 +181,18 @@ def _refusal(facts: TopicFacts, others: Iterable[GroupReading], readers: Sequenc
     if facts.blind:
         return facts.blind
     if readers:
-        return f"it is read by {_listed(readers)}, outside of this cluster's sinks: add names to be waited for to " \
-            "delete.committed.respect.groups, or delete groups that are no longer in use"  # fmt: skip
+        return _read_by(readers)
     unseen = next((group for group in others if group.doubt is not None), None)
     if unseen is not None:
         return f"group {unseen.group} may read it: {unseen.doubt}"
     return next((_unasked(sink) for sink in facts.sinks if sink.fault), "")
+
+
+def _read_by(readers: Sequence[str]) -> str:
+    return (
+        f"it is read by {_listed(readers)}, outside of this cluster's sinks: add names to be waited for to "
+        "delete.committed.respect.groups, or delete groups that are no longer in use"
+    )
 
 
 def _unasked(sink: Sink) -> str:

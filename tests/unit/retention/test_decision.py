@@ -156,6 +156,14 @@ def test_groups_are_named_but_not_a_hundred_of_them() -> None:
     assert "delete.committed.respect.groups" in verdict.refusal
 
 
+@pytest.mark.parametrize("more", [{"sinks": ()}, {"is_internal": True}, {"configs": {"cleanup.policy": "compact"}}])
+def test_groups_outside_are_named_where_they_are_the_reason_and_not_where_another_is(more: dict[str, Any]) -> None:
+    """A warning is due when they become the reason, and it says why."""
+    found = replace(facts(sink(60), groups=[outside("g", 1)]), **more)
+    assert decide(found, Rules()).readers == ()
+    assert decide(facts(sink(60), groups=[outside("g", 1)]), Rules()).readers == ("g",)
+
+
 # Groups that are waited for
 
 
