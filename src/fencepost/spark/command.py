@@ -6,6 +6,7 @@ it opens the gateway: a second and more, each time, for a local master that asks
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +85,15 @@ def gateway_command(properties: Mapping[str, str], environment: Mapping[str, str
 def gateway_environment(home: Path) -> dict[str, str]:
     """Return what Spark's scripts put into the environment, and leave to their children."""
     return {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_CONNECT_MODE": "0", "PYTHONHASHSEED": "0"}
+
+
+def needs_home(properties: Mapping[str, str], environment: Mapping[str, str], home: Path, python: str | None) -> bool:
+    """Say whether the JVM has to know `home`, of which the Python processes below it would search the archives first.
+
+    Not where it is started straight, and those processes run `python`, in which the same PySpark is installed. Python
+    keeps no compiled form of what is in an archive: each process would spend half a second compiling PySpark.
+    """
+    return python != sys.executable or not is_plain(properties, environment, home)
 
 
 def _class_path(home: Path) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from fencepost.spark.command import gateway_command, gateway_environment, spark_home
+from fencepost.spark.command import gateway_command, gateway_environment, needs_home, spark_home
 from fencepost.spark.conf import is_local, is_on_this_machine, python_environment, spark_properties
 from fencepost.spark.error import SparkError
 from fencepost.spark.output import OnLine, Output
@@ -83,6 +83,8 @@ class DriverJvm:
             **gateway_environment(home),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._gateway_file),
         }
+        if not needs_home(self.properties, os.environ, home, environment.get("PYSPARK_PYTHON")):
+            del environment["SPARK_HOME"]
         if is_on_this_machine(self.master):
             environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         if is_local(self.master):

@@ -56,6 +56,12 @@ def slots(runtime: SparkRuntime, tmp_path: Path) -> Iterator[Slots]:
     assert made.jobs.join(10)
 
 
+def test_python_below_a_local_master_searches_no_archive_of_what_is_installed(runtime: SparkRuntime) -> None:
+    """Planning a read or a write takes a process of its own each, whose module search path is the same."""
+    searched = runtime.context.parallelize([1], 1).map(lambda _: os.environ.get("PYTHONPATH", "")).collect()[0]
+    assert ".zip" not in searched
+
+
 def test_local_mode_offers_nominal_cores(runtime: SparkRuntime) -> None:
     assert runtime.is_alive
     assert runtime.cores == 64

@@ -1,10 +1,11 @@
 """When the JVM is started straight, and what stands on its command line."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from fencepost.spark.command import gateway_command, is_plain
+from fencepost.spark.command import gateway_command, is_plain, needs_home
 from fencepost.spark.conf import spark_properties
 
 
@@ -37,6 +38,15 @@ def test_an_installation_or_environment_of_ones_own_goes_through_spark_submit(tm
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").touch()
     assert not is_plain(properties, {}, tmp_path)
+
+
+def test_archives_of_pyspark_are_searched_only_where_it_may_not_be_installed(tmp_path: Path) -> None:
+    local = spark_properties({})
+    assert not needs_home(local, {}, tmp_path, sys.executable)
+    assert needs_home(local, {}, tmp_path, "/usr/bin/python3")
+    assert needs_home(local, {}, tmp_path, None)
+    assert needs_home(local, {"SPARK_HOME": "/opt/spark"}, tmp_path, sys.executable)
+    assert needs_home(spark_properties({"spark.master": "spark://there:7077"}), {}, tmp_path, sys.executable)
 
 
 @pytest.mark.parametrize("master", ["local[4]", "spark://there:7077"])
