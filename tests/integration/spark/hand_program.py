@@ -6,11 +6,10 @@ Its argument is a JSON object: `bootstrap`, `master`, `files` (lines to write), 
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 from fencepost.spark.datasource import FencepostDataSource
 
@@ -27,15 +26,15 @@ def main() -> None:
     spark.dataSource.register(FencepostDataSource)
     gate = given["gate"]
 
-    def held(batches: Iterator[Any]) -> Iterator[Any]:
+    def held(line: str) -> str:
         from fencepost.testing import eventually
 
-        for batch in batches:
-            if gate and "last" in batch.column(0).to_pylist():
-                eventually(lambda: Path(gate).exists(), within_s=300)
-            yield batch
+        if gate and line == "last":
+            eventually(lambda: Path(gate).exists(), within_s=300)
+        return line
 
-    frame = spark.read.text(given["files"]).coalesce(given["partitions"]).mapInArrow(held, "value string")
+    lines = spark.read.text(given["files"]).coalesce(given["partitions"])
+    frame = lines.select(udf(held)("value").alias("value"))
     writer = frame.write.format("fencepost").mode("append").option("kafka.bootstrap.servers", given["bootstrap"])
     writer.options(**given["options"]).save()
     print("written", flush=True)

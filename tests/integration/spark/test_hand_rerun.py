@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import psutil
 import pytest
+from pyspark.sql.functions import udf
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -125,15 +126,14 @@ def test_parts_are_gone_on_behind_only_where_their_rows_are_the_same(
     options = {"topic": topic, "write.id": topic, "write.partitions": "1", "rows.per.commit": "300"}
     rows = runtime.session.range(0, 1000, 1, 1).selectExpr("id", "repeat('.', 2000) as filling")
 
-    def failing(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            if 700 in batch.column(0).to_pylist():
-                eventually(lambda: gate.exists(), within_s=300)
-                raise ValueError("no more rows")
-            yield batch
+    def failing(number: int, filling: str) -> str:
+        if number == 700:
+            eventually(lambda: gate.exists(), within_s=300)
+            raise ValueError("no more rows")
+        return filling
 
     with _session_conf(runtime, {_BATCH: "50"}), _pool(runtime) as pool:
-        frame = rows.mapInArrow(failing, "id long, filling string")
+        frame = rows.select("id", udf(failing)("id", "filling").alias("filling"))
         writing = pool.submit(_write, kafka, frame, **options)
         eventually(lambda: len(_committed(kafka, topic)) == 600, within_s=_WITHIN_S)
         gate.touch()
@@ -212,14 +212,13 @@ def test_a_write_that_was_suspended_and_is_ended_by_another_one_commits_nothing_
     assert _markers(kafka, own) == {}
 
 
-def _held(gate: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _held(gate: str) -> Callable[[str], str]:
     """Return what hands over the last line once the gate is there."""
 
-    def held(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            if "last" in batch.column(0).to_pylist():
-                eventually(lambda: Path(gate).exists(), within_s=300)
-            yield batch
+    def held(line: str) -> str:
+        if line == "last":
+            eventually(lambda: Path(gate).exists(), within_s=300)
+        return line
 
     return held
 
@@ -229,7 +228,7 @@ def held_frame(runtime: SparkRuntime, lines: Path, tmp_path: Path) -> Iterator[A
     """A frame of one partition, whose last line comes once `tmp_path / "gate"` is there, and the others before."""
     with _session_conf(runtime, {_BATCH: "100"}):
         frame = runtime.session.read.text(str(lines)).coalesce(1)
-        yield frame.mapInArrow(_held(str(tmp_path / "gate")), "value string")
+        yield frame.select(udf(_held(str(tmp_path / "gate")))("value").alias("value"))
 
 
 def _write(kafka: EmbeddedKafka, frame: Any, **options: str) -> None:

@@ -1,7 +1,17 @@
 """Arguments for the JVM are looked at without numpy and pandas, unless they are numpy's."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+# Not installed here; a stand-in has as much of it as PySpark asks for.
+_NUMPY = """
+class generic: ...
+class ndarray: ...
+class int64(generic):
+    def __init__(self, value): ...
+"""
 
 _SCRIPT = """
 import sys
@@ -20,6 +30,8 @@ assert [c for c in protocol.INPUT_CONVERTER if c.can_convert(numpy.int64(1))], "
 """
 
 
-def test_numpy_is_imported_by_nobody_but_its_user() -> None:
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=False)
+def test_numpy_is_imported_by_nobody_but_its_user(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text(_NUMPY)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
