@@ -13,6 +13,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from fencepost.testing.source import PLUGIN_PATH
 from support.cluster import LightWorker
+from support.shared import shared
 from support.worker import Worker
 
 # No test here is about Spark.
@@ -48,12 +49,12 @@ def _is_ready(worker: Worker) -> bool:
     return worker.rest.get("/health").status_code == 200 and bool(worker.slots())
 
 
-@pytest.fixture(scope="session")
+@shared
 def exactly(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     yield from _worker(kafka, tmp_path_factory.mktemp("exactly"), "enabled")
 
 
-@pytest.fixture(scope="session")
+@shared
 def at_least(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     yield from _worker(kafka, tmp_path_factory.mktemp("at-least"), "disabled")
 

@@ -11,6 +11,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.log_writer import LogWriter
+from support.shared import shared
 
 ROUND_MS = 100
 
@@ -39,7 +40,7 @@ def prefix() -> str:
     return f"emptied-{uuid.uuid4().hex[:6]}"
 
 
-@pytest.fixture(scope="session")
+@shared
 def worker(kafka: EmbeddedKafka, prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LightWorker]:
     directory = tmp_path_factory.mktemp("retention")
     group = f"retention-{uuid.uuid4().hex[:6]}"

@@ -12,10 +12,11 @@ from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation
+from support.shared import shared
 from support.worker import Worker
 
 
-@pytest.fixture(scope="session")
+@shared
 def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """A healthy worker with exactly-once on. Tests share it: unique names, and no restart."""
     group = f"shared-{uuid.uuid4().hex[:6]}"
