@@ -184,14 +184,14 @@ def _after(state: State, broker: Broker, network: tuple[Request, ...], task: Tas
 def _without_vain(state: State) -> State:
     """Forget requests of an epoch that has passed and that nobody waits for: to refuse them changes nothing."""
     ids, tasks = state.broker.ids, state.tasks
-    network = tuple(
+    network = [
         request
         for request in state.network
-        if request.kind in _UNFENCED
-        or request.epoch == ids[request.lane].epoch
+        if request.epoch == ids[request.lane].epoch
+        or request.kind in _UNFENCED
         or any(_waits_for(task, request) for task in tasks)
-    )
-    return state if len(network) == len(state.network) else State(state.broker, network, *state[2:])
+    ]
+    return state if len(network) == len(state.network) else State(state.broker, tuple(network), *state[2:])
 
 
 @cache
