@@ -8,7 +8,7 @@ import pytest
 from evidence import PAGE, SUMMARY, page, summarise
 from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
 
-DOORS = [Door.SLOT] * 4 + [Door.SPLIT]
+DOORS = [Door.SLOT] * 6 + [Door.SPLIT]
 
 
 @pytest.mark.parametrize("passes", [1, 3])
