@@ -42,9 +42,14 @@ class LentKafka:
         self.bootstrap_servers = bootstrap_servers
 
 
-@functools.cache
 def spark_properties() -> dict[str, str]:
-    """Return the `spark.*` with which Spark's JVM is quick to start; its archive is made now if there is none yet."""
+    """Return the `spark.*` with which Spark's JVMs are quick to start."""
+    return {_OPTIONS: spark_options(), "spark.executor.extraJavaOptions": f"-XX:+UseSerialGC {spark_options()}"}
+
+
+@functools.cache
+def spark_options() -> str:
+    """Return the options of a JVM of Spark that is quick to start; the archive is made now if there is none yet."""
     archive = _path()
     with archive.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -52,7 +57,7 @@ def spark_properties() -> dict[str, str]:
             _make(archive)
     # An empty file stands for "could not be made": not tried again by every test.
     shared = f" -Xshare:auto -XX:SharedArchiveFile={archive} -Xlog:disable" if archive.stat().st_size else ""
-    return {_OPTIONS: QUICK + shared, "spark.executor.extraJavaOptions": QUICK}
+    return QUICK + shared
 
 
 def _path() -> Path:

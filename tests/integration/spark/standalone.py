@@ -15,10 +15,10 @@ import psutil
 import pyspark
 
 from fencepost.testing import eventually
+from support.quick import spark_options
 
 _HOME = Path(pyspark.__file__).parent
 _PR_SET_PDEATHSIG = 1
-_QUIET = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @dataclass
@@ -67,11 +67,12 @@ def standalone(directory: Path, *, workers: int = 2, cores: int = 4) -> Iterator
 
 
 def _start(stack: contextlib.ExitStack, log: Path, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+    quick = f"-XX:+UseSerialGC {spark_options()}"
     environment = os.environ | {
         "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": f"{_QUIET} -Dlog4j2.level=info -Dlog4j.configurationFile={_log4j(log)}",
+        "SPARK_DAEMON_JAVA_OPTS": f"{quick} -Dlog4j2.level=info -Dlog4j.configurationFile={_log4j(log)}",
     }
     output = stack.enter_context(log.open("wb"))
     command = [str(_HOME / "bin" / "spark-class"), main_class, *arguments]
