@@ -10,6 +10,7 @@ from fencepost.testing.verdict import Observation
 from fencepost.testing.waiting import eventually
 
 _POLL_S = 0.2
+_WAIT_MS = 250  # while there is nothing: how often each topic is asked for, and how late its end is seen
 _RETRY_S = 0.2
 
 
@@ -62,7 +63,7 @@ class _Watch:
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"reader-{topic}", daemon=True)
         self._conf = conf
-        self._reader = LogReader(conf, topic, fetch_wait_ms=50)
+        self._reader = LogReader(conf, topic, fetch_wait_ms=_WAIT_MS)
         self._seen: list[Observation] = []
         self._is_reading = False
         self._error: Exception | None = None

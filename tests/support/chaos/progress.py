@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from fencepost.testing.reader import CommittedReader
 from support.chaos.load import Load
 
-_FEED_EVERY_S = 0.1
+_FEED_EVERY_S = 0.25  # where each poll is a transaction, each task makes one each time
 
 
 class Mark:
