@@ -10,6 +10,7 @@ from page import ROOT, blocks
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
+from support.quick import spark_properties
 
 
 def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -20,6 +21,9 @@ def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tm
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).ensure_topic("prices", partitions=1, replication=1)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
     python = Path(sys.executable).parent
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in spark_properties().items()))
+    environment["SPARK_CONF_DIR"] = str(tmp_path / "conf")
     environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if Path(p) != python)
     done = subprocess.run(
         [sys.executable, program.name],

@@ -19,6 +19,10 @@ _SINK = "tests/unit/task/sink/test_sink_loop.py"
 _KEEPER = "tests/conformance/retention/test_keeper.py"
 _EPOCHS = "tests/conformance/task/test_epoch_task.py"
 
+# Plugins that no test here needs (a fuzzer's) would be half of what it costs to start.
+_BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+_PLUGINS = ("-p", "pytest_timeout")
+
 PLANTS = {
     "no_fence": (
         f"{_CONFORMANCE}/test_fencing.py::test_e2_open_fences_the_predecessor_and_its_open_transaction_is_never_visible"
@@ -63,9 +67,9 @@ PLANTS = {
 
 def run(kafka: EmbeddedKafka, tests: Sequence[str], *options: str) -> tuple[int, str]:
     """Run tests in a pytest of their own, on this broker. Returns its exit code and what it printed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *_PLUGINS, *options, *tests]
     # `-p` is imported before pytest knows of `pythonpath`
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), LENT: kafka.bootstrap_servers}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), LENT: kafka.bootstrap_servers, **_BARE}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     return done.returncode, done.stdout + done.stderr
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from support.quick import QUICK, quick_kafka
 
 _PARENT = """
     import os, signal, sys
     from fencepost.embedded import EmbeddedKafka
-    kafka = EmbeddedKafka()
+    kafka = EmbeddedKafka(jvm_options=["{quick}"])
     kafka.start()
     forked = os.fork() if {forks} else 0
     if forked or not {forks}:
@@ -32,7 +32,7 @@ class _Parent:
     """A process with a broker of its own."""
 
     def __init__(self, *, forks: bool) -> None:
-        script = textwrap.dedent(_PARENT).format(forks=forks)
+        script = textwrap.dedent(_PARENT).format(forks=forks, quick=QUICK)
         self.process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         with self.process.stdout as announced:
@@ -78,7 +78,7 @@ def test_broker_is_gone_when_the_guard_was_killed(parent: _Parent) -> None:
 
 
 def test_a_broker_that_was_killed_from_outside_is_noticed() -> None:
-    with EmbeddedKafka() as kafka:
+    with quick_kafka() as kafka:
         os.kill(kafka.pid, signal.SIGKILL)
         eventually(lambda: not kafka.is_running, within_s=5)
         kafka.start()

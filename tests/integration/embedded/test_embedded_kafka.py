@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from fencepost.embedded import BrokerStartError, EmbeddedKafka, EmbeddedKafkaError
 from fencepost.embedded.error import PortInUseError
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
-from support.quick import QUICK
+from support.quick import QUICK, quick_kafka
 from support.timing import fastest_s
 from support.worker import free_port
 
@@ -75,7 +75,7 @@ def test_it_stays_below_450_mib(kafka: EmbeddedKafka, topic_name: str) -> None:
 
 
 def test_data_and_port_survive_a_restart_and_a_kill(topic_name: str) -> None:
-    with EmbeddedKafka() as kafka:
+    with quick_kafka() as kafka:
         servers = kafka.bootstrap_servers
         _produce(servers, topic_name, [b"one"])
         kafka.restart()
@@ -90,9 +90,9 @@ def test_data_and_port_survive_a_restart_and_a_kill(topic_name: str) -> None:
 
 
 def test_data_in_a_given_directory_survive_the_broker(tmp_path: Path, topic_name: str) -> None:
-    with EmbeddedKafka(dir=tmp_path / "kafka") as kafka:
+    with quick_kafka(dir=tmp_path / "kafka") as kafka:
         _produce(kafka.bootstrap_servers, topic_name, [b"kept"])
-    with EmbeddedKafka(dir=tmp_path / "kafka") as kafka:
+    with quick_kafka(dir=tmp_path / "kafka") as kafka:
         assert _consume(kafka.bootstrap_servers, topic_name, 1) == [b"kept"]
 
 
@@ -117,7 +117,7 @@ def test_a_transaction_whose_commit_was_decided_is_visible_after_a_kill(topic_na
     port = free_port()
     with KafkaProxy("127.0.0.1:0") as internal:
         advertised = {"advertised.listeners": f"CLIENT://127.0.0.1:{port},INTERNAL://{internal.bootstrap_servers}"}
-        with EmbeddedKafka(port=port, properties=advertised) as kafka:
+        with quick_kafka(port=port, properties=advertised) as kafka:
             internal.lead_to(kafka.internal_servers)
             producer = Producer(
                 {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic_name, "log_level": 0}
