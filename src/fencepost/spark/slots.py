@@ -102,7 +102,7 @@ class SlotJobs:
         error: Exception | None = None
         try:
             context = self._runtime.context
-            with job_group(context, slot.group, f"slot {slot_id}"):
+            with job_group(context, slot.group, f"slot {slot_id}", interrupts=False):
                 context.parallelize([0], 1).foreachPartition(_SlotBody(self._entry, spec_json))
         except Exception as failure:
             error = None if slot.is_cancelled.is_set() else _ended_by(failure)
@@ -138,9 +138,13 @@ def _refuse(receiver: Any) -> None:
 
 
 @contextlib.contextmanager
-def job_group(context: Any, group: str, description: str) -> Iterator[None]:
-    """Run the Spark jobs of this thread in a group of their own, which `cancel_group` ends."""
-    context.setJobGroup(group, description, interruptOnCancel=True)
+def job_group(context: Any, group: str, description: str, *, interrupts: bool = True) -> Iterator[None]:
+    """Run the Spark jobs of this thread in a group of their own, which `cancel_group` ends.
+
+    A thread of Spark's that is interrupted while it waits for a Python process waits no longer, but asks again and
+    again until that process is killed: so nobody `interrupts` what does nothing but wait for one.
+    """
+    context.setJobGroup(group, description, interruptOnCancel=interrupts)
     context.addJobTag(group)
     try:
         yield

@@ -125,6 +125,18 @@ def test_cancel_ends_the_job_and_the_process(slots: Slots) -> None:
     eventually(lambda: not psutil.pid_exists(one["pid"]), within_s=10)
 
 
+def test_nobody_waits_busily_for_the_processes_of_cancelled_slots(runtime: SparkRuntime, slots: Slots) -> None:
+    """Spark kills them a second or two later. Three threads that ask without a pause would take as many each."""
+    jvm = psutil.Process(runtime.jvm_pid)
+    pids = [slots.launch(slot)["pid"] for slot in "abc"]
+    before = jvm.cpu_times()
+    for slot in "abc":
+        slots.jobs.cancel(slot)
+    eventually(lambda: not any(map(psutil.pid_exists, pids)), within_s=20)
+    after = jvm.cpu_times()
+    assert after.user + after.system - before.user - before.system < 1.5
+
+
 def test_cancel_right_after_launch_leaves_nothing_running(slots: Slots) -> None:
     slots.jobs.launch("a", json.dumps({"file": str(slots.directory / "a")}))
     slots.jobs.cancel("a")
