@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -23,6 +24,8 @@ from fencepost.kafka.library_log import library_log
 from fencepost.record import Repeated, TopicPartition
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _ASK_S = 30.0
 _CLOSE_S = 2.0
@@ -86,6 +89,40 @@ class Fetched:
             list(map(Message.key, messages)),
             list(map(Message.value, messages)),
             None if set(map(type, headers)) <= _NONE else [each or [] for each in headers],
+        )
+
+    @classmethod
+    def joined(cls, lots: "Sequence[Fetched]") -> "Fetched":
+        """Return what came in several lots as one."""
+        if len(lots) <= 1:
+            return lots[0] if lots else cls()
+        has_headers = any(lot.headers is not None for lot in lots)
+        headers = chain.from_iterable(lot.headers or Repeated((), len(lot)) for lot in lots)
+        return cls(
+            list(chain.from_iterable(lot.places for lot in lots)),
+            list(chain.from_iterable(lot.offsets for lot in lots)),
+            list(chain.from_iterable(lot.timestamps for lot in lots)),
+            list(chain.from_iterable(lot.keys for lot in lots)),
+            list(chain.from_iterable(lot.values for lot in lots)),
+            list(headers) if has_headers else None,
+            {place: end for lot in lots for place, end in lot.ends.items()},
+        )
+
+    def without(self, topics: Collection[str]) -> "Fetched":
+        """Return what is not of these topics."""
+        kept = [index for index, place in enumerate(self.places) if place.topic not in topics]
+
+        def column(values: Sequence[T]) -> list[T]:
+            return [values[index] for index in kept]
+
+        return Fetched(
+            column(self.places),
+            column(self.offsets),
+            column(self.timestamps),
+            column(self.keys),
+            column(self.values),
+            None if self.headers is None else column(self.headers),
+            {place: end for place, end in self.ends.items() if place.topic not in topics},
         )
 
     def first_offsets(self) -> dict[TopicPartition, int]:

@@ -3,7 +3,7 @@
 A log that does not go on at its position is a gap. The partition then stands still until the caller says where to go
 on; nothing is skipped or read again in silence.
 
-1. Messages are taken from the client.
+1. Records are taken from the client.
 2. The ids of their topics are asked for: the client goes on in a new topic of the same name, at the same offset. An id
    never comes back, so what was fetched before the question is of the topic that answers it.
 3. Only then the messages are handed over.
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _ASK_S = 5.0
 _LOOK_EVERY_S = 5.0
+_LOT = 500
 _PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
@@ -69,7 +70,7 @@ class PlanInput:
         self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
         self._untouched: set[TopicPartition] = set()  # began at the earliest record, and nothing was read yet
         self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
-        self._messages: list[Any] = []  # taken from the client, their topics' ids are not known yet
+        self._taken: list[Fetched] = []  # from the client; the ids of their topics are still to be asked for
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
@@ -105,9 +106,10 @@ class PlanInput:
         self._guard.check("The reader of a plan")
         self._begin_waiting()
         self._look_into_lost()
-        self._messages = self._messages or self._taken(timeout_s, most)
-        fetched = self._checked(self._messages)
-        self._messages = []
+        if not self._taken:
+            self._take(timeout_s, most)
+        fetched = self._checked(Fetched.joined(self._taken))
+        self._taken = []
         if self._is_away and (len(fetched) or fetched.ends):
             self._is_away = False
             log.info("%s answers again", self._bootstrap)
@@ -192,34 +194,47 @@ class PlanInput:
 
     # reading
 
-    def _taken(self, timeout_s: float, most: int) -> list[Any]:
+    def _take(self, timeout_s: float, most: int) -> None:
+        """Take what has come, in lots: with many messages at once Python's garbage collector would look at each."""
+        while most > 0:
+            lot = min(most, _LOT)
+            messages = self._consumed(lot, timeout_s if not self._taken else 0)
+            if messages:
+                self._taken.append(self._sorted(messages))
+            if len(messages) < lot:
+                return
+            most -= lot
+
+    def _consumed(self, most: int, timeout_s: float) -> list[Any]:
         try:
             messages: list[Any] = self._consumer.consume(most, 0)
-            if not messages:
+            if not messages and timeout_s:
                 first = self._consumer.poll(timeout_s)
                 messages = [] if first is None else [first]
         except KafkaException as error:
             raise translate(error, "reading partitions of a plan", self._bootstrap) from error
         return messages
 
-    def _checked(self, messages: Sequence[Any]) -> Fetched:
-        """Return what is of the topics that are meant; the others have gaps afterwards."""
+    def _sorted(self, messages: Sequence[Any]) -> Fetched:
+        """Return records and ends of partitions, and take note of everything else."""
+        if is_plain(messages):
+            return Fetched.of(messages)
         ends: dict[TopicPartition, int] = {}
-        records = messages
-        if not is_plain(messages):
-            records = [message for message in messages if not self._is_event(message, ends)]
-        fetched = Fetched.of(records)
-        fetched.ends = self._moved(ends, fetched)
-        touched = {place.topic for place in {*fetched.next_offsets(), *fetched.ends}}
-        replaced = self._note_ids(self._admin.topics(touched, timeout_s=_ASK_S))
-        if replaced:
-            fetched = Fetched.of([message for message in records if message.topic() not in replaced])
-            fetched.ends = self._moved(ends, fetched)
+        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
+        fetched.ends = ends
         return fetched
 
-    def _moved(self, ends: Mapping[TopicPartition, int], fetched: Fetched) -> dict[TopicPartition, int]:
+    def _checked(self, fetched: Fetched) -> Fetched:
+        """Return what is of the topics that are meant; the others have gaps afterwards."""
+        fetched.ends = self._moved(fetched)
+        touched = {place.topic for place in {*fetched.next_offsets(), *fetched.ends}}
+        replaced = self._note_ids(self._admin.topics(touched, timeout_s=_ASK_S))
+        return fetched.without(replaced) if replaced else fetched
+
+    def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
+        """Return the ends that lie behind the records."""
         behind = self._positions | fetched.next_offsets()
-        return {place: end for place, end in ends.items() if end > behind.get(place, end)}
+        return {place: end for place, end in fetched.ends.items() if end > behind.get(place, end)}
 
     def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
         error = message.error()

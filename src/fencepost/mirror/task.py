@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _STEP_S = 0.1  # a consumer that waits cannot be woken: a stop has to wait for it
 _ROLE = "replication-consumer"
+_MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user says otherwise: each poll is a transaction
 
 
 class MirrorSourceTask(SourceTask):
@@ -47,7 +48,7 @@ class MirrorSourceTask(SourceTask):
         self._timeout_s = min(config.poll_timeout_ms / 1000, _STEP_S)
         self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be, with the next batch
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
-        self._most = most_records(settings)
+        self._most = most_records({_MOST_KEY: _MOST, **settings})
         admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
         self._places = from_text(config.assigned)
         positions = self._positions(self._places)

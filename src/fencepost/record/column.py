@@ -104,6 +104,9 @@ class Repeated(Sequence[T], Generic[T]):
     def __len__(self) -> int:
         return self.length
 
+    def __iter__(self) -> Iterator[T]:
+        return repeat(self.value, self.length)
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload

@@ -37,11 +37,11 @@ class Plan:
             self.offsets.setdefault(place, []).append(offset)
         self.ends |= fetched.ends
 
-    def reach(self, ends: Mapping[TopicPartition, int]) -> None:
+    def reach(self, ends: Mapping[TopicPartition, int], most: int = 500) -> None:
         """Poll until the positions are these."""
 
         def is_there() -> bool:
-            self.poll()
+            self.poll(most)
             return {place: self.input.positions.get(place) for place in ends} == dict(ends)
 
         eventually(is_there, every_s=0)
@@ -94,7 +94,7 @@ def test_partitions_are_read_from_their_positions_and_others_from_the_beginning(
     for place in places:
         log_writer.send(topic, numbers(0, 1_500), partition=place.partition)
     reader = plan({places[0]: None, places[1]: LogPosition(1_200)})
-    reader.reach({places[0]: 1_500, places[1]: 1_500})
+    reader.reach({places[0]: 1_500, places[1]: 1_500}, most=1_100)
     assert reader.values == {places[0]: numbers(0, 1_500), places[1]: numbers(1_200, 1_500)}
     log_writer.send(topic, ["more"], partition=1)
     reader.reach({places[1]: 1_501})

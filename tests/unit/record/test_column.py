@@ -24,6 +24,11 @@ def test_runs_are_what_they_stand_for(pairs: list[tuple[str, int]], start: int, 
         column[len(meant)]
 
 
+def test_one_value_is_repeated() -> None:
+    assert list(Repeated("a", 3)) == ["a", "a", "a"]
+    assert [Repeated("a", 3)[n] for n in (0, -1)] == ["a", "a"]
+
+
 def test_a_batch_of_runs_stands_at_the_last_offset_of_each() -> None:
     partitions = Runs([{"p": 0}, {"p": 1}, {"p": 0}], [2, 1, 1])
     batch = Batch(Repeated("t", 4), [b""] * 4, partitions, [{"n": 1}, None, {"n": 5}, {"n": 2}])
