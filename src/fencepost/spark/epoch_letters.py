@@ -5,7 +5,7 @@ leaves letters that its successor writes again: at least once.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,8 +65,7 @@ def write_letters(left_out: DataFrame, channel_url: str, run: str, converter: st
     All are acknowledged when this returns; RetriableError, FatalError or ChannelError end it on an executor.
     `converter`: the class that has refused the values.
     """
-    counts = left_out.mapInArrow(_Writing(channel_url, run, converter), "letters BIGINT").collect()
-    return sum(row.letters for row in counts)
+    return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter)).collect())
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,10 @@ class _Writing:
     run: str
     converter: str
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
+    def __call__(self, rows: Iterator[Any]) -> Iterator[int]:
         letters, count = None, 0
         try:
-            for row in (row for batch in batches for row in batch.to_pylist()):
+            for row in rows:
                 letters = letters or self._opened()
                 letters.add(_record(row), _STAGE, self.converter, RecordError(MISFIT))
                 count += 1
@@ -91,7 +88,7 @@ class _Writing:
         finally:
             if letters is not None:
                 letters.close()
-        yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], ["letters"])
+        yield count
 
     def _opened(self) -> DeadLetters:
         spec = asked_reading(self.channel_url, self.run).letters
@@ -99,14 +96,18 @@ class _Writing:
         return DeadLetters(spec, ErrorCounters())
 
 
-def _record(row: Mapping[str, Any]) -> SinkRecord:
+def _record(row: Any) -> SinkRecord:
     """Return a record as `DeadLetters` takes it: key, value and headers are bytes."""
     return SinkRecord(
         row["topic"],
         row["partition"],
         row["offset"],
-        row["value"],
-        key=row["key"],
+        _bytes(row["value"]),
+        key=_bytes(row["key"]),
         timestamp=None if row["timestamp"] == _NO_TIME else row["timestamp"],
-        headers=tuple(Header(each["key"], each["value"]) for each in row["headers"] or ()),
+        headers=tuple(Header(each["key"], _bytes(each["value"])) for each in row["headers"] or ()),
     )
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)
