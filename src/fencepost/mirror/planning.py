@@ -1,6 +1,6 @@
 """What a mirror does, as far as that can be thought out: which topics, into what, and who copies which partitions."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.api import ReplicationPolicy
@@ -61,13 +61,12 @@ def shortage(source: Mapping[str, int], target: Mapping[str, int], selection: Se
 
 
 def partitions_to_copy(
-    source: Mapping[str, int], target: Mapping[str, int], selection: Selection, without: Collection[str] = ()
+    source: Mapping[str, int], target: Mapping[str, int], selection: Selection
 ) -> list[TopicPartition]:
-    """Return the partitions of the source that the target has, too, in order; `without` are topics to leave out."""
+    """Return the partitions of the source that the target has, too, in order."""
     return [
         TopicPartition(topic, number)
         for topic, count in sorted(source.items())
-        if topic not in without
         for number in range(min(count, target.get(selection.remote_topic(topic), 0)))
     ]
 

@@ -61,7 +61,7 @@ class RemoteTopics:
         left_out |= self._make(counts, have)
         self._tell(left_out)
         self._topics = sorted(counts.keys() - left_out.keys())
-        return partitions_to_copy(counts, have, self._selection, without=left_out)
+        return partitions_to_copy(counts, have, self._selection)
 
     def sync_configs(self) -> None:
         """Have the remote topics have the configs that the source's have."""
