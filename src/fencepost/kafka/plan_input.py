@@ -39,7 +39,14 @@ log = logging.getLogger(__name__)
 _ASK_S = 5.0
 _LOOK_EVERY_S = 5.0
 _LOT = 500
-_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_PASSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that the client wants to have a name of
+    }
+)
 _FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -4,6 +4,14 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from flow import Flow
 
 from fencepost.embedded import EmbeddedKafka
@@ -26,7 +34,23 @@ _SOURCE = {
 def source_kafka() -> Iterator[EmbeddedKafka]:
     """The cluster that is mirrored; `kafka` is the target."""
     with quick_kafka(properties=_SOURCE, start_timeout_s=_START_S) as broker:
+        _close_groups_of_readers(broker.bootstrap_servers)
         yield broker
+
+
+def _close_groups_of_readers(bootstrap: str) -> None:
+    """Deny everything on the group that readers name: to be mirrored a cluster has to grant rights on topics alone."""
+    denied = AclBinding(
+        ResourceType.GROUP,
+        "fencepost-reader",
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.DENY,
+    )
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    client.create_acls([denied])[denied].result(60)
 
 
 @pytest.fixture(scope="session")
