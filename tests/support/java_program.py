@@ -1,10 +1,10 @@
-"""Clients in Java, of kinds that librdkafka has not: small programs in `java`, compiled as they start."""
+"""Programs in Java, in `java`: clients of kinds that librdkafka has not, and what asks Kafka's own classes."""
 
 import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,14 @@ from fencepost.embedded.ivy import pyspark_jars
 from fencepost.embedded.java import find_java
 
 _PROGRAMS = Path(__file__).with_name("java")
-_STREAMS_SHA256 = "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b"
+_SHA256 = {
+    "connect-api": "5ce6158d453d2d84ab3509260fff872c67fb532a51519da6acafc6835bc48cfe",
+    "connect-mirror": "0d091c7ba172827dc42ed09fdf4390876a90ab627fd8d2bb002016f9785617e1",
+    "connect-mirror-client": "c11ebb023021dccb8f18c6b57019b9dbe7c74e0b9495196a895a5d40b9faf1a8",
+    "connect-runtime": "9df3d2f78f8a1740af358dd78ccdf1396559223e0cfbf1a697ab9363dead6175",
+    "kafka-streams": "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b",
+}
+_QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1")
 
 
 @contextmanager
@@ -30,24 +37,53 @@ def streams_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
     """Read in a streams group (KIP-1071), by way of a repartition topic; it commits when it leaves, and not before."""
     _ensure_compiler()
     with tempfile.TemporaryDirectory() as state:
-        with _running("StreamsReader", bootstrap, group, topic, state, jar=_streams_jar()):
+        with _running("StreamsReader", bootstrap, group, topic, state, jar=_jar("kafka-streams")):
             yield
+
+
+class MirrorTools:
+    """MirrorMaker's own classes, asked a line a question; each is answered with a line."""
+
+    def __init__(self, directory: Path) -> None:
+        _ensure_compiler()
+        jars = [_jar(name) for name in ("connect-mirror-client", "connect-mirror", "connect-runtime", "connect-api")]
+        self._classpath = _classpath(directory, *jars)
+        # Compiled first: classes that share a package with Kafka's have to come from a path as these do.
+        compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(directory)]
+        source = str(_PROGRAMS / "MirrorTools.java")
+        done = subprocess.run(
+            [*compiler, "-cp", self._classpath, source], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def answers(self, questions: Sequence[str]) -> list[str]:
+        main = "org.apache.kafka.connect.mirror.MirrorTools"
+        command = [str(find_java().path), *_QUICK, "-Dfile.encoding=UTF-8", "-cp", self._classpath, main]
+        lines = "".join(f"{question}\n" for question in questions)
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        found = done.stdout.splitlines()
+        assert len(found) == len(questions), done.stdout[-2000:]
+        return found
+
+
+def _classpath(*before: Path) -> str:
+    return os.pathsep.join([*map(str, before), ensure_home(find_java()).classpath])
 
 
 def _ensure_compiler() -> None:
     listed = subprocess.run([str(find_java().path), "--list-modules"], capture_output=True, text=True, check=True)
     if "jdk.compiler" not in listed.stdout:
-        pytest.skip("librdkafka knows no such groups, and this Java cannot compile a member: it takes a JDK")
+        pytest.skip("this takes a program in Java, and this Java cannot compile it: it takes a JDK")
 
 
 @contextmanager
 def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator[None]:
     """Run a program from when it has read something until it says that it has left."""
     _ensure_compiler()
-    java = find_java()
-    classpath = os.pathsep.join([ensure_home(java).classpath, *([str(jar)] if jar is not None else [])])
+    classpath = _classpath(*([jar] if jar is not None else []))
     source = str(_PROGRAMS / f"{program}.java")
-    command = [str(java.path), "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", classpath, source, *arguments]
+    command = [str(find_java().path), *_QUICK, "-cp", classpath, source, *arguments]
     reader = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -66,24 +102,23 @@ def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator
         reader.stdout.close()
 
 
-def _streams_jar() -> Path:
-    """Return Kafka Streams, fetched once per user; all that it needs for what is done here, Kafka itself has."""
-    name = f"kafka-streams-{KAFKA_VERSION}.jar"
-    jar = default_cache() / name
+def _jar(module: str) -> Path:
+    """Return a jar of Kafka's, fetched once per user; all that it needs for what is done here, a broker has."""
+    jar = default_cache() / f"{module}-{KAFKA_VERSION}.jar"
     with locked(jar.with_suffix(".lock")):
         if not jar.exists():
-            _fetch(jar)
+            _fetch(module, jar)
     return jar
 
 
-def _fetch(jar: Path) -> None:
+def _fetch(module: str, jar: Path) -> None:
     ivy = next(pyspark_jars().glob("ivy-*.jar"))
     with tempfile.TemporaryDirectory(dir=jar.parent) as temporary:
-        wanted = ["-dependency", "org.apache.kafka", "kafka-streams", KAFKA_VERSION, "-confs", "default"]
+        wanted = ["-dependency", "org.apache.kafka", module, KAFKA_VERSION, "-confs", "default"]
         where = f"{temporary}/[artifact]-[revision].[ext]"
         command = [str(find_java().path), "-jar", str(ivy), *wanted, "-notransitive", "-retrieve", where]
         fetched = subprocess.run(command, capture_output=True, text=True, check=False)
         assert fetched.returncode == 0, fetched.stdout[-2000:]
         fresh = Path(temporary, jar.name)
-        assert hashlib.sha256(fresh.read_bytes()).hexdigest() == _STREAMS_SHA256
+        assert hashlib.sha256(fresh.read_bytes()).hexdigest() == _SHA256[module]
         fresh.rename(jar)
