@@ -51,9 +51,7 @@ class MirrorTools:
         # Compiled first: classes that share a package with Kafka's have to come from a path as these do.
         compiler = [str(find_java().path), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(directory)]
         source = str(_PROGRAMS / "MirrorTools.java")
-        done = subprocess.run(
-            [*compiler, "-cp", self._classpath, source], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*compiler, "-cp", self._classpath, source], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def answers(self, questions: Sequence[str]) -> list[str]:

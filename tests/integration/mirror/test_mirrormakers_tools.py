@@ -14,6 +14,7 @@ from support.java_program import MirrorTools
 
 PLACE = TopicPartition("t", 0)
 
+
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> MirrorTools:
     return MirrorTools(tmp_path_factory.mktemp("tools"))
