@@ -93,7 +93,8 @@ def test_nothing_is_promised_beyond_the_end_of_the_remote_topic(flow: Flow) -> N
 def test_groups_are_divided_and_new_ones_found(flow: Flow) -> None:
     topic = flow.topic()
     flow.sync(topic, (0, 0))
-    name = start(flow, tasks=0, tasks__max="2", refresh__groups__interval__seconds="1")
+    flow.commit(flow.group("-elsewhere"), flow.topic(), 1)
+    name = start(flow, tasks=0, tasks__max="2", refresh__groups__interval__seconds="1", topics=topic)
     flow.commit(flow.group("-0"), topic, 1)
     flow.worker.wait_for_tasks(name, "RUNNING")
     flow.await_positions(flow.group("-0"), topic, (1, 1))
@@ -128,8 +129,8 @@ def test_another_topic_of_offset_syncs_is_read_from_its_beginning(flow: Flow) ->
     start(flow)
     flow.await_positions(group, topic, (10, 21))
     flow.source.recreate(flow.syncs_topic)
-    flow.sync(other, *((number, number) for number in range(5)))
     flow.sync(topic, (9, 23))
+    flow.sync(other, *((number, number) for number in range(5)))
     flow.await_positions(group, topic, (10, 21), (10, 24))
 
 
