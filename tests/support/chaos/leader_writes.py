@@ -1,6 +1,7 @@
 """What makes a leader write, each kind of write by itself, and what must be there when it is whole."""
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from support.chaos.load import CountedLoad, Load
 from support.worker import Worker
 
 _WRITE_S = 15.0
+_ASK_AGAIN_S = 0.1
 _FEWEST, _MOST = 2, 5
 
 Request = Callable[[Worker], httpx.Response]
@@ -162,6 +164,7 @@ def insisted(request: Request, via: Worker, within_s: float) -> list[str]:
         refusals.append(f"{answer.status_code} {answer.text}")
         assert answer.status_code in (409, 500, 503), refusals
         assert time.monotonic() < deadline, refusals
+        threading.Event().wait(_ASK_AGAIN_S)
 
 
 def await_there(gated: GatedCluster, asked: Asked, within_s: float) -> None:

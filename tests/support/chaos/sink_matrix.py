@@ -28,7 +28,7 @@ from support.chaos.sink_point import SinkPhase, SinkPoint, SinkRound
 from support.worker import Worker
 
 PARTITIONS = 2
-_EVERY_S = 0.05
+_EVERY_S = 0.2
 
 
 class SinkTarget:
@@ -60,7 +60,7 @@ class SinkTarget:
 
 
 class SinkFeed:
-    """Writes numbers to the topics of all targets, a record each to every partition in turn. A context manager."""
+    """Writes numbers to the topics of all targets, a few records each to every partition. A context manager."""
 
     def __init__(self, bootstrap: str, targets: Sequence[SinkTarget]) -> None:
         self._targets = targets
@@ -82,7 +82,7 @@ class SinkFeed:
     def _run(self) -> None:
         while not self._stop.wait(_EVERY_S):
             made = [(target, place, end + n) for target in self._targets for place, end in target.ends.items()
-                    for n in range(3)]  # fmt: skip
+                    for n in range(6)]  # fmt: skip
             for target, place, number in made:
                 self._producer.produce(target.name, f"{place}-{number}".encode(), partition=place)
             assert self._producer.flush(60) == 0

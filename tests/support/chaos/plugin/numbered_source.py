@@ -44,7 +44,7 @@ class NumberedTask(SourceTask):
             records = self._poll_line(self.lines[self.polls % len(self.lines)])
             if records:
                 return records
-        self.context.wait(0.02)
+        self.context.wait(0.1)
         return None
 
     def _poll_line(self, line: int) -> list[SourceRecord]:
