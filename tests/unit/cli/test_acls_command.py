@@ -214,4 +214,5 @@ def test_what_empties_topics_sees_every_group_and_deletes(worker: Path) -> None:
     found = rows(printed(worker))
     assert ["User:worker", "cluster", "kafka-cluster", "Describe", "required"] in found
     assert ["User:worker", "group", "*", "Describe", "required"] in found
+    assert ["User:worker", "topic", "*", "Describe", "required"] in found
     assert ["User:worker", "topic", "TOPIC", "Delete", "required"] in found
