@@ -113,6 +113,8 @@ def test_e17_no_kill_of_a_worker_loses_or_doubles_a_record_in_files(kafka, feed,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "topics": topic_name,
         "epoch.interval.ms": "300",
+        "epoch.partition.rows.min": "60",
+        "epoch.partition.wait.max.ms": "5000",
         "consumer.override.session.timeout.ms": "6000",
         "consumer.override.heartbeat.interval.ms": "500",
     }

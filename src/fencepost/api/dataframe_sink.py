@@ -65,6 +65,15 @@ class DataFrameSink(SinkConnector):
         "epoch.rows.max", default=1_000_000, type=Type.LONG, check=at_least(1),
         doc="The most records of an epoch, by their offsets; with so many new ones it begins at once.",
     )  # fmt: skip
+    partition_rows_min: int = setting(
+        "epoch.partition.rows.min", default=0, type=Type.LONG, check=at_least(0),
+        doc="The least new records, by their offsets, that an epoch takes of a partition; where there are fewer they "
+        "wait for more, in Kafka. 0: whatever there is.",
+    )  # fmt: skip
+    partition_wait_max_ms: int = setting(
+        "epoch.partition.wait.max.ms", default=600_000, type=Type.LONG, check=at_least(0),
+        doc="How long records wait for that. Counted from when they are first seen; anew when the task starts.",
+    )  # fmt: skip
     value_schema: str | None = setting(
         "value.schema", default=None,
         doc="The columns of a JSON value, as in SQL (`id INT, name STRING`): it becomes the struct `value`. Unset: "
@@ -76,6 +85,12 @@ class DataFrameSink(SinkConnector):
         "`partition`, `offset`, `timestamp` and, where the query names them, `headers`. Unset: the fields of `value` "
         "where it is a struct, else `value` alone.",
     )  # fmt: skip
+
+    def check_together(self) -> list[str]:
+        if self.partition_rows_min <= self.epoch_rows_max:
+            return []
+        least, most = self.key_of("partition_rows_min"), self.key_of("epoch_rows_max")
+        return [f"{least}={self.partition_rows_min} is more than an epoch holds: lower it, or raise {most}"]
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
         """Called when the group's partitions are this task's, before the first epoch: clean up after earlier ones.

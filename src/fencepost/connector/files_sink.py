@@ -67,11 +67,12 @@ class FilesSink(DataFrameSink):
     )  # fmt: skip
 
     def check_together(self) -> list[str]:
+        faults = super().check_together()
         try:
             partition_columns({}, self.partition_by)
         except ConfigError as error:
-            return [str(error)]
-        return []
+            faults.append(str(error))
+        return faults
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
         self._clean_up(self._store(session), number, tokens)

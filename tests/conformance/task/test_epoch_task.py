@@ -46,6 +46,29 @@ def test_an_epoch_has_no_more_records_than_wanted(stage: Stage) -> None:
     stage.store.holds({0: 95})
 
 
+def test_what_is_too_little_of_a_partition_waits_while_others_go_on(stage: Stage) -> None:
+    stage.produce(4)
+    stage.produce(30, 1)
+    stage.start(**{"epoch.partition.rows.min": "10", "epoch.partition.wait.max.ms": "120000"})
+    eventually(lambda: stage.offsets() == {0: 0, 1: 30}, within_s=60)
+    for count in (31, 41):
+        stage.produce(1)
+        stage.produce(10, 1)
+        eventually(lambda count=count: stage.offsets().get(1, 0) >= count, within_s=60)
+    assert stage.offsets()[0] == 0
+    stage.produce(4)
+    eventually(lambda: stage.offsets() == {0: 10, 1: 50}, within_s=60)
+    assert [each for each in stage.store.ranges() if each[0] == 0] == [(0, 0, 10)]
+    assert all(end - start >= 10 for _, start, end in stage.store.ranges())
+
+
+def test_what_waits_for_more_does_not_wait_for_ever(stage: Stage) -> None:
+    stage.produce(4)
+    stage.start(**{"epoch.partition.rows.min": "10", "epoch.partition.wait.max.ms": "1500"})
+    eventually(lambda: stage.offsets() == {0: 4, 1: 0}, within_s=60)
+    assert stage.store.ranges() == [(0, 0, 4)]
+
+
 @pytest.mark.parametrize("step", ["write", "publish", "published"])
 def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Stage, step: str) -> None:
     stage.produce(5)

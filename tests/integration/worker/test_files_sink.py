@@ -167,6 +167,30 @@ def test_a_reader_that_lists_all_the_time_sees_each_record_once(
     ensure_exact(listing[-1], 1_500)
 
 
+def test_small_pieces_are_rolled_into_large_files_before_a_reader_sees_any(
+    worker: Worker, name: str, topic: str, produce: Produce, out: Path, listing: list[list[tuple[int, int]]]
+) -> None:
+    """One partition has enough for a file each time; of the others nothing is shown until they have."""
+    settings = files_sink(out, topic, value__schema="n INT, country STRING", epoch__interval__ms="0")
+    rolled = {"epoch.partition.rows.min": "120", "epoch.partition.wait.max.ms": "600000"}
+    assert worker.create(name, {**settings, **rolled}).status_code == 201
+    for number in range(1, 5):
+        produce(1, 90)  # 30 each
+        produce(1_000 * number, 1_000 * number + 89, partitions=1)
+        eventually(lambda number=number: offsets(worker, name).get(0) == 120 * number, within_s=60)
+        if number < 4:
+            assert {partition for partition, _ in rows(out)} == {0}
+    eventually(lambda: offsets(worker, name) == {0: 480, 1: 120, 2: 120}, within_s=60)
+    spans = Counter((path.name.split("+")[1], path.name.split("+")[2][:41]) for path in shown(out, ".parquet"))
+    ends = {"0": [(0, 119), (120, 239), (240, 359), (360, 479)], "1": [(0, 119)], "2": [(0, 119)]}
+    assert spans == Counter((p, f"{first:020d}-{last:020d}") for p, all_ in ends.items() for first, last in all_)
+    lengths = [len(seen) for seen in listing]
+    assert lengths == sorted(lengths)
+    assert Counter(rows(out)) == Counter(
+        [(n % 3, n) for n in range(1, 91)] * 4 + [(0, 1_000 * k + n) for k in range(1, 5) for n in range(90)]
+    )
+
+
 @pytest.mark.parametrize(
     ("has_schemas", "values", "numbers"),
     [
@@ -224,6 +248,7 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
         ("transforms", "a", "a DataFrame sink transforms with transforms.sql"),
         ("partition.by", "at:week", "it may end with :year, :month, :day, :hour"),
         ("format", "xml", "String must be one of"),
+        ("epoch.partition.rows.min", "1000001", "is more than an epoch holds: lower it, or raise epoch.rows.max"),
         ("value.converter.schemas.enable", "true", "value.schema is missing"),
         ("errors.deadletterqueue.resend.topic.name", "again", "a DataFrame sink reads its own topics alone"),
     ],

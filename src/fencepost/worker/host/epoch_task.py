@@ -38,6 +38,7 @@ from fencepost.task.sink.epoch_plan import (
     planned,
     tokens,
 )
+from fencepost.task.sink.ripeness import Ripeness
 from fencepost.task.sink.subscription import subscription
 from fencepost.task.spec import EpochReading, RunState, TaskSpec
 from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
@@ -111,6 +112,8 @@ class EpochTask(FrameLife):
         self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
+        self._rows_max = self._connector.epoch_rows_max
+        self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
         self._next_epoch_s = 0.0
         self._look_s = 0.0
         self._has_letters_of = ""  # the epoch whose letters this start has written
@@ -216,9 +219,11 @@ class EpochTask(FrameLife):
         standings, ends = self._looked()
         behind = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
         self.counters.partition_count, self.counters.lag_max = len(behind), max(behind.values(), default=0)
-        if sum(behind.values()) < self._connector.epoch_rows_max and now < self._next_epoch_s:
+        ripe, most = self._ripeness.ripe({p: s.offset for p, s in standings.items()}, ends, now), self._rows_max
+        if sum(ripe.values()) < most and now < self._next_epoch_s:
             return None
-        plan = planned(standings, ends, self._connector.epoch_rows_max)
+        taken = self._ripeness.taken(ripe, most)
+        plan = planned(standings, {p: standings[p].offset + count for p, count in taken.items()}, most)
         if plan is not None:
             self._next_epoch_s = now + self._connector.epoch_interval_ms / 1000
             self._commit(plan.standings())
