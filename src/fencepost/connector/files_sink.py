@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from fencepost.api import (
     HIGH,
+    LOW,
     ConfigError,
     DataFrameSink,
     Epoch,
@@ -28,6 +29,7 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.files_columns import JSON, LINE, partition_columns, quoted
+from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_store import FilesStore, files_store
 from fencepost.connector.spool_directory import DirectoryError
 
@@ -52,6 +54,11 @@ class FilesSink(DataFrameSink):
         "path", check=non_empty(), importance=HIGH,
         doc="The directory to write to: of any file system that Spark knows, the same for all executors.",
     )  # fmt: skip
+    aside_path: str | None = setting(
+        "aside.path", default=None, importance=LOW,
+        doc="Where files are written before they are shown: of another file system than `path`, the same for all "
+        "executors. Then they are copied to `path`, not renamed, for stores that have no rename. Unset: in `path`.",
+    )  # fmt: skip
     format: str = setting(
         "format", default="parquet", check=one_of("parquet", "json", "csv"), importance=HIGH,
         doc="What the files are. `json` is one object a line; text values are taken for JSON, and written as they are.",
@@ -75,10 +82,10 @@ class FilesSink(DataFrameSink):
         return faults
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
-        self._clean_up(self._store(session), number, tokens)
+        self._clean_up(self._aside_store(session), number, tokens)
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
-        store, token = self._store(session), f"{epoch.number}-{uuid.uuid4().hex}"
+        store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
         try:
             self._write_aside(store, frame, epoch, f"{self._aside}/{token}")
         except BaseException:
@@ -108,22 +115,25 @@ class FilesSink(DataFrameSink):
         store.write(f"{place}/{_MOVES}", json.dumps(moves))
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
-        store = self._store(session)
-        text = store.read(f"{self._aside}/{token}/{_MOVES}")
+        aside, shown = self._aside_store(session), self._store(session)
+        text = aside.read(f"{self._aside}/{token}/{_MOVES}")
         if text is None:
+            name, path = ("path", self.path) if self.aside_path is None else ("aside_path", self.aside_path)
+            key = self.key_of(name)
             raise ConfigError(
-                f"path={self.path}: what epoch {epoch.number} wrote aside is not there. If path has changed, put it "
+                f"{key}={path}: what epoch {epoch.number} wrote aside is not there. If {key} has changed, put it "
                 f"back until the epoch is committed. If somebody has deleted {_ASIDE}, stop the connector, delete the "
                 "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
                 "its offsets to what they are (PATCH): the epoch is written again"
             )
         moves = json.loads(text)
+        move = aside.move if self.aside_path is None else FilesCopy(session, aside, shown).move
         for source, target in moves.items():
-            store.move(source, target)
-        store.sync(list(moves.values()))
+            move(source, target)
+        shown.sync(list(moves.values()))
 
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
-        store = self._store(session)
+        store = self._aside_store(session)
         try:
             store.remove(f"{self._aside}/{token}")
             self._clean_up(store, epoch.number + 1, (token,))
@@ -145,6 +155,12 @@ class FilesSink(DataFrameSink):
 
     def _store(self, session: Session) -> FilesStore:
         return files_store(session, self.path)
+
+    def _aside_store(self, session: Session) -> FilesStore:
+        if self.aside_path is None:
+            return self._store(session)
+        check_whole(self._store(session))
+        return files_store(session, self.aside_path, key=self.key_of("aside_path"))
 
     def _save(self, frame: DataFrame, place: str) -> None:
         types = dict(frame.dtypes)

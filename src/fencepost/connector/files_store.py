@@ -24,8 +24,9 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 class FilesStore(ABC):
     """File access below one directory, by paths relative to it. Raises DirectoryError: nothing is lost by that."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, scheme: str) -> None:
         self.root = root.rstrip("/")
+        self.scheme = scheme
 
     def at(self, relative: str) -> str:
         """Return a path as Spark takes it."""
@@ -64,22 +65,22 @@ class FilesStore(ABC):
         """Delete a directory with what is in it."""
 
 
-def files_store(session: Any, root: str) -> FilesStore:
-    """Return what gets at a directory. Raises DirectoryError for one of no file system that Spark knows."""
+def files_store(session: Any, root: str, key: str = "path") -> FilesStore:
+    """Return what gets at the directory of a setting. Raises DirectoryError for no file system that Spark knows."""
     try:
         path = session._jvm.org.apache.hadoop.fs.Path(root)
         system = path.getFileSystem(session._jsc.hadoopConfiguration())
         is_local = str(system.getUri().getScheme()) == _LOCAL
         return LocalFiles(root, Path(str(path.toUri().getPath()))) if is_local else HadoopFiles(root, session, system)
     except Exception as error:
-        raise DirectoryError(f"path={root} is no directory that Spark knows: {reason(error)}") from error
+        raise DirectoryError(f"{key}={root} is no directory that Spark knows: {reason(error)}") from error
 
 
 class LocalFiles(FilesStore):
     """A directory of this machine, or one that is mounted at the same place on all of them."""
 
     def __init__(self, root: str, path: Path) -> None:
-        super().__init__(root)
+        super().__init__(root, _LOCAL)
         self._path = path
 
     def files(self, relative: str) -> list[str]:
@@ -128,7 +129,7 @@ class LocalFiles(FilesStore):
             if not origin.exists():  # another start has shown it, and has come further
                 return
             if not _are_same(origin, goal):
-                raise _taken(self, target)
+                raise taken_error(self, target)
             origin.unlink(missing_ok=True)
         except FileNotFoundError:
             return
@@ -145,7 +146,7 @@ class HadoopFiles(FilesStore):
     """A directory of any other file system: what was closed there is safe."""
 
     def __init__(self, root: str, session: Any, system: Any) -> None:
-        super().__init__(root)
+        super().__init__(root, str(system.getUri().getScheme()))
         self._jvm = session._jvm
         self._system = system
 
@@ -192,14 +193,15 @@ class HadoopFiles(FilesStore):
             if not self._system.exists(origin):  # another start has shown it
                 return
             if not self._are_same(origin, goal):
-                raise _taken(self, target)
+                raise taken_error(self, target)
             self._system.delete(origin, False)
 
     def _are_same(self, one: Any, other: Any) -> bool:
-        """Say whether two files have the same content, as far as that can be told without reading them."""
-        lengths = {int(self._system.getFileStatus(path).getLen()) for path in (one, other)}
+        """Say whether two files have the same content; they are read where the file system keeps no sums of them."""
         sums = [self._system.getFileChecksum(path) for path in (one, other)]
-        return len(lengths) == 1 and (None in sums or bool(sums[0].equals(sums[1])))
+        if None in sums:
+            return are_same_content(self._jvm, (self._system, one), (self._system, other))
+        return bool(sums[0].equals(sums[1]))
 
     def remove(self, relative: str) -> None:
         with self._told(relative, "deleted"):
@@ -219,7 +221,14 @@ class HadoopFiles(FilesStore):
             raise DirectoryError(f"{self.at(relative)} cannot be {done}: {reason(error)}") from error
 
 
-def _taken(store: FilesStore, target: str) -> DirectoryError:
+def are_same_content(jvm: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+    """Say whether two files have the same content, by reading them; each is given with its file system."""
+    with closing(one[0].open(one[1])) as first, closing(other[0].open(other[1])) as second:
+        return bool(jvm.org.apache.commons.io.IOUtils.contentEquals(first, second))
+
+
+def taken_error(store: FilesStore, target: str) -> DirectoryError:
+    """Return what keeps a file from being shown: another one has its name."""
     return DirectoryError(
         f"{store.at(target)} is there already, and holds something else: it was written before offsets were set back, "
         "of a topic that was made anew, or by another connector. Move it away, or delete it: then this goes on"

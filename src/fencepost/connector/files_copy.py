@@ -1,0 +1,83 @@
+"""Showing files in a store that has no rename: each is copied there, by one stream, under its name. Driver side.
+
+What such a store has to do: a file that is created appears when its stream is closed, whole, and not before; whoever
+lists sees it from then on. Object stores do that. Disks and HDFS do not, and have a rename.
+"""
+
+import contextlib
+from contextlib import closing
+from typing import Any
+
+from fencepost.api import ConfigError
+from fencepost.connector.files_store import FilesStore, are_same_content, taken_error
+from fencepost.connector.spool_directory import DirectoryError, reason
+
+_AT_ONCE_BYTES = 1 << 20
+_LOCAL = "file"
+_SEEN_WHILE_WRITTEN = frozenset({_LOCAL, "hdfs", "viewfs", "webhdfs"})
+
+
+def check_whole(store: FilesStore) -> None:
+    """Raise ConfigError for a directory in which who lists would see a copy that is half done."""
+    if store.scheme in _SEEN_WHILE_WRITTEN:
+        raise ConfigError(
+            f"aside.path: path={store.root} is of a file system, {store.scheme}, that shows a file from its first byte "
+            "on, and has a rename: remove aside.path. It is for object stores that have none"
+        )
+
+
+class FilesCopy:
+    """Copies files that were written aside in one file system to where they are shown in another one."""
+
+    def __init__(self, session: Any, aside: FilesStore, shown: FilesStore) -> None:
+        self._jvm = session._jvm
+        self._hadoop = session._jvm.org.apache.hadoop
+        self._conf = session._jsc.hadoopConfiguration()
+        self._aside = aside
+        self._shown = shown
+
+    def move(self, source: str, target: str) -> None:
+        """Show a file under its name, and take it away from where it was, which says that it was shown (E17).
+
+        As `FilesStore.move`: what is not there was shown before, and no other file is ever replaced.
+        """
+        try:
+            self._move(source, target)
+        except DirectoryError:
+            raise
+        except Exception as error:
+            raise DirectoryError(f"{self._shown.at(target)} cannot be shown: {reason(error)}") from error
+
+    def _move(self, source: str, target: str) -> None:
+        (here, origin), (there, goal) = self._found(self._aside.at(source)), self._found(self._shown.at(target))
+        if not here.exists(origin):
+            return
+        if not there.exists(goal):
+            there.mkdirs(goal.getParent())
+            self._copy(here, origin, there, goal)
+        elif not are_same_content(self._jvm, (here, origin), (there, goal)):
+            raise taken_error(self._shown, target)
+        self._shown.sync([target])  # before the last trace of what is to be done goes
+        here.delete(origin, False)
+
+    def _found(self, path: str) -> tuple[Any, Any]:
+        """Return a path, and its file system; of a local one that which has no sums in files beside."""
+        found = self._hadoop.fs.Path(path)
+        system = found.getFileSystem(self._conf)
+        return (system.getRaw() if str(system.getUri().getScheme()) == _LOCAL else system), found
+
+    def _copy(self, here: Any, origin: Any, there: Any, goal: Any) -> None:
+        with closing(here.open(origin)) as data:
+            out = there.create(goal, False)
+            try:
+                self._hadoop.io.IOUtils.copyBytes(data, out, _AT_ONCE_BYTES, False)
+            except Exception:
+                self._give_up(out)
+                raise
+            out.close()
+
+    def _give_up(self, out: Any) -> None:
+        """Leave nothing of a copy that was not finished. To close its stream would show it, so it stays open if need
+        be."""
+        with contextlib.suppress(Exception):
+            out.abort()
