@@ -348,7 +348,7 @@ def _commands(prefix: str, group: Any) -> Iterator[tuple[str, Any]]:
 
 def _command(name: str, command: Any) -> Iterator[str]:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help" and not p.hidden]
     usage = " ".join([name, *(["[OPTIONS]"] if options else []), *(a.metavar or a.name.upper() for a in arguments)])
     yield from ("", f"## {name}", "", f"    {usage}")
     yield from _paragraph(" ".join((command.help or "").split()))

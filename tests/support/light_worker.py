@@ -1,8 +1,8 @@
 """A worker without Spark: everything of it is real, but its slots are plain child processes instead of Spark's.
 
 For tests of what workers do among themselves: it is up in a second or two and costs a tenth. Run it as
-`python -m support.light_worker FILE`; a slot as `python -m support.light_worker --slot SPEC ATTEMPT`. On SIGUSR1 both
-print what their threads do.
+`python -m support.light_worker FILE`, that of a mirror's flow as `python -m support.light_worker --mirror FILE A->B`; a
+slot as `python -m support.light_worker --slot SPEC ATTEMPT`. On SIGUSR1 all print what their threads do.
 """
 
 import faulthandler
@@ -13,6 +13,11 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fencepost.config.worker import WorkerConfig
+    from fencepost.worker.driver import Driver
 
 OnEnd = Callable[[str, Exception | None], None]
 
@@ -58,26 +63,44 @@ class LightSpark:
     def stop(self) -> None: ...
 
 
-def _work(file: str) -> int:
-    from fencepost.cli.serve import serve
-    from fencepost.config.properties import read_properties
-    from fencepost.config.worker import WorkerConfig
-    from fencepost.telemetry.logs import configure_logs
+def _driver(config: "WorkerConfig") -> "Driver":
     from fencepost.worker.driver import Driver
 
     class LightDriver(Driver):
+        def launch(self) -> None: ...
+
         def runtime(self) -> LightSpark:
             return LightSpark()
 
         def slot_jobs(self, runtime: object, on_end: OnEnd) -> ChildSlots:
             return ChildSlots(self.secrets, on_end)
 
+    return LightDriver(config)
+
+
+def _work(file: str) -> int:
+    from fencepost.cli.serve import serve
+    from fencepost.config.properties import read_properties
+    from fencepost.config.worker import WorkerConfig
+    from fencepost.telemetry.logs import configure_logs
+
     configure_logs()
     config = WorkerConfig(read_properties(Path(file)))
-    failure = serve(config, LightDriver(config))
+    failure = serve(config, _driver(config))
     if failure is not None:
         print(failure, file=sys.stderr)
     return 0 if failure is None else 1
+
+
+def _mirror(path: str, name: str) -> int:
+    from fencepost.cli.mirror import chosen, run_flow
+    from fencepost.mirror.dedicated import MirrorFile
+    from fencepost.telemetry.logs import configure_logs
+
+    configure_logs()
+    file = MirrorFile.load(Path(path))
+    (flow,) = chosen(file.flows(), [name], [])
+    return run_flow(file, flow, _driver, None)
 
 
 def main(arguments: list[str]) -> int:
@@ -87,6 +110,8 @@ def main(arguments: list[str]) -> int:
 
         run_slot(arguments[1], 0)
         return 0
+    if arguments[0] == "--mirror":
+        return _mirror(*arguments[1:])
     return _work(arguments[0])
 
 

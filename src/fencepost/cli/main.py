@@ -8,6 +8,7 @@ import typer
 from fencepost import __version__
 from fencepost.api.errors import ConnectError
 from fencepost.cli.ending import end_process
+from fencepost.cli.mirror_app import app as mirror_app
 from fencepost.config import ConfigError
 from fencepost.embedded.cli import app as kafka_app
 
@@ -19,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(kafka_app, name="kafka", help="A real Kafka for development and tests.")
+app.add_typer(mirror_app, name="mirror")
 
 
 @app.command()

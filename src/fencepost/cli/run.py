@@ -1,8 +1,9 @@
 """Running a worker in the foreground. Spark's JVM is launched first: the rest is imported while it comes up."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,6 +17,9 @@ from fencepost.embedded.port import is_free
 from fencepost.spark.error import SparkError
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.driver import Driver
+
+if TYPE_CHECKING:
+    from fencepost.worker.declaration import Declared
 
 log = logging.getLogger("fencepost.worker")
 
@@ -45,9 +49,9 @@ def run_worker(path: Path) -> int:
     try:
         find_java()
         properties = read_properties(path)
-        return _serve(properties)
+        return serve_worker(Driver(WorkerConfig(properties)))
     except ConfigError as error:
-        return _refused(f"{path}: the worker cannot start with these settings:", error)
+        return refused(f"{path}: the worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
         typer.echo(str(error), err=True)
         return 1
@@ -67,9 +71,9 @@ def run_dev(port: int, kafka_port: int, directory: Path | None, settings: list[s
                 "listeners": f"http://127.0.0.1:{port}",
                 **given,
             }
-            return _serve(properties)
+            return serve_worker(Driver(WorkerConfig(properties)))
     except ConfigError as error:
-        return _refused("The worker cannot start with these settings:", error)
+        return refused("The worker cannot start with these settings:", error)
     except EmbeddedKafkaError as error:
         typer.echo(str(error), err=True)
         return 1
@@ -92,16 +96,21 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _refused(title: str, error: ConfigError) -> int:
+def refused(title: str, error: ConfigError) -> int:
+    """Say what is wrong, a line each. Returns the exit code."""
     typer.echo(title, err=True)
     for message in error.messages:
         typer.echo(f"  - {message}", err=True)
     return 1
 
 
-def _serve(properties: Mapping[str, object]) -> int:
-    config = WorkerConfig(properties)
-    driver = Driver(config)
+def serve_worker(
+    driver: Driver, declared: "Declared | None" = None, should_end: Callable[[], bool] = lambda: False
+) -> int:
+    """Run the worker that a driver is for, as `serve` does; Spark's JVM comes up beside it. Returns the exit code.
+
+    Raises ConfigError for settings that it cannot serve.
+    """
     try:
         driver.launch()
     except SparkError as error:
@@ -109,7 +118,7 @@ def _serve(properties: Mapping[str, object]) -> int:
     try:
         from fencepost.cli.serve import serve
 
-        failure = serve(config, driver)
+        failure = serve(driver.config, driver, declared, should_end)
     finally:
         unused = driver.take()
         if unused is not None:
@@ -119,4 +128,4 @@ def _serve(properties: Mapping[str, object]) -> int:
     from fencepost.kafka.member import ReplacedError
 
     title = "The worker had to end:" if isinstance(failure, ReplacedError) else "The worker cannot start:"
-    return _refused(title, failure if isinstance(failure, ConfigError) else ConfigError(str(failure)))
+    return refused(title, failure if isinstance(failure, ConfigError) else ConfigError(str(failure)))

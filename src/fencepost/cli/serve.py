@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 import typer
@@ -15,6 +16,7 @@ from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.rest.app import RestOptions, create_app
 from fencepost.rest.header import HeaderRule, parse_header_rules
 from fencepost.rest.server import RestServer
+from fencepost.worker.declaration import Declared
 from fencepost.worker.driver import Driver
 from fencepost.worker.process import WorkerProcess
 
@@ -23,8 +25,17 @@ log = logging.getLogger("fencepost.worker")
 _SWITCH_S = 0.001
 
 
-def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
+def serve(
+    config: WorkerConfig,
+    driver: Driver,
+    declared: Declared | None = None,
+    should_end: Callable[[], bool] = lambda: False,
+) -> Exception | None:
     """Run a worker until SIGTERM or Ctrl-C. Returns why it could not start, or go on; None if it was told to end.
+
+    Args:
+        declared: connectors that are to be there.
+        should_end: asked a few times a second; says by other means than a signal that the worker is to end.
 
     Raises ConfigError for settings that it cannot serve.
     """
@@ -45,7 +56,7 @@ def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
             f"listeners: {listener} asks for TLS, which the REST server does not speak yet; listen at "
             "http://127.0.0.1:PORT and put a proxy that does in front"
         )
-    process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)), driver)
+    process = WorkerProcess(config, config.advertised_url(default_host=_own_host(listener.host)), driver, declared)
     options = RestOptions(
         allow_origin=config.access_control_allow_origin,
         allow_methods=config.access_control_allow_methods,
@@ -59,7 +70,7 @@ def serve(config: WorkerConfig, driver: Driver) -> Exception | None:
         raise ConfigError(f"listeners: cannot listen at {listener}: {error.strerror}; choose another port") from None
     typer.echo(f"REST       http://{listener.host or 'localhost'}:{server.port}/   (API: /docs)")
     process.start()
-    while not is_over.wait(0.2):
+    while not (is_over.wait(0.2) or should_end()):
         if process.error is not None:
             break
     process.leave()

@@ -1,7 +1,7 @@
 """`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 
@@ -221,6 +221,11 @@ class SlotConfig(Config):
         return None
 
 
+def nearest(key: str, known: Iterable[str]) -> str | None:
+    """Return which known key an unknown one may be meant for, if one is near."""
+    return next(iter(difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)), None)
+
+
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PREFIXES = (
     "producer.", "consumer.", "admin.",
@@ -280,11 +285,12 @@ class WorkerConfig(
 
     def unknown_keys(self) -> list[tuple[str, str | None]]:
         """Return keys of the file that mean nothing here, each with the known key that is nearest, if one is near."""
-        known = list(self.settings())
-        unknown = [
-            k for k in self.originals if k not in self.settings() and not k.startswith(_PREFIXES) and k not in _IGNORED
-        ]
-        return [(key, next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)) for key in unknown]
+        return [(key, nearest(key, self.settings())) for key in self.originals if not self.knows(key)]
+
+    @classmethod
+    def knows(cls, key: str) -> bool:
+        """Say whether a key means anything to a worker."""
+        return key in cls.settings() or key.startswith(_PREFIXES) or key in _IGNORED
 
     def warnings(self) -> list[str]:
         """Return one text per setting of the file that is known and has no effect."""

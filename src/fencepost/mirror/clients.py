@@ -88,4 +88,9 @@ def _is_for_clients(key: str, prefix: str) -> bool:
     setting = key.removeprefix(prefix)
     if key in _NO_CLIENTS or setting.startswith(_OVERRIDES):
         return False
-    return not prefix.endswith(".cluster.") or setting in _TO_CONNECT_EXACTLY or setting.startswith(_TO_CONNECT)
+    return not prefix.endswith(".cluster.") or is_to_connect(setting)
+
+
+def is_to_connect(setting: str) -> bool:
+    """Say whether a setting tells how a cluster is reached, so that it fits clients of every kind."""
+    return setting in _TO_CONNECT_EXACTLY or setting.startswith(_TO_CONNECT)

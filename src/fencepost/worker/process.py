@@ -13,6 +13,7 @@ from fencepost.storage.change import Change
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.config_changes import ConfigChanges, Restarts
 from fencepost.worker.connector_classes import ConnectorClasses
+from fencepost.worker.declaration import Declaration, Declared
 from fencepost.worker.driver import Driver
 from fencepost.worker.host.hosts import Hosts
 from fencepost.worker.housekeeping import Housekeeping
@@ -36,8 +37,11 @@ from fencepost.worker.topics import WorkerTopics
 class WorkerProcess:
     """A worker. `start` returns at once where REST can be served; the rest comes up behind it (`start_up.py`)."""
 
-    def __init__(self, config: WorkerConfig, url: str, driver: Driver) -> None:
-        """`url` is the advertised address of REST; `driver` may have launched Spark's JVM already."""
+    def __init__(self, config: WorkerConfig, url: str, driver: Driver, declared: Declared | None = None) -> None:
+        """`url` is the advertised address of REST; `driver` may have launched Spark's JVM already.
+
+        `declared` are connectors that the worker has be there whenever it leads.
+        """
         use_plugin_path(config.plugin_path or ())
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
@@ -79,12 +83,21 @@ class WorkerProcess:
         self.operations = _operations(
             settings, topics, life, membership, supervision, departures, classes, hosts, self._retention
         )
+        self._declaration = Declaration(
+            declared or Declared({}),
+            self.operations,
+            lambda: topics.snapshot,
+            lambda: life.progress.is_started and membership.leader.is_leading,
+            life.fail,
+            life.stopping,
+        )
 
     def start(self) -> None:
         """Begin to come up, in threads."""
         self._hosts.start()
         self._start_up.start()
         self._retention.start()
+        self._declaration.start()
 
     @property
     def error(self) -> Exception | None:

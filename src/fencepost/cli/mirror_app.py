@@ -1,0 +1,45 @@
+"""`fencepost mirror`: its commands, of which `run` need not be named."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+_FILE = typer.Argument(help="A MirrorMaker 2 file.", metavar="FILE")
+
+
+class RunUnlessNamed(TyperGroup):
+    """Takes `mirror FILE` for `mirror run FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if is_named else ["run", *args])
+
+
+app = typer.Typer(cls=RunUnlessNamed, no_args_is_help=True, help="Mirror topics of one Kafka cluster to another.")
+
+
+@app.command()
+def run(
+    file: Annotated[Path, _FILE],
+    flow: Annotated[
+        list[str] | None, typer.Option(metavar="A->B", help="Run only this flow of the file; repeatable.")
+    ] = None,
+    clusters: Annotated[
+        list[str] | None, typer.Option(metavar="ALIAS", help="Run only the flows to this cluster; repeatable.")
+    ] = None,
+    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run the flows of a MirrorMaker 2 file (`fencepost mirror FILE` does it, too).
+
+    Each flow has a worker and a process of its own. Processes that are started with the same file share the work.
+    """
+    from fencepost.cli.mirror import run_mirror
+
+    raise typer.Exit(run_mirror(file, flow or [], clusters or [], parent))
+
+
+@app.callback()
+def mirror() -> None:
+    """Mirror topics of one Kafka cluster to another."""

@@ -1,0 +1,88 @@
+"""Child processes that live and end together, in the foreground."""
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import IO
+
+log = logging.getLogger("fencepost.mirror")
+
+_Running = Mapping[str, "subprocess.Popen[bytes]"]
+
+_LOOK_S = 0.2
+
+
+class Processes:
+    """Runs commands until SIGTERM or Ctrl-C, or until one of them ends: then the others are told to.
+
+    Whoever restarts this process then restarts all of them. What they print is printed, their names before each line.
+    They are in sessions of their own: Ctrl-C is for this process, which tells them once.
+    """
+
+    def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
+        """`commands` by a name for each."""
+        self._commands = commands
+        self._signals = 0
+        self._is_told = threading.Event()
+
+    def run(self) -> int:
+        """Return the exit code: of the first that ended by itself, else the highest. A second signal kills."""
+        before = {number: signal.signal(number, self._told) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            return self._run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self) -> int:
+        running: _Running = {name: self._started(name, command) for name, command in self._commands.items()}
+        while not self._is_told.wait(_LOOK_S):
+            ended = {name: child for name, child in running.items() if child.poll() is not None}
+            if ended:
+                return self._ended_by_itself(ended, running)
+        self._end(running)
+        return max((abs(child.returncode) for child in running.values()), default=0)
+
+    def _ended_by_itself(self, ended: _Running, running: _Running) -> int:
+        for name, child in ended.items():
+            log.error("%s has ended by itself (%d): the others end, too", name, child.returncode)
+        first = next(iter(ended.values())).returncode
+        self._end(running)
+        return abs(first) or 1
+
+    def _end(self, running: _Running) -> None:
+        for child in running.values():
+            child.terminate()
+        while any(child.poll() is None for child in running.values()):
+            if self._signals > 1:
+                for child in running.values():
+                    child.kill()
+            self._is_told.clear()
+            self._is_told.wait(_LOOK_S)
+
+    def _told(self, _signal: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        self._is_told.set()
+
+    def _started(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        threading.Thread(target=_pass_on, args=(name, child.stdout), name=f"lines of {name}", daemon=True).start()
+        return child
+
+
+def _pass_on(name: str, lines: IO[bytes]) -> None:
+    prefix = f"[{name}] ".encode()
+    for line in lines:
+        sys.stderr.buffer.write(prefix + line)
+        sys.stderr.buffer.flush()

@@ -1,0 +1,92 @@
+"""Connectors that a worker brings with it: those of a file, as `fencepost mirror` runs them."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fencepost.cluster.errors import BadRequestError, OperationError
+from fencepost.config import ConfigError
+from fencepost.config.raw import RawConfig
+from fencepost.storage.ids import TargetState
+from fencepost.storage.snapshot import ClusterSnapshot
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is to be there: configs by name. `rivals` do the same work, and must not run: what to do, by name."""
+
+    connectors: Mapping[str, RawConfig] = field(repr=False)
+    rivals: Mapping[str, str] = field(default_factory=dict)
+
+
+class Storing(Protocol):
+    """What is needed of the worker's operations."""
+
+    def put_connector_config(self, name: str, config: RawConfig) -> object: ...
+
+
+class Declaration:
+    """Stores configs that are not there or differ, each time when this worker begins to lead, in a thread of its own.
+
+    What somebody changes afterwards stays until a worker begins to lead again.
+    """
+
+    def __init__(
+        self,
+        declared: Declared,
+        operations: Storing,
+        snapshot: Callable[[], ClusterSnapshot],
+        is_leading: Callable[[], bool],
+        fail: Callable[[Exception], None],
+        stopping: threading.Event,
+    ) -> None:
+        """`snapshot` tells what is there; `fail` ends the worker, for what does not become right by itself."""
+        self._declared = declared
+        self._operations = operations
+        self._snapshot = snapshot
+        self._is_leading = is_leading
+        self._fail = fail
+        self._stopping = stopping
+        self.is_done = False
+        """Whether this worker leads, and has seen to it."""
+        self._thread = threading.Thread(target=self._run, name="declaration", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look whether this worker leads."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_EVERY_S):
+            self.is_done = self._is_leading() and (self.is_done or self.declare())
+
+    def declare(self) -> bool:
+        """Return whether everything is there now; what is passing is logged, and to be tried again."""
+        try:
+            self._refuse_rivals()
+            for name, config in self._declared.connectors.items():
+                if self._snapshot().connectors.get(name) != config:
+                    self._operations.put_connector_config(name, config)
+                    log.info("connector %s is as the file says now", name)
+        except (ConfigError, BadRequestError) as error:
+            self._fail(error if isinstance(error, ConfigError) else ConfigError(str(error)))
+            return True
+        except OperationError as error:
+            log.warning("connectors of the file: %s; trying again", error)
+            return False
+        return True
+
+    def _refuse_rivals(self) -> None:
+        there = self._snapshot()
+        running = [
+            name
+            for name in self._declared.rivals
+            if name in there.connectors and there.target_state(name) is not TargetState.STOPPED
+        ]
+        if running:
+            raise ConfigError([f"There is a connector {name}: {self._declared.rivals[name]}" for name in running])

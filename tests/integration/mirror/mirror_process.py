@@ -1,0 +1,118 @@
+"""`fencepost mirror FILE` as a child process, with Spark or without."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from fencepost.testing import eventually
+from support.quick import spark_properties
+
+_ADDRESS = re.compile(r"REST +(http://\S+?)/ ")
+_TESTS = Path(__file__).parents[2]
+_ONE = """
+replication.factor offset-syncs.topic.replication.factor checkpoints.topic.replication.factor
+heartbeats.topic.replication.factor config.storage.replication.factor offset.storage.replication.factor
+status.storage.replication.factor offset.storage.partitions status.storage.partitions refresh.topics.interval.seconds
+"""
+
+
+def mirror_file(path: Path, clusters: Mapping[str, str], settings: Mapping[str, str]) -> Path:
+    """Write a file for clusters of one broker each, by alias."""
+    lines = {
+        "clusters": ",".join(clusters),
+        **{f"{alias}.bootstrap.servers": servers for alias, servers in clusters.items()},
+        **{f"{alias}.consumer.fetch.max.wait.ms": "20" for alias in clusters},
+        **dict.fromkeys(_ONE.split(), "1"),
+        "emit.heartbeats.enabled": "false",
+        "session.timeout.ms": "6000",
+        "heartbeat.interval.ms": "1000",
+        "slot.lease.ms": "4000",
+        "slots.max": "1",
+        "task.shutdown.graceful.timeout.ms": "2000",
+        **settings,
+    }
+    path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    return path
+
+
+class MirrorProcess:
+    """One process. A context manager: it does not run afterwards, nor does anything below it."""
+
+    def __init__(self, file: Path, flow: str | None = None, *, number: int = 0) -> None:
+        """`flow`: run just this one, without Spark."""
+        self._log = file.with_suffix(f".{number}.log")
+        self._file = file
+        self._flow = flow
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "MirrorProcess":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        with_spark = ["-m", "fencepost.cli.main", "mirror", str(self._file)]
+        light = ["-m", "support.light_worker", "--mirror", str(self._file), str(self._flow)]
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, *(light if self._flow else with_spark)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(_TESTS)},
+            )
+
+    def end(self, number: signal.Signals = signal.SIGINT, within_s: float = 60) -> int:
+        """Tell it to end; returns its exit code."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(within_s)
+
+    def await_end(self, within_s: float = 60) -> int:
+        assert self._process is not None
+        return self._process.wait(within_s)
+
+    def below(self) -> list[psutil.Process]:
+        """Return the processes that it has started, with theirs."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid).children(recursive=True) if self._process.poll() is None else []
+
+    def kill(self) -> None:
+        """SIGKILL it with all below it."""
+        if self._process is not None:
+            for process in [*self.below(), self._process]:
+                try:
+                    process.kill()
+                except psutil.NoSuchProcess:
+                    continue
+            self._process.wait(20)
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def rest(self) -> httpx.Client:
+        """Return a client of the worker's REST API, once that is up."""
+        found = eventually(lambda: _ADDRESS.search(self.said()), within_s=60)
+        assert found is not None
+        return httpx.Client(base_url=found[1], timeout=60)
+
+    def status(self, connector: str) -> dict[str, Any]:
+        """Return a connector's status; empty while there is none."""
+        with self.rest() as client:
+            answer = client.get(f"/connectors/{connector}/status")
+        return answer.json() if answer.status_code == 200 else {}
+
+
+def with_quick_spark(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings with which Spark's JVM is quick to start."""
+    return {**spark_properties(), "spark.master": "local[2]", **settings}

@@ -1,0 +1,137 @@
+"""`fencepost mirror FILE`: flows of a MirrorMaker 2 file."""
+
+import signal
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from mirror_process import MirrorProcess, mirror_file, with_quick_spark
+from mirrored import rows
+
+from fencepost.testing import eventually
+from support.log_writer import LogWriter
+
+CONNECTOR = "MirrorSourceConnector"
+
+
+class Scene:
+    """Two clusters under aliases that no other test has, and the file that mirrors one to the other."""
+
+    def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
+        self.prefix = prefix
+        self.path = directory / "mm2.properties"
+        self.source, self.target = source, target
+        mark = uuid.uuid4().hex[:6]
+        self.a, self.b = f"a{mark}", f"b{mark}"
+        self.flow = f"{self.a}->{self.b}"
+
+    def write(self, settings: Mapping[str, str] | None = None) -> Path:
+        """Write the file; `>` before a key stands for the flow."""
+        given = {"topics": f"{self.prefix}.*", f"{self.flow}.enabled": "true", **(settings or {})}
+        named = {key.replace(">", f"{self.flow}.", 1) if key[0] == ">" else key: value for key, value in given.items()}
+        return mirror_file(self.path, {self.a: self.source.bootstrap, self.b: self.target.bootstrap}, named)
+
+    def process(self, number: int = 0) -> MirrorProcess:
+        return MirrorProcess(self.path, self.flow, number=number)
+
+    def values(self, topic: str) -> list[bytes | None]:
+        return values(self.target, f"{self.a}.{topic}")
+
+    def await_values(self, topic: str, wanted: list[bytes]) -> None:
+        eventually(lambda: self.values(topic) == wanted, within_s=120, every_s=0.2)
+
+
+def values(where: LogWriter, topic: str) -> list[bytes | None]:
+    """Return what is committed in a topic, partition by partition."""
+    partitions = where.admin.partitions(topic) or 0
+    found = rows(where.bootstrap, topic, partitions) if partitions else {}
+    return [row.value for own in found.values() for row in own]
+
+
+@pytest.fixture
+def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> Scene:
+    return Scene(tmp_path, source_writer, target_writer, topic_name)
+
+
+def test_a_flow_runs_as_the_file_says_and_goes_on_with_the_next_one(scene: Scene) -> None:
+    first, second = (scene.source.topic(f"{scene.prefix}-{n}") for n in (1, 2))
+    scene.source.send(first, ["a"])
+    scene.source.send(second, ["b"])
+    scene.write({">topics": first, f"{scene.b}.exactly.once.source.support": "enabled", "topcis": "x"})
+    with scene.process() as process:
+        scene.await_values(first, [b"a"])
+        assert process.end() == 0
+        assert f"connector {CONNECTOR} is as the file says now" in process.said()
+        process.start()
+        eventually(lambda: process.status(CONNECTOR).get("tasks"), within_s=60)
+        assert process.end(signal.SIGTERM) == 0
+        assert "as the file says now" not in process.said()
+        scene.write({">topics": f"{first},{second}"})
+        process.start()
+        scene.await_values(second, [b"b"])
+        scene.await_values(first, [b"a"])
+        assert process.end() == 0
+
+
+def test_processes_with_the_same_file_share_the_work_and_one_is_enough(scene: Scene) -> None:
+    topic = scene.source.topic(scene.prefix, partitions=2)
+    scene.write({"tasks.max": "2"})
+
+    def owners(process: MirrorProcess) -> set[str]:
+        tasks = process.status(CONNECTOR).get("tasks", [])
+        return {task["worker_id"] for task in tasks if task["state"] == "RUNNING"}
+
+    with scene.process(1) as one, scene.process(2) as other:
+        eventually(lambda: len(owners(one)) == 2, within_s=120)
+        scene.source.send(topic, ["a"], partition=0)
+        scene.source.send(topic, ["b"], partition=1)
+        scene.await_values(topic, [b"a", b"b"])
+        one.kill()
+        scene.source.send(topic, ["c"], partition=1)
+        scene.source.send(topic, ["d"], partition=0)
+        eventually(lambda: sorted(set(scene.values(topic))) == [b"a", b"b", b"c", b"d"], within_s=120, every_s=0.2)
+        assert len(owners(other)) == 1
+
+
+def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: Scene) -> None:
+    topic = scene.source.topic(scene.prefix)
+    scene.source.send(topic, ["a"])
+    scene.write()
+    with scene.process() as process:
+        scene.await_values(topic, [b"a"])
+        assert process.end() == 0
+        scene.write({"connector.type": "sink"})
+        process.start()
+        assert process.await_end() == 1
+        assert f"There is a connector {CONNECTOR}: it mirrors {scene.flow} as the other type" in process.said()
+    assert scene.values(topic) == [b"a"]
+
+
+def test_the_sink_type_runs_with_transactions(scene: Scene) -> None:
+    topic = scene.source.topic(scene.prefix)
+    scene.source.send(topic, ["a"])
+    scene.write({">connector.type": "sink", ">transaction.producer": "true"})
+    with scene.process() as process:
+        scene.await_values(topic, [b"a"])
+        assert process.end() == 0
+        scene.source.send(topic, ["b"])
+        process.start()
+        scene.await_values(topic, [b"a", b"b"])
+
+
+def test_both_directions_run_on_spark_and_end_together(scene: Scene) -> None:
+    there, back = scene.source.topic(f"{scene.prefix}-there"), f"{scene.prefix}-back"
+    scene.target.topic(back)
+    scene.source.send(there, ["to b"])
+    scene.target.send(back, ["to a"])
+    against = {f"{scene.b}->{scene.a}.enabled": "true", "emit.heartbeats.enabled": "true"}
+    scene.write(with_quick_spark(against))
+    with MirrorProcess(scene.path) as process:
+        scene.await_values(there, [b"to b"])
+        eventually(lambda: values(scene.source, f"{scene.b}.{back}") == [b"to a"], within_s=120)
+        eventually(lambda: len(scene.values("heartbeats")) > 1, within_s=120)
+        below = process.below()
+        assert process.end(within_s=120) == 0
+        eventually(lambda: not [each for each in below if each.is_running()])
+        assert f"[{scene.flow}] " in process.said()
