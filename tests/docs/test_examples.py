@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
 from fencepost.kafka.browse import TopicRecord
 from fencepost.kafka.settings import Kind, translate
+from fencepost.mirror.dedicated import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
 from fencepost.worker.validation.validation import require_valid, validate_connector
@@ -262,7 +263,19 @@ def test_configs_are_valid(sent: Sent, registry: PluginRegistry) -> None:
         assert all("." in key or key in {"name", "transforms", "topics", *known} for key in config)
 
 
-@pytest.mark.parametrize("block", blocks("properties"), ids=lambda block: block.name)
+def _is_mirror(block: Block) -> bool:
+    return "clusters" in parse_properties(block.text)
+
+
+@pytest.mark.parametrize("block", filter(_is_mirror, blocks("properties")), ids=lambda block: block.name)
+def test_files_of_mirrors_are_valid(block: Block) -> None:
+    file = MirrorFile(parse_properties(block.text))
+    assert file.unknown_keys() == []
+    for flow in file.flows():
+        assert WorkerConfig(flow.worker_properties()).warnings() == []
+
+
+@pytest.mark.parametrize("block", filterfalse(_is_mirror, blocks("properties")), ids=lambda block: block.name)
 def test_worker_files_are_valid(block: Block) -> None:
     config = WorkerConfig({**_WORKER, **parse_properties(block.text)})
     assert config.unknown_keys() == []
@@ -280,6 +293,8 @@ def test_commands_of_fencepost_exist_with_their_options() -> None:
             if not hasattr(command, "commands") or word not in command.commands:
                 break
             command = command.commands[word]
+        if hasattr(command, "unless_named"):
+            command = command.commands[command.unless_named]
         assert not hasattr(command, "commands"), words
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in options.split() if word.startswith("-")} <= known, (words, options)

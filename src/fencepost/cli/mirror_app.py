@@ -12,9 +12,11 @@ _FILE = typer.Argument(help="A MirrorMaker 2 file.", metavar="FILE")
 class RunUnlessNamed(TyperGroup):
     """Takes `mirror FILE` for `mirror run FILE`."""
 
+    unless_named = "run"
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
-        return super().parse_args(ctx, args if is_named else ["run", *args])
+        return super().parse_args(ctx, args if is_named else [self.unless_named, *args])
 
 
 app = typer.Typer(cls=RunUnlessNamed, no_args_is_help=True, help="Mirror topics of one Kafka cluster to another.")
