@@ -179,7 +179,7 @@ class KafkaConnect(Side):
         return {"plugin.discovery": "service_load"}  # its quickest start
 
     def _command(self, file: Path) -> list[str]:
-        return peer.command(file, self.log.with_suffix(".connect.log"))
+        return peer.command(peer.DISTRIBUTED, file, self.log.with_suffix(".connect.log"))
 
     def last_lines(self, count: int = 25) -> str:
         log = self.log.with_suffix(".connect.log")

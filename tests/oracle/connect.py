@@ -7,20 +7,9 @@ from types import TracebackType
 from typing import Self
 
 import httpx
-from bench.peer import classpath
+from bench import peer
 
 from fencepost.testing import eventually
-
-_LOGGING = """\
-status=error
-appender.file.type=File
-appender.file.name=file
-appender.file.fileName=connect.log
-appender.file.layout.type=PatternLayout
-appender.file.layout.pattern=%d %p %c{1} - %m%n
-rootLogger.level=INFO
-rootLogger.appenderRef.file.ref=file
-"""
 
 
 class KafkaConnect:
@@ -46,18 +35,9 @@ class KafkaConnect:
         self.starts = 0
 
     def __enter__(self) -> Self:
-        worker, logging = self._directory / "worker.properties", self._directory / "log4j2.properties"
+        worker = self._directory / "worker.properties"
         worker.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
-        logging.write_text(_LOGGING)
-        self._java = [
-            "java",
-            "-Xmx512m",
-            "-XX:+UseSerialGC",
-            f"-Dlog4j2.configurationFile={logging}",
-            "-cp",
-            classpath(),
-        ]
-        self._java += ["org.apache.kafka.connect.cli.ConnectDistributed", str(worker)]
+        self._java = peer.command(peer.DISTRIBUTED, worker, self._directory / "connect.log", peer.SMALL_JVM)
         eventually(self._is_healthy, within_s=240)
         return self
 
