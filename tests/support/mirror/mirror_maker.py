@@ -19,13 +19,11 @@ _QUICK = {
     "sync.topic.configs.interval.seconds": "1",
     "sync.topic.acls.enabled": "false",
 }
-EXACTLY_ONCE = {
+_EXACTLY_ONCE = {
     "exactly.once.source.support": "enabled",
     "dedicated.mode.enable.internal.rest": "true",
     "listeners": "http://127.0.0.1:0",
-    "consumer.isolation.level": "read_committed",
 }
-"""Settings with which its records are delivered exactly once: in transactions, which take its nodes' REST."""
 
 
 class MirrorMaker:
@@ -40,6 +38,8 @@ class MirrorMaker:
         clusters: Mapping[str, str],
         flow: tuple[str, str] = ("source", "target"),
         settings: Mapping[str, str] | None = None,
+        *,
+        is_exactly_once: bool = True,
     ) -> None:
         """`clusters` has the address of each alias."""
         source, target = flow
@@ -51,6 +51,7 @@ class MirrorMaker:
             f"{source}->{target}.enabled": "true",
             f"{target}->{source}.enabled": "false",
             **_QUICK,
+            **({**_EXACTLY_ONCE, f"{source}.consumer.isolation.level": "read_committed"} if is_exactly_once else {}),
             **(settings or {}),
         }
         self._process: GuardedProcess | None = None
