@@ -27,18 +27,27 @@ def undelayed(scene: Scene) -> Samples:
 
 
 def _kills_of_owner(scene: Scene, settings: Mapping[str, str]) -> list[float]:
-    moments, taken = scene.moments, []
     with scene.workers(2, settings) as group, _fed_lines(scene, group[0].group, group[0]) as tail:
-        name = group[0].group
-        for _ in range(scene.count):
-            time.sleep(moments.uniform(*STEADY_S))
-            owner = at(group, eventually(lambda: owners(_alive(group), name), within_s=60)[0])
-            at_s = time.monotonic()
-            owner.kill()
-            taken.append(tail.next_after(at_s + _DEAD_S, PATIENCE_S).at_s - at_s)
-            scene.tell("owner", taken)
-            owner.start()
-            time.sleep(STEADY_S[1])
+        return kill_owners(scene, group, group[0].group, tail)
+
+
+def kill_owners(
+    scene: Scene, group: Sequence[Side], connector: str, tail: Tail, *, rest_s: float = STEADY_S[1]
+) -> list[float]:
+    """Kill the worker that has the connector's one task, time after time: how long until the next record.
+
+    It is started again, and `rest_s` after it is healthy the next kill may come.
+    """
+    moments, taken = scene.moments, list[float]()
+    for _ in range(scene.count):
+        time.sleep(moments.uniform(*STEADY_S))
+        owner = at(group, eventually(lambda: owners(_alive(group), connector), within_s=60)[0])
+        at_s = time.monotonic()
+        owner.kill()
+        taken.append(tail.next_after(at_s + _DEAD_S, PATIENCE_S).at_s - at_s)
+        scene.tell("owner", taken)
+        owner.start()
+        time.sleep(rest_s)
     return taken
 
 

@@ -18,6 +18,7 @@ PARTS = (
     "reader",
     "spool",
     "retention",
+    "mirror",
     "latency",
     "memory",
     "recovery",

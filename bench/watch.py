@@ -27,13 +27,14 @@ class Sample(NamedTuple):
 
 
 class Watcher(Background):
-    """Asks for the ends of topics of one partition every 40 ms, in a thread; a context manager."""
+    """Asks for the ends of topics, of one partition if no other number is given, every 40 ms, in a thread; a context
+    manager."""
 
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+    def __init__(self, bootstrap: str, topics: Sequence[str], partitions: int = 1) -> None:
         super().__init__()
         self.samples: list[Sample] = [Sample(time.monotonic(), 0, 0)]
         self._admin = Admin({"bootstrap.servers": bootstrap})
-        self._partitions = [(topic, 0) for topic in topics]
+        self._partitions = [(topic, number) for topic in topics for number in range(partitions)]
         self._changed = threading.Condition()
         self._error: Exception | None = None
 
