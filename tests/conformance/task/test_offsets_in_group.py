@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, SourceTask, TopicPartition
+from fencepost.cluster import fencing
+from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import ReadTimeoutError
@@ -27,7 +29,6 @@ from fencepost.transaction import (
     ProduceError,
     TransactionalWriter,
     WriterFencedError,
-    lane_ids,
     open_lanes,
 )
 
@@ -57,11 +58,13 @@ class Telling(SourceTask):
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.refuses = False
+        self.meanwhile: Callable[[], Any] = lambda: None
 
     def poll(self) -> None:
         return None
 
     def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
+        self.meanwhile()
         if self.refuses:
             raise FatalError("closed badly")
         return [
@@ -89,14 +92,22 @@ class Scene:
     def conf(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap}
 
-    def open(self, on_failure: Callable[[], None] | None = None) -> LanedDelivery:
+    def open(self, on_failure: Callable[[], None] | None = None, task: int = 0) -> LanedDelivery:
         conf = {**transactional_conf(self.conf, self.id).conf, "delivery.report.only.error": False}
-        writers = [TransactionalWriter(conf, id_) for id_ in lane_ids(self.id)]
+        writers = [TransactionalWriter(conf, id_) for id_ in self.ids(task)]
         open_lanes(*writers, keeps_second=True)
         self.position()  # as at the admission; it also makes a new broker have a coordinator of groups
         delivery = LanedDelivery(writers, self.offsets, group=GroupPositions(self.held), on_failure=on_failure)
         self.opened.append(delivery)
         return delivery
+
+    def ids(self, task: int) -> tuple[str, str]:
+        return task_transactional_ids(self.id, "mirror", task)
+
+    def fence(self, tasks: int) -> None:
+        """The round that comes before a new plan, when the one before had so many tasks."""
+        ids = [id_ for task in range(tasks) for id_ in self.ids(task)]
+        fencing.fence(ids, lambda id_: transactional_conf(self.conf, id_).conf, 30.0)
 
     def send(self, delivery: Any, numbers: Sequence[int], partition: int = 0) -> LastSent:
         last = LastSent(self.task)
@@ -186,6 +197,36 @@ def test_e18_a_zombie_commits_neither_records_nor_a_position(scene):
     scene.write(successor, [2, 3])
     successor.finished(wait=True)
     assert scene.position() == 4
+    assert scene.values(scene.data) == [b"1", b"2", b"3"]
+
+
+def test_e18_what_tells_of_records_is_not_seen_without_them(scene):
+    """A successor comes when the records are in the log, and what tells of them is not."""
+    zombie = scene.open()
+    scene.task.meanwhile = scene.open
+    scene.write(zombie, [1])
+    with pytest.raises((WriterFencedError, ProduceError)):
+        zombie.finished(wait=True)
+    assert scene.position() is None
+    assert scene.values(scene.data) == []
+    assert scene.values(scene.syncs) == []
+
+
+def test_e18_a_new_plan_fences_who_is_in_it_no_more(scene):
+    """Two tasks become one: the id of the second is nobody's, and the group would take what its zombie commits."""
+    zombie = scene.open(task=1)
+    scene.write(zombie, [1], partition=1)
+    zombie.finished(wait=True)
+    scene.send(zombie, [2], partition=1)
+    scene.fence(tasks=2)
+    successor = scene.open()
+    assert scene.position(1) == 2
+    zombie.commit([encode("c", {"p": 1}, {"offset": 2})])
+    with pytest.raises((WriterFencedError, ProduceError)):
+        zombie.finished(wait=True)
+    scene.write(successor, [2, 3], partition=1)
+    successor.finished(wait=True)
+    assert scene.position(1) == 4
     assert scene.values(scene.data) == [b"1", b"2", b"3"]
 
 

@@ -2,19 +2,19 @@
 
 from support.mirror.mirror_maker import MirrorMaker
 from support.mirror.two_clusters import Naming, TwoClusters
-from support.mirror.workload import Outcome, Workload, Written
+from support.mirror.workload import NOT_MIRRORED, Outcome, Workload, Written
 
 SEED = 3
 TOPICS = (Written("w-plain", 3, empty=frozenset({2})), Written("w-compacted", 2, is_compacted=True))
 _START_S = 180
 
 
-def test_mirror_maker_copies_a_workload_exactly_once(source_kafka, kafka, tmp_path, capfd):
-    addresses = {"source": source_kafka.bootstrap_servers, "target": kafka.bootstrap_servers}
-    settings = {"topics": "w-.*", "config.properties.exclude": "cleanup.policy"}
+def test_mirror_maker_copies_a_workload_exactly_once(source, kafka, tmp_path, capfd):
+    addresses = {"source": source.bootstrap_servers, "target": kafka.bootstrap_servers}
+    settings = {"topics": "w-.*", "config.properties.exclude": NOT_MIRRORED}
     with (
-        TwoClusters(Naming.default("w-"), source_kafka, kafka) as clusters,
-        Workload(source_kafka.bootstrap_servers, SEED, TOPICS) as workload,
+        TwoClusters(Naming("w-", has_syncs_at_target=False), source, kafka) as clusters,
+        Workload(source.bootstrap_servers, SEED, TOPICS) as workload,
     ):
         workload.write(90)
         clusters.await_compacted(workload.given, "w-compacted")

@@ -1,6 +1,6 @@
 """Two clusters with what is read of them, and the one verdict on a mirror: the target is the committed source."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
@@ -17,21 +17,26 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Naming:
-    """What the topics of a flow are called: those that are mirrored, at both ends, and that of its offset syncs."""
+    """What the topics of a flow of the default policy are called: topics that begin with `prefix` are mirrored."""
 
-    is_mirrored: Callable[[str], bool]
-    remote: Callable[[str], str]
-    syncs: str
+    prefix: str
+    source: str = "source"
+    target: str = "target"
+    has_syncs_at_target: bool = True
 
-    @classmethod
-    def default(cls, prefix: str, source: str = "source", target: str = "target") -> Self:
-        """The default policy, for topics that begin with `prefix`; offset syncs are in the source cluster."""
-        return cls(lambda t: t.startswith(prefix), lambda t: f"{source}.{t}", f"mm2-offset-syncs.{target}.internal")
+    @property
+    def syncs(self) -> str:
+        """The topic of offset syncs, which bears the alias of the cluster that it is not in."""
+        return f"mm2-offset-syncs.{self.source if self.has_syncs_at_target else self.target}.internal"
+
+    def remote(self, topic: str) -> str:
+        return f"{self.source}.{topic}"
+
+    def is_mirrored(self, topic: str) -> bool:
+        return topic.startswith(self.prefix)
 
     def is_remote(self, topic: str) -> bool:
-        """Whether a topic of the target is a mirrored one's."""
-        prefix = self.remote("")
-        return topic.startswith(prefix) and self.is_mirrored(topic.removeprefix(prefix))
+        return topic.startswith(self.remote(self.prefix))
 
 
 @dataclass(frozen=True)
@@ -185,4 +190,5 @@ class TwoClusters:
         return LogCopy(self.target.bootstrap_servers, self.naming.is_remote)
 
     def _copy_of_syncs(self) -> LogCopy:
-        return LogCopy(self.source.bootstrap_servers, lambda topic: topic == self.naming.syncs)
+        cluster = self.target if self.naming.has_syncs_at_target else self.source
+        return LogCopy(cluster.bootstrap_servers, lambda topic: topic == self.naming.syncs)

@@ -5,17 +5,18 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Self
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import is_unavailable
 from support.mirror.log_copy import NUMBER, Content, Place
 
 _ABORTED_SHARE = 0.3
@@ -29,12 +30,15 @@ _MOST_AT_ONCE = 20
 _PATIENCE_S = 180.0
 _FEED_EVERY_S = 0.05
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_COMPACTED = {
+_COMPACTED: Mapping[str, str] = {
     "cleanup.policy": "compact",
-    "segment.ms": "100",
+    "segment.ms": "1000",
     "min.cleanable.dirty.ratio": "0.001",
     "delete.retention.ms": "86400000",
 }
+NOT_MIRRORED = ", ".join(_COMPACTED)
+"""Configs that the target must not take over: it shall keep all that comes."""
+
 QUICK_TO_COMPACT = {"log.cleaner.backoff.ms": "500"}
 """With this a broker compacts while a test runs."""
 
@@ -94,6 +98,8 @@ class Workload:
         self._numbers: dict[Place, int] = {}
         self._lock = threading.Lock()
         self._producers: dict[str, Producer] = {}
+        self._grown: list[str] = []  # topics of which producers have to learn that they have more partitions
+        self._error: Exception | None = None
         for topic in topics:
             self.add_topic(topic)
 
@@ -115,7 +121,13 @@ class Workload:
         """Let a topic have so many partitions, and write to them from now on."""
         self._raw.create_partitions([NewPartitions(name, count)])[name].result(_PATIENCE_S)
         with self._lock:
+            self._grown.append(name)
             self.topics = [replace(each, partitions=count) if each.name == name else each for each in self.topics]
+
+    def check(self) -> None:
+        """Raise the error of the thread that feeds, if it has one."""
+        if self._error is not None:
+            raise self._error
 
     def front(self) -> dict[Place, int]:
         """Return, for each partition that is written to, the number of the next record."""
@@ -126,6 +138,7 @@ class Workload:
         """Write so many transactions, or what takes their place, one after the other."""
         for _ in range(times):
             records = self._next()
+            self._learn_of_partitions()
             codec = self._drawn.choice(_CODECS)
             if self._drawn.random() < _PLAIN_SHARE:
                 outcome = self._write_plainly(codec, records)
@@ -145,18 +158,29 @@ class Workload:
 
         def feed() -> None:
             began, written = time.monotonic(), 0
-            while not stop.wait(_FEED_EVERY_S):
-                due = min(int((time.monotonic() - began) * transactions_per_s) - written, _MOST_AT_ONCE)
-                self.write(due)
-                written += due
-
-        with ThreadPoolExecutor(1, thread_name_prefix="workload") as pool:
-            feeding = pool.submit(feed)
             try:
-                yield
-            finally:
-                stop.set()
-            feeding.result(_PATIENCE_S)
+                while not stop.wait(_FEED_EVERY_S):
+                    due = min(int((time.monotonic() - began) * transactions_per_s) - written, _MOST_AT_ONCE)
+                    self.write(due)
+                    written += due
+            except Exception as error:
+                self._error = error
+
+        feeding = threading.Thread(target=feed, name="workload")
+        feeding.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            feeding.join()
+        self.check()
+
+    def _learn_of_partitions(self) -> None:
+        """Have producers ask at once, which by themselves would in minutes."""
+        while self._grown:
+            for producer in self._producers.values():
+                _patiently(partial(producer.list_topics, self._grown[0]))
+            del self._grown[0]
 
     def _next(self) -> Records:
         places = list(self.front())
@@ -236,11 +260,13 @@ def _ended(producer: Producer, *, is_committed: bool) -> Outcome:
     return Outcome.ABORTED
 
 
-def _patiently(ask: Callable[[float], None]) -> None:
+def _patiently(ask: Callable[[float], Any]) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return ask(5.0)
+            ask(5.0)
+            return
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+            why = error.args[0]
+            if not (why.retriable() or is_unavailable(why)) or time.monotonic() > deadline:
                 raise

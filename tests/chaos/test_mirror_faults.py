@@ -1,0 +1,68 @@
+"""A mirror of two workers, hurt at both ends and in between while its plan changes: the target is the committed source.
+
+A third of the source's transactions come to nothing; it has tombstones, headers, every codec, and gaps by compaction.
+"""
+
+import os
+
+import pytest
+
+from fencepost.testing.proxy import KafkaProxy
+from support.chaos.evidence import Evidence
+from support.chaos.gated_cluster import GatedCluster
+from support.chaos.mirror_chaos import MirrorChaos
+from support.chaos.mirror_fault import Hurt, mirror_plan
+from support.mirror.two_clusters import Naming, TwoClusters
+from support.mirror.workload import QUICK_TO_COMPACT, Workload, Written
+from support.quick import quick_kafka
+
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+QUOTAS = {
+    Hurt.KILL_SLOT: 8,
+    Hurt.STOP_SLOT: 2,
+    Hurt.KILL_WORKER: 2,
+    Hurt.STOP_WORKER: 3,
+    Hurt.KILL_SOURCE: 2,
+    Hurt.KILL_TARGET: 2,
+    Hurt.LOSE_SOURCE: 3,
+    Hurt.LOSE_TARGET: 2,
+}
+LONG_QUOTAS = {**{hurt: 4 * count for hurt, count in QUOTAS.items()}, Hurt.STOP_WORKER: 16}
+TRANSACTIONS_PER_S = 20.0
+SETTINGS = {
+    "session_timeout_ms": "3000",
+    "heartbeat_interval_ms": "500",
+    "slot_lease_ms": "2000",
+    "task_shutdown_graceful_timeout_ms": "2000",
+}
+TOPICS = (
+    Written("w-plain", 3, empty=frozenset({1})),
+    Written("w-compacted", 2, is_compacted=True),
+)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600 if IS_LONG else 900)
+def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_path, seed, capfd):
+    group, evidence = f"chaos-mirror-{seed}", Evidence("mirror", seed)
+    properties = {"group.min.session.timeout.ms": "1000"}
+    with (
+        capfd.disabled(),
+        quick_kafka(properties={**properties, **QUICK_TO_COMPACT}) as source,
+        quick_kafka(properties=properties) as target,
+        KafkaProxy(source.bootstrap_servers) as proxy,
+        TwoClusters(Naming("w-"), source, target) as clusters,
+        Workload(source.bootstrap_servers, seed, TOPICS) as workload,
+        GatedCluster(target.bootstrap_servers, tmp_path, group, 2, **SETTINGS) as gated,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        workload.write(60)
+        clusters.await_compacted(workload.given, "w-compacted")
+        chaos = MirrorChaos(clusters, workload, gated, proxy, evidence)
+        try:
+            with workload.feeding(TRANSACTIONS_PER_S):
+                chaos.start()
+                chaos.run(mirror_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS))
+            chaos.prove()
+        finally:
+            evidence.close()
