@@ -265,6 +265,22 @@ def test_an_epoch_is_not_read_again_for_letters_where_its_one_action_has_left_no
     assert len(stage.store.letters) == epochs
 
 
+@pytest.mark.parametrize(("count", "is_told"), [(1, False), (3, True)])
+def test_it_is_told_where_records_that_were_left_out_have_gone_before_their_letters(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+    is_told: bool,
+) -> None:
+    monkeypatch.setattr("epoch_stage.Sink.writes_at_once", True)
+    monkeypatch.setattr("fencepost.worker.host.epoch_task.Tally.count", lambda _: count)
+    stage.produce(5)
+    stage.start(**LETTERS)  # the stage writes one letter
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert ("2 records that were left out have no dead letter" in caplog.text) is is_told
+
+
 def test_there_are_no_letters_where_errors_are_not_tolerated(stage: Stage) -> None:
     stage.produce(5)
     stage.start(**{**LETTERS, "errors.tolerance": "none"})

@@ -297,8 +297,9 @@ class EpochTask(FrameLife):
 
         try:
             self._beside("write", write)
-            if has_letters and self._has_letters_of != epoch.epoch.id and (tally is None or tally.count() != 0):
-                self._beside("dead letters", lambda: self._write_letters(epoch.epoch, run))
+            count = None if tally is None else tally.count()
+            if has_letters and count != 0 and self._has_letters_of != epoch.epoch.id:
+                self._beside("dead letters", lambda: self._write_letters(epoch.epoch, run, count))
                 self._has_letters_of = epoch.epoch.id
         finally:
             self._host.remove_reading(run)
@@ -311,12 +312,21 @@ class EpochTask(FrameLife):
         self._commit(standings)
         return written
 
-    def _write_letters(self, epoch: Epoch, run: str) -> None:
-        """Have what was left out written to the dead letter topic: all is safe there when this returns (E13)."""
+    def _write_letters(self, epoch: Epoch, run: str, count: int | None) -> None:
+        """Have what was left out written to the dead letter topic: all is safe there when this returns (E13).
+
+        `count`: how many records that were, if it is known.
+        """
         session, url = self._runtime.session, self._host.channel_url
         ensure_topics(self.spec)
         left_out = self._reader.left_out(session, epoch, url, run)
-        self.counters.errors.left_out(write_letters(left_out, url, run, self._properties["value.converter"]))
+        written = write_letters(left_out, url, run, self._properties["value.converter"])
+        self.counters.errors.left_out(written)
+        if count is not None and written < count:
+            log.warning(
+                "task %s: %d records that were left out have no dead letter: retention or compaction has taken them "
+                "from the topic since they were read", self.spec.id, count - written,
+            )  # fmt: skip
 
     def _beside(self, what: str, work: Callable[[], object]) -> None:
         """Run work in a thread of its own, and live through rebalances meanwhile. Raises what it raises.
