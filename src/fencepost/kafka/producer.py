@@ -45,6 +45,7 @@ _DENIED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
+_LET_PASS = "the producer sends none above its max.request.size: raise producer.override.max.request.size"
 _REFUSED_BATCH = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REFUSED_RECORD = {
     KafkaError.TOPIC_EXCEPTION,
@@ -345,9 +346,10 @@ class ProducerClient:
             except ProducerError as cause:
                 return cause
         refusal = producer_error(error)
-        # A batch that is too large was refused by the client itself, before there was one.
-        failure = Failure.REFUSED_RECORD if refusal.failure is Failure.REFUSED_BATCH else refusal.failure
-        return ProducerError(failure, f"{refusal} (record for topic {topic})")
+        if refusal.failure is not Failure.REFUSED_BATCH:
+            return ProducerError(refusal.failure, f"{refusal} (record for topic {topic})")
+        # What is too large was refused by the client itself, before there was a batch.
+        return ProducerError(Failure.REFUSED_RECORD, f"{refusal} (record for topic {topic}; {_LET_PASS})")
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""

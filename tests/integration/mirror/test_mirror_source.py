@@ -227,6 +227,21 @@ def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flo
     assert rows(flow.target.bootstrap, f"{flow.source_alias}.{closed}", 1) == {0: []}
 
 
+def test_a_record_that_the_producer_takes_not_fails_the_task_and_says_which_setting_lets_it_pass(
+    flow: Flow, source_writer: LogWriter, topic_name: str
+) -> None:
+    topic = source_writer.topic(topic_name, max_message_bytes="4000000")
+    flow.source.send(topic, ["x" * 2_000_000])
+    name = flow.create("Source", **{**SOON, "topics": topic})
+    flow.worker.wait_for_tasks(name, "FAILED")
+    trace = flow.worker.status(name)["tasks"][0]["trace"]
+    assert topic in trace
+    assert "producer.override.max.request.size" in trace
+    config = flow.config("Source", **{**SOON, "topics": topic, "producer__override__max__request__size": "4000000"})
+    assert flow.worker.rest.put(f"/connectors/{name}/config", json=config).status_code == 200
+    await_same(flow, topic)
+
+
 def test_two_ends_that_are_one_cluster_are_refused(flow: Flow, topic: str) -> None:
     """The same brokers under another name, so that the two settings differ."""
     servers = flow.source.bootstrap.replace("127.0.0.1", "localhost")
