@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from flow import Flow
 
+from fencepost.mirror.ends import Ends
 from fencepost.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
@@ -26,6 +35,22 @@ def a_round(flow: Flow, group: str) -> None:
     flow.sync(topic, (0, 0))
     flow.commit(group, topic, 0)
     flow.await_positions(group, topic, (0, 0))
+
+
+def deny(flow: Flow, kind: ResourceType, name: str) -> None:
+    """Have nobody be told of a group or topic of the source any more."""
+    nobody = AclBinding(
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.DENY,
+    )
+    client = AdminClient({"bootstrap.servers": flow.source.bootstrap})
+    for future in client.create_acls([nobody]).values():
+        future.result(30)
 
 
 @contextmanager
@@ -163,6 +188,33 @@ def test_groups_without_members_are_committed_at_the_target_and_never_taken_back
         eventually(lambda: flow.committed_at_target(idle) == {(remote, 0): 32, (remote, 1): 32}, within_s=60)
         assert flow.committed_at_target(busy) == {}
     eventually(lambda: flow.committed_at_target(busy) == {(remote, 0): 21, (remote, 1): 32}, within_s=60)
+
+
+def test_a_group_that_may_not_be_asked_holds_up_no_other(flow: Flow) -> None:
+    topic, group, denied = flow.topic(), flow.group(), flow.group("-denied")
+    flow.sync(topic, (9, 20), (19, 31))
+    for each in (group, denied):
+        flow.commit(each, topic, 10)
+    start(flow)
+    flow.await_positions(group, topic, (10, 21))
+    flow.await_positions(denied, topic, (10, 21))
+    deny(flow, ResourceType.GROUP, denied)
+    told = f"group {denied}: its offsets at the source cannot be read"
+    eventually(lambda: told in flow.worker.log_text(), within_s=60)
+    flow.commit(group, topic, 20)
+    flow.await_positions(group, topic, (10, 21), (20, 32))
+    assert flow.worker.log_text().count(told) == 1
+
+
+def test_a_topic_that_may_not_be_asked_holds_up_no_other(flow: Flow, caplog: pytest.LogCaptureFixture) -> None:
+    open_, denied = flow.topic(7), flow.topic(7)
+    deny(flow, ResourceType.TOPIC, denied)
+    ends = Ends(flow.source.admin)
+    places = [TopicPartition(topic, n) for topic in (open_, denied, "missing") for n in (0, 1)]
+    for _ in range(2):
+        found = eventually(lambda: ends.of(places))
+        assert found == {TopicPartition(open_, 0): 7}
+    assert caplog.text.count(f"topic {denied}: where it ends cannot be asked") == 1
 
 
 def test_without_being_asked_no_group_is_committed(flow: Flow) -> None:
