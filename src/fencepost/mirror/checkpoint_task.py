@@ -139,6 +139,8 @@ class MirrorCheckpointTask(SourceTask):
             {TopicPartition(step.topic, step.partition) for of_group in steps.values() for step in of_group}
         )
         for group, of_group in steps.items():
+            if self.context.is_stopping:
+                return
             refusal = self._commit(group, [step for step in of_group if is_within(step, ends)])
             if refusal is not None:
                 refused[f"group {group}"] = f"it cannot be committed at the target: {refusal}"

@@ -23,7 +23,6 @@ from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
-_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _ROLE = "replication-admin"
 
 
@@ -43,7 +42,6 @@ class MirrorSourceConnector(
     """
 
     task = MirrorSourceTask
-    converters = {"key.converter": _BYTES, "value.converter": _BYTES, "header.converter": _BYTES}
 
     assigned: list[str] = setting(
         "task.assigned.partitions", default=[], importance=LOW,
