@@ -11,8 +11,8 @@ import pytest
 def shared(make: Callable[..., Iterator[Any]]) -> Any:
     """Make a fixture of what is begun by the first test that asks for it, and ended when a directory's tests are done.
 
-    `make` is as for `pytest.fixture`, and takes fixtures of the session. Where a process comes back to the directory
-    later, it is begun again.
+    `make` is as for `pytest.fixture`, and takes fixtures of the session, or shared ones. Where a process comes back to
+    the directory later, it is begun again.
     """
     live: list[Any] = []
 

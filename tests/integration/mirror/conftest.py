@@ -19,6 +19,7 @@ from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.log_writer import LogWriter
 from support.quick import quick_kafka
+from support.shared import shared
 
 _START_S = 240
 # It checks rights: who has a topic without any may do everything there.
@@ -30,7 +31,7 @@ _SOURCE = {
 }
 
 
-@pytest.fixture(scope="session")
+@shared
 def source_kafka() -> Iterator[EmbeddedKafka]:
     """The cluster that is mirrored; `kafka` is the target."""
     with quick_kafka(properties=_SOURCE, start_timeout_s=_START_S) as broker:
@@ -53,7 +54,7 @@ def _close_groups_of_readers(bootstrap: str) -> None:
     client.create_acls([denied])[denied].result(60)
 
 
-@pytest.fixture(scope="session")
+@shared
 def source_writer(source_kafka: EmbeddedKafka) -> Iterator[LogWriter]:
     made = LogWriter(source_kafka.bootstrap_servers)
     yield made
@@ -67,7 +68,7 @@ def target_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
     made.close()
 
 
-@pytest.fixture(scope="session")
+@shared
 def worker(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LightWorker]:
     """A healthy worker with exactly-once on. Tests share it: unique names, and no restart."""
     directory = tmp_path_factory.mktemp("mirror")
