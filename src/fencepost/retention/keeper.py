@@ -166,7 +166,9 @@ class Retention:
                 self._info = RetentionInfo(True, self._info.decided_ms, str(error), self._info.topics)
 
     def _run(self) -> None:
-        while not self._is_over.wait(self._every_s):
+        began_s = time.monotonic()
+        while not self._is_over.wait(pause_s(self._every_s, time.monotonic() - began_s)):
+            began_s = time.monotonic()
             if not self._leader.is_leading:
                 self._tallies.clear()
                 self._gone.clear()
@@ -397,6 +399,11 @@ class Retention:
 
     def _asked_so_far(self) -> int:
         return self._questions + sum(readers.requests for readers in self._readers.values())
+
+
+def pause_s(every_s: float, took_s: float) -> float:
+    """Return how long to wait for the next round: they come by the clock, and a slow one leaves time to all others."""
+    return max(every_s - took_s, every_s / 4)
 
 
 def _together_or_one_by_one(
