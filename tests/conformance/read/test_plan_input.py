@@ -173,7 +173,18 @@ def test_a_log_that_begins_beyond_the_position_is_a_gap_until_somebody_says_wher
     reader.input.go_on(place, gap.start)
     reader.reach({place: 11})
     assert reader.values == {place: numbers(4, 11)}
-    assert reader.ends[place] == 4  # where it goes on is news, though no record was read
+
+
+def test_where_a_partition_goes_on_is_news_though_there_is_no_record(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 5))
+    log_writer.truncate(topic, 5)
+    reader = plan({place: LogPosition(2)})
+    reader.input.go_on(place, reader.gap(place).start)
+    reader.reach({place: 5})
+    assert reader.ends == {place: 5}
+    assert not reader.values
 
 
 def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
@@ -231,9 +242,9 @@ def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
     log_writer.send(topic, numbers(0, 10))
     gap = plan({place: LogPosition(3, first)}).gap(place)
     assert (gap.kind, gap.position, gap.end) == (GapKind.RECREATED, 3, 10)
-    any_topic = plan({place: LogPosition(3)})
+    any_topic = plan({place: LogPosition(10)})
     any_topic.reach({place: 10})
-    assert any_topic.ends == {place: 3}  # so that the id is kept with it from now on
+    assert any_topic.ends == {place: 10}  # so that the id is kept with it from now on
 
 
 def test_nothing_is_lost_where_a_partition_was_not_read_yet(
