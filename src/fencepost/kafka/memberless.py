@@ -33,22 +33,24 @@ def memberless(group: str) -> Any:
 def read_stable(
     conf: Mapping[str, Any], group: str, timeout_s: float, places: Collection[TopicPartition] = ()
 ) -> dict[TopicPartition, Committed]:
-    """Return where a group stands, once no transaction is about to change that.
+    """Return where a group stands: each partition at a moment at which no transaction is about to change that.
 
-    Partitions of which nothing was committed yet are waited for where `places` names them.
+    There may be no such moment of all of them together, where many tasks commit. Partitions of which nothing was
+    committed yet are waited for where `places` names them.
 
     Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError while transactions
     stay open.
     """
     readers = TopicReaders(conf, timeout_s=_ASK_S)
     deadline_s = time.monotonic() + timeout_s
+    stable: dict[TopicPartition, Committed] = {}
 
     try:
         while True:
             left_s = max(deadline_s - time.monotonic(), 0.0)
             found = patiently(lambda: readers.committed(group, places), left_s, _LOOK_EVERY_S)
-            stable = {place: committed for place, committed in found.items() if committed is not None}
-            if len(stable) == len(found):
+            stable |= {place: committed for place, committed in found.items() if committed is not None}
+            if found.keys() <= stable.keys():
                 return stable
             if time.monotonic() >= deadline_s:
                 raise ReadTimeoutError(

@@ -245,6 +245,36 @@ def test_e18_a_position_that_a_transaction_may_change_is_waited_for(scene):
     assert found == [5]
 
 
+def test_positions_are_read_though_some_transaction_of_the_group_is_open_at_any_moment(scene):
+    """Two tasks commit in turn, and each has begun again before the other one ends."""
+    writers = [TransactionalWriter(transactional_conf(scene.conf, id_).conf, id_) for id_ in lane_ids(scene.id)]
+    is_over = threading.Event()
+    scene.position()  # it makes a new broker have a coordinator of groups
+
+    def begin(partition: int, offset: int) -> None:
+        committed = [GroupOffset(scene.data, partition, offset, "ü note")]
+        writers[partition].send_group_offsets(committed, memberless(scene.held.group))
+
+    def take_turns() -> None:
+        number = 1
+        while not is_over.is_set():
+            number += 1
+            writers[number % 2].commit()
+            begin(number % 2, number)
+
+    for partition, writer in enumerate(writers):
+        scene.opened.append(writer)
+        writer.open()
+        begin(partition, 1)
+    turns = threading.Thread(target=take_turns)
+    turns.start()
+    try:
+        assert set(scene.positions()) == set(scene.held.places(()))
+    finally:
+        is_over.set()
+        turns.join(60)
+
+
 def test_at_least_once_the_position_follows_the_records(scene):
     conf = {**producer_conf(scene.conf).conf, "delivery.report.only.error": False}
     delivery = PlainDelivery(conf, scene.offsets, 30.0, GroupPositions(scene.held))
