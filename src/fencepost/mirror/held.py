@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 
 from fencepost.api import OffsetsInGroup
-from fencepost.mirror.gap import is_gap_record
 from fencepost.mirror.planning import Selection, from_text
-from fencepost.mirror.position import last_of, place_of, position_of, source_offset, source_partition
+from fencepost.mirror.position import last_of, place_of, place_within, position_of, source_offset, source_partition
 from fencepost.record import TopicPartition
 
 _TOPIC, _ID = "topic", "id"
@@ -28,7 +27,9 @@ class MirrorOffsets(OffsetsInGroup):
         self._assigned_key = assigned_key
 
     def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
-        return None if is_gap_record(partition) else self.remote(place_of(partition))
+        """Return where a partition of the source stands; whatever else the name has offsets of is no matter here."""
+        upstream = place_within(partition, self._selection.source_alias)
+        return None if upstream is None else self.remote(upstream)
 
     def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> Collection[TopicPartition]:
         assigned = [(each.get(self._assigned_key) or "").split(",") for each in task_configs]
@@ -36,18 +37,23 @@ class MirrorOffsets(OffsetsInGroup):
 
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
         position = position_of(offset)
-        note = {_TOPIC: place_of(partition).topic, _ID: "" if position is None else position.topic_id}
-        return last_of(offset) + 1, orjson.dumps(note).decode()
+        topic_id = "" if position is None else position.topic_id
+        return last_of(offset) + 1, self._note(place_of(partition).topic, topic_id)
 
     def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the source offset that stands there; one without a note was set by Kafka's tools."""
         try:
-            told = orjson.loads(note)
-            upstream, topic_id = TopicPartition(told[_TOPIC], place.partition), str(told[_ID])
+            told = orjson.loads(note or self._note(self._selection.policy.upstream_topic(place.topic), ""))
+            upstream, topic_id = TopicPartition(str(told[_TOPIC]), place.partition), str(told[_ID])
         except (ValueError, TypeError, KeyError):
             return None
         if self.remote(upstream) != place:
             return None
         return source_partition(self._selection.source_alias, upstream), source_offset(position - 1, topic_id)
+
+    @staticmethod
+    def _note(topic: str | None, topic_id: str) -> str:
+        return orjson.dumps({_TOPIC: topic, _ID: topic_id}).decode()
 
     def remote(self, place: TopicPartition) -> TopicPartition:
         """Return the partition of the target that a partition of the source is mirrored to."""

@@ -30,6 +30,14 @@ def place_of(partition: Mapping[str, Any]) -> TopicPartition:
     return TopicPartition(partition[_TOPIC], partition[_PARTITION])
 
 
+def place_within(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
+    """Return which partition of the source of that alias it is; None for what says another thing, such as a gap."""
+    topic, number = partition.get(_TOPIC), partition.get(_PARTITION)
+    if partition.keys() != {_CLUSTER, _TOPIC, _PARTITION} or partition[_CLUSTER] != alias:
+        return None
+    return TopicPartition(topic, number) if isinstance(topic, str) and isinstance(number, int) else None
+
+
 def last_of(offset: Mapping[str, Any]) -> int:
     """Return the offset of the last record that is copied."""
     return int(offset[_OFFSET])
