@@ -1,6 +1,8 @@
 """A flow from one cluster to another, and what tests set up and look at there."""
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fencepost.kafka.group_offset import GroupOffset
@@ -42,17 +44,21 @@ class Flow:
             **{key.replace("__", "."): value for key, value in more.items()},
         }
 
-    def create(self, kind: str, **more: str) -> str:
-        """Create a connector, and return its name."""
-        name = f"{kind.lower()}-{self.source_alias}-{len(self._connectors)}"
-        answer = self.worker.create(name, self.config(kind, **more))
+    def next_name(self, kind: str) -> str:
+        """Return what the next connector that is created is called."""
+        return f"{kind.lower()}-{self.source_alias}-{len(self._connectors)}"
+
+    def create(self, kind: str, *, asked: Mapping[str, Any] = MappingProxyType({}), **more: str) -> str:
+        """Create a connector, and return its name; `asked` stands beside its config in the request."""
+        name = self.next_name(kind)
+        answer = self.worker.create(name, self.config(kind, **more), **asked)
         assert answer.status_code == 201, answer.text
         self._connectors.append(name)
         return name
 
-    def start(self, kind: str, *, tasks: int = 1, **more: str) -> str:
+    def start(self, kind: str, *, tasks: int = 1, asked: Mapping[str, Any] = MappingProxyType({}), **more: str) -> str:
         """Create a connector, and wait until its tasks run."""
-        name = self.create(kind, **more)
+        name = self.create(kind, asked=asked, **more)
         self.worker.wait_for_tasks(name, *["RUNNING"] * tasks)
         return name
 

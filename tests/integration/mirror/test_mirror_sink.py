@@ -1,6 +1,7 @@
 """MirrorSinkConnector on a running worker: records, positions and offset syncs in one transaction of the target."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from flow import Flow
@@ -25,9 +26,14 @@ class SinkFlow:
         self.topic = topic
         self.name = ""
 
-    def start(self, **more: str) -> None:
+    def start(self, *, initial_offsets: Sequence[Mapping[str, Any]] = (), **more: str) -> None:
         more = {"topics": self.topic, **more}
-        self.name = self.flow.start("Sink", **{**SOON, **TRANSACTIONS, **more})
+        asked = {"initial_offsets": initial_offsets} if initial_offsets else {}
+        self.name = self.flow.start("Sink", asked=asked, **{**SOON, **TRANSACTIONS, **more})
+
+    @property
+    def next_name(self) -> str:
+        return self.flow.next_name("Sink")
 
     @property
     def remote(self) -> str:
@@ -132,6 +138,33 @@ def test_a_group_that_is_lost_is_found_again_by_the_syncs_of_the_target(sink: Si
     sink.resume()
     eventually(lambda: sink.positions().get(0) == 3, within_s=60)
     assert sink.values() == [b"a", b"b", b"c"]
+
+
+def test_it_begins_where_its_creator_says(sink: SinkFlow) -> None:
+    sink.flow.source.send(sink.topic, ["a", "b", "c"])
+    sink.flow.target.topic(sink.remote, partitions=2)
+    place = {"cluster": sink.flow.source_alias, "topic": sink.topic, "partition": 0}
+    sink.start(initial_offsets=[{"partition": place, "offset": {"offset": 1}}])
+    eventually(lambda: sink.values() == [b"c"], within_s=60)
+    sink.await_positions({0: 3})
+
+
+def test_it_begins_where_kafkas_tools_say_and_offsets_of_a_former_connector_of_its_name_are_no_matter(
+    sink: SinkFlow,
+) -> None:
+    sink.flow.source.send(sink.topic, ["a", "b", "c"])
+    sink.flow.target.topic(sink.remote, partitions=2)
+    sink.flow.target.send(sink.remote, ["copied by another mirror"])
+    former = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
+    offsets = [{"partition": {"filename": "f"}, "offset": {"position": 1}}]
+    sink.flow.worker.create(sink.next_name, former, initial_offsets=offsets, initial_state="STOPPED")
+    sink.flow.worker.rest.delete(f"/connectors/{sink.next_name}")
+    eventually(lambda: sink.flow.worker.status(sink.next_name) == {})
+    tool = GroupOffsets({"bootstrap.servers": sink.flow.target.bootstrap}, f"connect-{sink.next_name}")
+    tool.commit([GroupOffset(sink.remote, 0, 2)])
+    sink.start()
+    eventually(lambda: sink.values() == [b"copied by another mirror", b"c"], within_s=60)
+    sink.await_positions({0: 3})
 
 
 def test_without_syncs_the_group_of_the_source_tells_and_a_user_may_want_to_be_asked(sink: SinkFlow) -> None:

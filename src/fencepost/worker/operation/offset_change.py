@@ -87,8 +87,8 @@ class OffsetChanges:
     ) -> tuple[ClusterSnapshot, str]:
         """Create a connector that starts at `offsets`, and at nothing that its name still has of a deleted one.
 
-        In the worker's topic the offsets are in the leader's transaction, with the config. In a topic of its own they
-        are committed before, and put back where the connector is refused then.
+        In the worker's topic the offsets are in the leader's transaction, with the config. In a topic of its own, or in
+        a group, they are committed before, and put back where the connector is refused then.
         """
         connector, config = command.connector, command.config
         ensure_storable(connector, offsets)
@@ -102,17 +102,18 @@ class OffsetChanges:
         with _as_operation_error(connector):
             ensure_own_topic(self._settings, config)
             view = self._view(connector, config)  # 3
+            is_apart = view.own is not None or self._settings.offsets_in_group(connector, config) is not None
             wanted = _replacing(view, offsets)
             is_external = self._ask_connector(connector, config, wanted)  # 4
-            if view.own is not None:
+            if is_apart:
                 self._apply(connector, config, wanted, lambda: _ignore(lead(ensure)))  # 5
-        if view.own is None:
+        if not is_apart:
             topic = self._settings.config.offset_storage_topic
             command = replace(command, beside=[(topic, *view.change(*one).main) for one in wanted])  # 5
         try:
             snapshot = lead(command)
         except Exception as error:
-            if view.own is not None:
+            if is_apart:
                 self._put_back(ensure, config, view, wanted, lead)
             if isinstance(error.__cause__, ProduceError) and command.beside:
                 raise OperationError(
@@ -133,8 +134,9 @@ class OffsetChanges:
             back = [ConnectorOffset(p, before.get(partition_key(p or {}))) for p, _ in moved]
             self._apply(connector, config, back, lambda: None)
         except Exception as error:
-            log.warning("connector %s was not created, but its offsets topic says where it was to start: the same "
-                        "request again is safe, and a create without initial_offsets would go on there (%s)",
+            log.warning("connector %s was not created, but its offsets topic, or its group, says where it was to "
+                        "start: the same request again is safe, and a create without initial_offsets would go on "
+                        "there (%s)",
                         connector, error)  # fmt: skip
 
     def _modify(

@@ -47,6 +47,7 @@ class Scene:
         self.log: list[Any] = []
         self.topic: dict[str, Any] = {}
         self.has_own = False
+        self.group: str | None = None
         self.refusal: Exception | None = None
         self.on_write: Callable[[], None] = lambda: None
         self.on_put: Callable[[], None] = lambda: None
@@ -54,7 +55,7 @@ class Scene:
         settings: Any = SimpleNamespace(
             is_exactly_once=True,
             own_offsets=lambda config: "own" if self.has_own else None,
-            offsets_in_group=lambda connector, config: None,
+            offsets_in_group=lambda connector, config: self.group,
             config=SimpleNamespace(offset_storage_topic="offsets"),
         )
         self.changes = OffsetChanges(settings, self, self, lambda name: Hook, self.round, self.wait)  # type: ignore[arg-type]
@@ -218,6 +219,22 @@ def test_initial_offsets_in_a_topic_of_its_own_are_put_back_when_the_connector_i
         [(KEY_A, b'{"n":1}'), (KEY_B, None)],
         [(KEY_A, None), (KEY_B, b'{"n":9}')],
     ]
+
+
+def test_initial_offsets_that_a_group_keeps_are_written_there_and_put_back_when_the_connector_is_refused(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_change, "read_offsets", lambda *_, **__: scene.read("c", None, 1.0, may_be_missing=True))
+    scene.group, scene.topic = "connect-c", {"b": {"n": 9}}
+    scene.on_put = raising(AlreadyExistsError("taken"))
+    with pytest.raises(AlreadyExistsError):
+        scene.create()
+    written = [one[1] for one in scene.log if one[0] == "written"]
+    assert written == [
+        [(KEY_A, b'{"n":1}'), (KEY_B, None)],
+        [(KEY_A, None), (KEY_B, b'{"n":9}')],
+    ]
+    assert not [one for one in scene.log if one[0] == "beside"]
 
 
 def test_right_that_the_workers_principal_lacks_is_named(scene: Scene) -> None:
