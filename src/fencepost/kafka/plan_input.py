@@ -111,9 +111,9 @@ class PlanInput:
         KafkaRequestError; for records, a broker that is away is waited for in silence.
         """
         self._guard.check("The reader of a plan")
-        self._begin_waiting()
-        self._look_into_lost()
-        if not self._taken:
+        if not self._taken:  # else they are of the topics that were known when they came
+            self._begin_waiting()
+            self._look_into_lost()
             self._take(timeout_s, most)
         fetched = self._checked(Fetched.joined(self._taken))
         self._taken = []
@@ -318,6 +318,7 @@ class PlanInput:
         if not standing:
             return
         self._unassign(standing)
+        self._leave_untold(self._untouched & standing.keys())
         for place, at in standing.items():
             is_untouched = place in self._untouched
             self._waiting[place] = None if is_untouched else LogPosition(at, self._ids[place.topic])
@@ -347,7 +348,13 @@ class PlanInput:
         for gap in gaps.values():
             log.warning("%s", gap)
         self._unassign(gaps)
+        self._leave_untold(gaps)
         self._gaps |= gaps
+
+    def _leave_untold(self, places: Collection[TopicPartition]) -> None:
+        """Take back positions that were to be told: they would be told as ones of the topic that there is now."""
+        for place in places:
+            self._news.pop(place, None)
 
     def _unassign(self, places: Collection[TopicPartition]) -> None:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]

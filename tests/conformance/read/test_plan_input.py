@@ -1,6 +1,7 @@
 """Partitions of a plan, read from the real broker: all of them from where they stand, and no gap in silence."""
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
@@ -310,3 +311,67 @@ def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
     monkeypatch.setattr(reader.admin, "topics", away_now_and_then)
     reader.reach({place: 10})
     assert reader.values == {place: numbers(0, 10)}
+
+
+class AwayOnce:
+    """An administrator's `topics` that once, when it is asked of a topic, gives no answer but does something else."""
+
+    def __init__(self, reader: Plan, monkeypatch: pytest.MonkeyPatch, instead: Callable[[], None]) -> None:
+        self._ask = reader.admin.topics
+        self._instead: Callable[[], None] | None = instead
+        monkeypatch.setattr(reader.admin, "topics", self)
+
+    def __call__(self, names: Collection[str], **how: float) -> object:
+        instead = self._instead
+        if not names or instead is None:
+            return self._ask(names, **how)
+        self._instead = None
+        instead()
+        raise KafkaUnavailableError("away")
+
+    def await_absence(self, reader: Plan) -> None:
+        """Poll until the question was not answered."""
+
+        def is_away() -> bool:
+            with contextlib.suppress(KafkaUnavailableError):
+                reader.poll()
+            return self._instead is None
+
+        eventually(is_away, every_s=0)
+
+
+def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_after_an_absence(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is looked at again, the topic is looked at for a partition that it does not have."""
+    monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 3600.0)
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: None, TopicPartition(topic, 1): None})
+    reader.reach({place: 3})
+    log_writer.recreate(topic)
+    log_writer.send(topic, numbers(100, 110))
+    away = AwayOnce(reader, monkeypatch, lambda: monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 0.0))
+    away.await_absence(reader)
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)
+    assert reader.values == {place: numbers(0, 3)}
+    assert place not in reader.input.positions
+
+
+def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_writer.send(topic, numbers(0, 10))
+    reader = plan({place: LogPosition(3)})
+    first = log_writer.admin.topics([topic])[topic].id
+
+    def recreate() -> None:
+        log_writer.recreate(topic)
+        log_writer.send(topic, numbers(100, 110))
+
+    reader.input._begin_waiting()
+    assert reader.input.topic_id(topic) == first
+    AwayOnce(reader, monkeypatch, recreate).await_absence(reader)
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)
+    assert (reader.values, reader.ends) == ({}, {})
