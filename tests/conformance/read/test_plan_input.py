@@ -375,3 +375,13 @@ def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
     gap = reader.gap(place)
     assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)
     assert (reader.values, reader.ends) == ({}, {})
+
+
+def test_no_position_goes_back_where_a_partition_begins_and_is_read_at_once(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    log_writer.send(topic, numbers(0, 10))
+    reader = plan({place: LogPosition(3)})
+    fetched = eventually(lambda: reader.input.poll(10.0, 500))
+    assert fetched.offsets[0] == 3
+    assert place not in fetched.ends  # what is told besides is committed behind the records
