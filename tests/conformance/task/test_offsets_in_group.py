@@ -29,6 +29,7 @@ from fencepost.transaction import (
     ProduceError,
     TransactionalWriter,
     WriterFencedError,
+    lane_ids,
     open_lanes,
 )
 
