@@ -22,6 +22,7 @@ _UNSTABLE, _DENIED, _TOPIC_DENIED = 88, 30, 29  # UNSTABLE_OFFSET_COMMIT, GROUP_
 _GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
 
+_MAY_NOT = "the principal may not Describe it"
 _NUL = "\0"  # librdkafka sends notes with one at their end
 
 
@@ -173,14 +174,27 @@ class _Asking:
         found: list[dict[str, Any]] = await self._client._async_list_groups()
         return found
 
-    async def by_coordinator(self, groups: Collection[str]) -> dict[int, list[str]]:
-        """Return the groups of each coordinator."""
+    async def by_coordinator(self, groups: Collection[str], denied: dict[str, str]) -> dict[int, list[str]]:
+        """Return the groups of each coordinator; it is noted in `denied` of which none is told.
+
+        One such group has the library refuse the answer for all of them: then each is asked for on its own.
+        """
         if not groups:
             return {}
+        from kafka.errors import GroupAuthorizationFailedError
+
         self._owner.requests += 1
         found: dict[int, list[str]] = {}
-        for group, node in (await self._client._find_coordinator_ids(list(groups))).items():
-            found.setdefault(node, []).append(group)
+        try:
+            for group, node in (await self._client._find_coordinator_ids(list(groups))).items():
+                found.setdefault(node, []).append(group)
+        except GroupAuthorizationFailedError:
+            if len(groups) == 1:
+                denied |= dict.fromkeys(groups, _MAY_NOT)
+                return {}
+            for group in groups:
+                for node, of_node in (await self.by_coordinator([group], denied)).items():
+                    found.setdefault(node, []).extend(of_node)
         return found
 
 
@@ -205,12 +219,12 @@ async def _offsets(
     topics = None if places is None else _by_topic(places)
     found: dict[str, Standing] = {}
     denied: dict[str, str] = {}
-    for node, of_node in (await asking.by_coordinator(groups)).items():
+    for node, of_node in (await asking.by_coordinator(groups, denied)).items():
         wanted = [asked(group_id=group, topics=topics) for group in of_node]
         request = OffsetFetchRequest(groups=wanted, require_stable=True, min_version=8, max_version=8)
         for group in (await asking.send(request, node)).groups:
             if group.error_code == _DENIED:
-                denied[group.group_id] = "the principal may not Describe it"
+                denied[group.group_id] = _MAY_NOT
             elif group.error_code not in _GONE:
                 _check(group.error_code, f"group {group.group_id}")
                 found[group.group_id] = _standing(group)
@@ -287,7 +301,7 @@ async def _classic_members(asking: _Asking, groups: Collection[str], doubts: dic
     from kafka.protocol.admin import DescribeGroupsRequest
 
     found = []
-    for node, of_node in (await asking.by_coordinator(groups)).items():
+    for node, of_node in (await asking.by_coordinator(groups, doubts)).items():
         answer = await asking.send(DescribeGroupsRequest(groups=of_node), node)
         found += [group for group in answer.groups if _is_still_there(group, doubts)]
     return found
@@ -322,7 +336,7 @@ async def _members(asking: _Asking, groups: Collection[str], kind: str, doubts: 
         STREAMS: group_message.StreamsGroupDescribeRequest,
     }[kind]
     found = []
-    for node, of_node in (await asking.by_coordinator(groups)).items():
+    for node, of_node in (await asking.by_coordinator(groups, doubts)).items():
         answer = await asking.send(message(group_ids=of_node, include_authorized_operations=False), node)
         found += [group for group in answer.groups if _is_still_there(group, doubts)]
     return found
@@ -372,7 +386,7 @@ async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[s
 
     asked = DescribeShareGroupOffsetsRequest.AskedGroup
     found: dict[str, set[str]] = {}
-    for node, of_node in (await asking.by_coordinator(groups)).items():
+    for node, of_node in (await asking.by_coordinator(groups, doubts)).items():
         wanted = [asked(group_id=group, topics=None) for group in of_node]
         for group in (await asking.send(DescribeShareGroupOffsetsRequest(groups=wanted), node)).groups:
             if _is_there(group, doubts):
@@ -382,7 +396,7 @@ async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[s
 
 def _is_there(group: Any, doubts: dict[str, str]) -> bool:
     if group.error_code == _DENIED:
-        doubts[group.group_id] = "the principal may not Describe it"
+        doubts[group.group_id] = _MAY_NOT
     elif group.error_code == _TOPIC_DENIED:
         doubts[group.group_id] = "the principal may not Describe a topic that it reads"
     elif group.error_code not in _GONE:
