@@ -36,6 +36,7 @@ _PASSING = frozenset(
     }
 )
 _GROW_S = 10.0
+_NEWS_S, _AGAIN_S = 3.0, 0.05
 
 
 class LogRecord(NamedTuple):
@@ -84,8 +85,8 @@ class LogReader:
     def start(self, timeout_s: float = 30.0) -> None:
         """Find the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
         self._guard.check(f"The reader of topic {self.topic}")
-        if not self._count and self.look(timeout_s) is None:
-            raise self._missing()
+        if not self._count:
+            self._ensure_there(timeout_s)
         if not self._assigned or len(self._partitions) < self._count:
             self._take_up(timeout_s)
 
@@ -125,8 +126,8 @@ class LogReader:
 
         Read committed, it is before the first open transaction.
         """
-        if not self._is_single and self.look(timeout_s) is None:
-            raise self._missing()
+        if not self._is_single:
+            self._ensure_there(timeout_s)
         return self._ends(timeout_s, read_committed=read_committed)
 
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
@@ -136,8 +137,8 @@ class LogReader:
         before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
         """
         deadline = time.monotonic() + timeout_s
-        if looks and self._count and not self._is_single and self.look(timeout_s) is None:
-            raise self._missing()
+        if looks and self._count and not self._is_single:
+            self._ensure_there(timeout_s)
         self.start(timeout_s)
         ends = self._ends(timeout_s, read_committed=not waits)
         while behind := self.behind(ends):
@@ -238,8 +239,13 @@ class LogReader:
         except KafkaException as error:
             raise translate(error, f"asking for the partitions of topic {self.topic}", self._bootstrap) from error
 
-    def _missing(self) -> MissingTopicError:
-        return MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+    def _ensure_there(self, timeout_s: float) -> None:
+        """Raise MissingTopicError if there is no such topic. Not all brokers have heard of one that was just made."""
+        deadline = time.monotonic() + min(timeout_s, _NEWS_S)
+        while self.look(timeout_s) is None:
+            if time.monotonic() > deadline:
+                raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+            time.sleep(_AGAIN_S)
 
     def _assign(self) -> None:
         self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])

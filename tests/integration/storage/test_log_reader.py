@@ -3,13 +3,13 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin import Admin, Topic
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.fork import ForkedClientError
 from fencepost.kafka.log import LogReader, LogRecord
@@ -160,3 +160,20 @@ def test_client_that_crossed_a_fork_raises_within_100_ms(reading: Reading, admin
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(
+    reading: Reading, topic: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    """So it is with several brokers, just after one of them has made it."""
+    produce(topic, (b"k", b"1"))
+    known, unheard = Admin.topics, [topic, topic]
+
+    def ask(admin: Admin, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
+        return {} if unheard and unheard.pop() else known(admin, names, timeout_s=timeout_s)
+
+    monkeypatch.setattr(Admin, "topics", ask)
+    assert reading.to_end() == [b"1"]
+    unheard.append(topic)
+    assert sum(reading.reader.ends(20).values()) == 1
+    assert unheard == []
