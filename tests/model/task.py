@@ -1,5 +1,6 @@
 """The client's half: a task, its producers (one, or two that take turns), and the rules that make it exactly-once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -18,6 +19,7 @@ class Rules:
     position_in_transaction: bool = True  # E1
     fenced_lanes: int = 2  # E2: how many of its ids a starting task takes before it reads its position
     reads_after_fence: bool = True  # E3
+    has_round: bool = True  # E18: whether a task of a newer plan begins when the ids of the older ones are taken
     flushes_before_next_lane: bool = True
     commits_in_order: bool = True
 
@@ -77,12 +79,15 @@ class Plan:
     rules: Rules = Rules()
     lanes: int = 1
     later_lanes: int | None = None  # how many a later start of the task uses; it takes all ids anyway
+    is_moved: bool = False  # a later start is another task, of a newer plan: it has one lane, with an id of its own
     transactions: int = 3
     way: Way = field(default_factory=Way)
 
     def start(self, number: int, attempt: int) -> Step:
-        """Step 5 on: a new client for every id."""
+        """Step 5 on: a new client for every id. The round of a newer plan comes before its first start, only."""
         task = Task(number, attempt, Phase.FENCING, 0, 0, (Lane(),) * self.lanes)
+        if self.is_moved and attempt:
+            task = task._replace(fenced=len(self._taken(task)) - 1)
         return self._fence_next(task) if self.rules.reads_after_fence else (task._replace(phase=Phase.READING), [])
 
     def positioned(self, task: Task, position: int) -> Step:
@@ -108,11 +113,19 @@ class Plan:
     def _fence_next(self, task: Task) -> Step:
         """Step 5, lane by lane; then 6 and 7."""
         task = task._replace(phase=Phase.FENCING)
-        if task.fenced < min(self.rules.fenced_lanes, self.lanes):
-            return self._opening(task, task.fenced, Stage.IDLE, -1)
+        taken = self._taken(task)
+        if task.fenced < len(taken):
+            return self._opening(task, taken[task.fenced], Stage.IDLE, -1)
         if self.rules.reads_after_fence:
             return task._replace(phase=Phase.READING), []
         return self._run(task)
+
+    def _taken(self, task: Task) -> Sequence[int]:
+        """The ids that are taken before the position is read, in order."""
+        if not self.is_moved:
+            return range(min(self.rules.fenced_lanes, self.lanes))
+        own = self._next_lane(task)
+        return [*(index for index in range(self.lanes) if self.rules.has_round and index != own), own]
 
     def _opening(self, task: Task, index: int, stage: Stage, transaction: int) -> Step:
         lane = Lane(0, stage, transaction, (Kind.INIT,))
@@ -181,7 +194,7 @@ class Plan:
 
     def _maybe_begin(self, task: Task, sent: list[Request]) -> Task:
         """The lanes take turns; nothing begins once a struck one is at its boundary."""
-        index = task.next % self._used(task)
+        index = self._next_lane(task)
         lane = task.lanes[index]
         is_over = any(each.is_struck and each.stage is Stage.IDLE for each in task.lanes)
         if task.next >= self.transactions or lane.stage is not Stage.IDLE or is_over:
@@ -194,6 +207,9 @@ class Plan:
         stage, kinds = self._adding(transaction)
         sent += [Request(kind, index, lane.epoch, transaction) for kind in kinds]
         return _with(task, index, Lane(lane.epoch, stage, transaction, kinds))
+
+    def _next_lane(self, task: Task) -> int:
+        return (task.number - 1) % self.lanes if self.is_moved else task.next % self._used(task)
 
     def _used(self, task: Task) -> int:
         return self.lanes if task.number == 1 or self.later_lanes is None else self.later_lanes

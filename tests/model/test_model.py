@@ -66,6 +66,22 @@ def test_model_finds_an_anomaly_when_a_rule_is_broken(rules, lanes, capfd):
     _shown(search(World(Plan(rules, lanes, transactions=2), resends=lanes % 2)), capfd)
 
 
+MIRROR = Plan(lanes=2, is_moved=True, transactions=2, way=GROUP)
+"""A group without members keeps the position, and takes it from whoever comes; a plan gives what a task has to another
+task, whose id is another one."""
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [Rules(has_round=False), Rules(reads_after_fence=False), Rules(position_in_transaction=False)],
+    ids=["E18 no round of fencing", "E3 position before the fence", "E18 position outside the transaction"],
+)
+def test_model_doubles_a_record_of_a_mirror_when_a_rule_is_broken(rules, capfd):
+    """Nobody sends anything twice; there is a zombie, and a new plan."""
+    found = _shown(search(World(replace(MIRROR, rules=rules), resends=0)), capfd)
+    assert "duplicated" in found or "torn" in found
+
+
 ONE_LANE = Plan(transactions=3)
 TWO_LANES = Plan(lanes=2, transactions=3)
 WORLDS = {
@@ -75,6 +91,8 @@ WORLDS = {
     "two takeovers": World(ONE_LANE, takeovers=2),
     "two lanes, late and lost requests": World(TWO_LANES, resends=2, takeovers=0),
     "two lanes, late and lost requests, takeover": World(TWO_LANES),
+    "a mirror, a new plan": World(MIRROR),
+    "a mirror, two new plans": World(MIRROR, resends=0, takeovers=2),
     "two lanes, then one": World(replace(TWO_LANES, later_lanes=1)),
 }
 

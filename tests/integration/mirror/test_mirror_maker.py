@@ -9,12 +9,12 @@ TOPICS = (Written("w-plain", 3, empty=frozenset({2})), Written("w-compacted", 2,
 _START_S = 180
 
 
-def test_mirror_maker_copies_a_workload_exactly_once(source, kafka, tmp_path, capfd):
-    addresses = {"source": source.bootstrap_servers, "target": kafka.bootstrap_servers}
+def test_mirror_maker_copies_a_workload_exactly_once(source_kafka, kafka, tmp_path, capfd):
+    addresses = {"source": source_kafka.bootstrap_servers, "target": kafka.bootstrap_servers}
     settings = {"topics": "w-.*", "config.properties.exclude": NOT_MIRRORED}
     with (
-        TwoClusters(Naming("w-", has_syncs_at_target=False), source, kafka) as clusters,
-        Workload(source.bootstrap_servers, SEED, TOPICS) as workload,
+        TwoClusters(Naming("w-", has_syncs_at_target=False), source_kafka, kafka) as clusters,
+        Workload(source_kafka.bootstrap_servers, SEED, TOPICS) as workload,
     ):
         workload.write(90)
         clusters.await_compacted(workload.given, "w-compacted")
