@@ -42,6 +42,29 @@ def run(
     raise typer.Exit(run_mirror(file, flow or [], clusters or [], parent))
 
 
+@app.command()
+def migrate(
+    file: Annotated[Path, _FILE],
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="The flow; else the only one that is enabled.")
+    ] = None,
+    to: Annotated[str, typer.Option(help="The type that the flow is to have: sink or source.")] = "sink",
+    connector: Annotated[
+        str | None, typer.Option(help="The name of the connector that mirrored until now, in a Connect cluster.")
+    ] = None,
+    into: Annotated[str | None, typer.Option(help="The name of the one that is to go on.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Take the positions of a flow from one type of connector to the other, while neither runs.
+
+    They are shown first. Also from MirrorMaker 2 itself, which has the source type.
+    """
+    from fencepost.cli.migrate import migrate as migrate_flow
+
+    migrate_flow(file, flow, to, (connector, into), is_dry=dry_run, is_confirmed=yes)
+
+
 @app.callback()
 def mirror() -> None:
     """Mirror topics of one Kafka cluster to another."""

@@ -6,6 +6,7 @@ from confluent_kafka import Consumer, TopicPartition
 from flow import Flow
 
 from fencepost.testing import eventually
+from support.log_writer import LogWriter
 
 SOON = {
     "source__consumer__fetch__max__wait__ms": "20",
@@ -53,6 +54,13 @@ def rows(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Row]]:
     finally:
         consumer.close()
     return found
+
+
+def values(where: LogWriter, topic: str) -> list[bytes | None]:
+    """Return what is committed in a topic, partition by partition."""
+    partitions = where.admin.partitions(topic) or 0
+    found = rows(where.bootstrap, topic, partitions) if partitions else {}
+    return [row.value for own in found.values() for row in own]
 
 
 def await_same(flow: Flow, topic: str, remote: str | None = None, within_s: float = 60) -> dict[int, list[Row]]:

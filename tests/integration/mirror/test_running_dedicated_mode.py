@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mirror_process import MirrorProcess, mirror_file, with_quick_spark
-from mirrored import rows
+from mirrored import values
 
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
@@ -40,13 +40,6 @@ class Scene:
 
     def await_values(self, topic: str, wanted: list[bytes]) -> None:
         eventually(lambda: self.values(topic) == wanted, within_s=120, every_s=0.2)
-
-
-def values(where: LogWriter, topic: str) -> list[bytes | None]:
-    """Return what is committed in a topic, partition by partition."""
-    partitions = where.admin.partitions(topic) or 0
-    found = rows(where.bootstrap, topic, partitions) if partitions else {}
-    return [row.value for own in found.values() for row in own]
 
 
 @pytest.fixture

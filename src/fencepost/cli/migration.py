@@ -1,0 +1,253 @@
+"""Taking the positions of a flow from the connector of one type to that of the other, while neither runs.
+
+1. The workers' group has no members, or both connectors are stopped.
+2. The ids of the older one's tasks are fenced: what they left open ends (E2).
+3. Its positions are read, once no transaction is about to change them (E3), with where the remote topics end.
+4. All are written to where the other type has them, in one transaction, if 1 still holds.
+5. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
+6. In the config topic the older one is stopped, and the other is not.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from fencepost.cluster.command import now_ms
+from fencepost.config import ConfigError
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.mirror.clients import Cluster
+from fencepost.mirror.flow import Flow, FlowChoice
+from fencepost.mirror.gap import is_gap_record
+from fencepost.mirror.held import MirrorOffsets
+from fencepost.mirror.position import last_of, place_of
+from fencepost.mirror.sink import MirrorSinkConnector
+from fencepost.record import TopicPartition
+from fencepost.storage import records
+from fencepost.storage.config_topic import ConfigTopic, TopicWriter
+from fencepost.storage.ids import TargetState
+from fencepost.storage.offset_copies import OffsetCopies
+from fencepost.storage.offset_topic import StoredOffset
+from fencepost.storage.offset_view import OffsetTopic, OffsetTopics, OffsetView
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.operation.offset_write import OffsetWriting
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.held_offsets import read_offsets
+
+_READ_S = 60.0
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Side:
+    """A flow as one of the two types has it."""
+
+    flow: Flow
+    name: str
+
+    @classmethod
+    def of(cls, flow: Flow, kind: str, name: str | None) -> "Side":
+        """Return a flow as the type `kind`; `name`: of its connector, where it is not that of `fencepost mirror`."""
+        as_kind = replace(flow, own={**flow.own, FlowChoice.key_of("connector_type"): kind})
+        return cls(as_kind, name or as_kind.record_connector)
+
+    @property
+    def kind(self) -> str:
+        return self.flow.choice.connector_type
+
+    @cached_property
+    def config(self) -> dict[str, str]:
+        """Return the connector's config."""
+        return {**self.flow.connectors()[self.flow.record_connector], "name": self.name}
+
+    @cached_property
+    def settings(self) -> WorkerSettings:
+        """Return the worker's, with exactly-once on: what is written here is written in one transaction."""
+        support = {WorkerConfig.key_of("exactly_once_source_support"): ExactlyOnceSource.ENABLED.value}
+        return WorkerSettings(WorkerConfig({**self.flow.worker_properties(), **support}), "", "migration")
+
+    def place(self) -> str:
+        """Return where the positions stand, in words."""
+        held = self.settings.offsets_in_group(self.name, self.config)
+        where = f"topic {self.settings.offsets_topic(self.config)}" if held is None else f"group {held.group}"
+        return f"{where} of {self.flow.target}"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A position that is taken along. `source_end`: of the log it is a position in; `target_end`: of the remote one."""
+
+    stored: StoredOffset
+    remote: TopicPartition
+    source_end: int | None
+    target_end: int | None
+
+    @property
+    def position(self) -> int:
+        return last_of(self.stored.offset) + 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is taken along, and what cannot be: partitions whose remote topic is not there."""
+
+    moves: tuple[Move, ...]
+    left_out: tuple[TopicPartition, ...]
+    gaps: tuple[StoredOffset, ...]
+
+
+class Migration:
+    """One flow, from one type to the other. A context manager. Raises ConfigError for what the user can put right."""
+
+    def __init__(self, old: Side, new: Side) -> None:
+        self._old, self._new = old, new
+        self._opened = ExitStack()
+        settings = old.settings
+        self._patient_until = time.monotonic() + settings.config.session_timeout_ms / 1000 + _LOOK_EVERY_S
+        sink = old if old.flow.choice.is_sink else new
+        self._connector = MirrorSinkConnector(sink.config)
+        self._held: MirrorOffsets = self._connector.held(sink.name)
+        self._target = self._opened.enter_context(closing(Admin(settings.admin_conf())))
+        source = self._connector.client(Cluster.SOURCE, Kind.ADMIN, "migration")
+        self._source = self._opened.enter_context(closing(Admin(admin_conf(source).conf)))
+        self._topics = OffsetTopics(OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf()))
+        self._opened.callback(self._topics.close)
+
+    def __enter__(self) -> "Migration":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def plan(self) -> Plan:
+        """Read what there is to take along, and change nothing."""
+        self.ensure_at_rest()
+        found = self._read(self._old).offsets
+        gaps = [one for one in found if is_gap_record(one.partition or {})]
+        standing = {place_of(one.partition or {}): one for one in found if one not in gaps and self._is_ours(one)}
+        remote = {place: self._held.remote(place) for place in standing}
+        there = _ends(self._target, remote.values(), read_committed=False)
+        ends = _ends(self._source, standing, read_committed=True)
+        moves = (
+            Move(standing[place], remote[place], ends.get(place), there[remote[place]])
+            for place in sorted(standing)
+            if remote[place] in there
+        )
+        left_out = sorted(place for place in standing if remote[place] not in there)
+        return Plan(tuple(moves), tuple(left_out), tuple(gaps))
+
+    def carry_out(self, plan: Plan) -> Plan:
+        """Do it; returns what was taken along: what is read once the older tasks are fenced, which `plan` may not know.
+
+        Raises as `plan` does; CommitUnknownError: ask for it again.
+        """
+        old, new = self._old, self._new
+        with closing(OffsetCopies(new.settings.producer_conf(), new.settings.config.offset_storage_topic)) as copies:
+            writing = OffsetWriting(new.settings, copies, now_ms)
+            writing.fence(old.name, old.config, self._task_count(old))  # 2
+            plan = self.plan()  # 3
+            view = self._read(new)
+            taken = [*(move.stored for move in plan.moves), *plan.gaps]
+            changes = [view.change(one.partition, one.offset) for one in taken]
+            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 4
+        self._verify(plan)  # 5
+        self._switch()  # 6
+        return plan
+
+    def ensure_at_rest(self) -> None:
+        """Raise ConfigError while one of the two connectors may run.
+
+        A worker that did not leave is waited for once: the group keeps its place for a while.
+        """
+        while running := self._running():
+            if time.monotonic() > self._patient_until:
+                group = self._old.settings.group_id
+                raise ConfigError(
+                    f"{running[0]} may run: group {group} of {self._old.flow.target} has workers. End all of them, or "
+                    f"stop the connector (PUT /connectors/{running[0]}/stop), and ask again"
+                )
+            time.sleep(_LOOK_EVERY_S)
+
+    def _running(self) -> list[str]:
+        if not self._target.group(self._old.settings.group_id).members:
+            return []
+        snapshot = self._snapshot()
+        return [side.name for side in (self._old, self._new) if _may_run(snapshot, side.name)]
+
+    def _is_ours(self, one: StoredOffset) -> bool:
+        partition = one.partition or {}
+        return partition.get("cluster") == self._old.flow.source and one.offset.get("offset") is not None
+
+    def _read(self, side: Side) -> OffsetView:
+        try:
+            return read_offsets(side.settings, self._topics, side.name, side.config, _READ_S)
+        except MissingTopicError as error:
+            raise ConfigError(
+                f"{error}. It is where {side.flow.name} has its offsets by the file: name the topic that has them in "
+                f"{side.flow.name}.{WorkerConfig.key_of('offset_storage_topic')}"
+            ) from None
+
+    def _snapshot(self) -> ClusterSnapshot:
+        settings = self._old.settings
+        if self._target.partitions(settings.config.config_storage_topic) is None:
+            return ClusterSnapshot()
+        topic = ConfigTopic(settings.reader_conf(), settings.config.config_storage_topic)
+        try:
+            return topic.start(_READ_S)
+        finally:
+            topic.stop()
+
+    def _task_count(self, side: Side) -> int:
+        snapshot = self._snapshot()
+        recorded = snapshot.task_count_records.get(side.name, 0)
+        return max(recorded, len(snapshot.tasks(side.name)), int(side.config.get("tasks.max", 1)))
+
+    def _verify(self, plan: Plan) -> None:
+        found = {
+            place_of(one.partition or {}): one.offset
+            for one in self._read(self._new).offsets
+            if not is_gap_record(one.partition or {})
+        }
+        ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
+        for move in plan.moves:
+            place = place_of(move.stored.partition or {})
+            if place not in found or last_of(found[place]) != last_of(move.stored.offset):
+                raise ConfigError(f"{place.topic}-{place.partition} does not stand at {move.position}: ask again")
+            if ends.get(move.remote) != move.target_end:
+                raise ConfigError(
+                    f"{move.remote.topic}-{move.remote.partition} has got records meanwhile: somebody still mirrors to "
+                    "it, or writes there. Find and end that, and ask again"
+                )
+
+    def _switch(self) -> None:
+        """Have the older one stay stopped when workers come up again, and the other not."""
+        snapshot, settings = self._snapshot(), self._new.settings
+        written = []
+        if _may_run(snapshot, self._old.name):
+            written += [
+                records.tasks_commit(self._old.name, 0),
+                records.target_state(self._old.name, TargetState.STOPPED),
+            ]
+        if self._new.name in snapshot.connectors and not _may_run(snapshot, self._new.name):
+            written.append(records.target_state(self._new.name, TargetState.STARTED))
+        if written:
+            with closing(TopicWriter(settings.producer_conf(), settings.config.config_storage_topic)) as writer:
+                writer.write(written, _READ_S)
+
+
+def _may_run(snapshot: ClusterSnapshot, name: str) -> bool:
+    return name in snapshot.connectors and snapshot.target_state(name) is not TargetState.STOPPED
+
+
+def _ends(admin: Admin, places: Any, *, read_committed: bool) -> Mapping[TopicPartition, int]:
+    """Return where logs end, of those partitions that there are."""
+    wanted = set(places)
+    topics = admin.topics({place.topic for place in wanted})
+    there = [place for place in wanted if place.topic in topics and place.partition < topics[place.topic].partitions]
+    found = admin.end_offsets(there, read_committed=read_committed)
+    return {TopicPartition(*place): end for place, end in found.items()}

@@ -1,0 +1,129 @@
+"""`fencepost mirror migrate`: positions go from one type of connector to the other, and back."""
+
+import uuid
+from pathlib import Path
+
+import orjson
+import pytest
+from mirror_process import MirrorProcess, mirror_file
+from mirrored import values
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.config import ConfigError
+from fencepost.kafka.memberless import read_stable
+from fencepost.testing import eventually
+from support.log_writer import LogWriter
+
+
+class Scene:
+    """A flow that is mirrored as one type after the other."""
+
+    def __init__(self, directory: Path, source: LogWriter, target: LogWriter, prefix: str) -> None:
+        self.source, self.target, self.prefix = source, target, prefix
+        self.path = directory / "mm2.properties"
+        mark = uuid.uuid4().hex[:6]
+        self.a, self.b = f"a{mark}", f"b{mark}"
+        self.flow = f"{self.a}->{self.b}"
+        self.written: list[bytes] = []
+
+    def write_file(self, kind: str) -> None:
+        clusters = {self.a: self.source.bootstrap, self.b: self.target.bootstrap}
+        settings = {
+            "topics": f"{self.prefix}.*",
+            f"{self.flow}.enabled": "true",
+            f"{self.flow}.connector.type": kind,
+            f"{self.flow}.transaction.producer": "true",
+            f"{self.b}.exactly.once.source.support": "enabled",
+        }
+        mirror_file(self.path, clusters, settings)
+
+    def send(self, *texts: str) -> None:
+        self.source.send(self.prefix, texts)
+        self.written += [text.encode() for text in texts]
+
+    def mirrored(self) -> list[bytes | None]:
+        return values(self.target, f"{self.a}.{self.prefix}")
+
+    def await_mirrored(self) -> None:
+        eventually(lambda: self.mirrored() == self.written, within_s=120, every_s=0.2)
+
+    def run(self, kind: str) -> MirrorProcess:
+        self.write_file(kind)
+        return MirrorProcess(self.path, self.flow)
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Return what the sink type's group has."""
+        group = f"connect-MirrorSinkConnector-{self.flow}"
+        found = read_stable({"bootstrap.servers": self.target.bootstrap}, group, 30.0)
+        return {tuple(place): committed.offset for place, committed in found.items()}
+
+    def migrate(self, *options: str) -> str:
+        done = CliRunner().invoke(app, ["mirror", "migrate", str(self.path), *options])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.output
+
+
+@pytest.fixture
+def scene(tmp_path: Path, source_writer: LogWriter, target_writer: LogWriter, topic_name: str) -> Scene:
+    source_writer.topic(topic_name)
+    return Scene(tmp_path, source_writer, target_writer, topic_name)
+
+
+def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubled(scene: Scene) -> None:
+    scene.send("a", "b")
+    with scene.run("source") as process:
+        scene.await_mirrored()
+        with pytest.raises(ConfigError, match=r"MirrorSourceConnector may run: group .*-mm2 of .* has workers"):
+            scene.migrate("--yes")
+        assert process.end() == 0
+    scene.send("c")
+    plan = scene.migrate("--dry-run")
+    assert [line.split() for line in plan.splitlines() if line.startswith(scene.prefix)] == [
+        [f"{scene.prefix}-0", "2", "3", f"{scene.a}.{scene.prefix}-0", plan.split()[-1]]
+    ]
+    assert f"group connect-MirrorSinkConnector-{scene.flow} of {scene.b}" in plan
+    assert scene.positions() == {}  # a plan changes nothing
+    scene.write_file("sink")
+    assert "1 positions stand in group" in scene.migrate("--yes")
+    with scene.run("sink") as process:
+        scene.await_mirrored()
+        assert process.end() == 0
+    assert scene.positions() == {(f"{scene.a}.{scene.prefix}", 0): 3}
+    scene.send("d")
+    assert "1 positions stand in topic" in scene.migrate("--to", "source", "--yes")
+    with scene.run("source") as process:
+        scene.await_mirrored()
+        assert process.end() == 0
+    scene.send("e")
+    assert "1 positions stand in group" in scene.migrate("--yes")
+    with scene.run("sink") as process:
+        scene.await_mirrored()
+
+
+def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene) -> None:
+    """Its keys spell the partition in another order, and its offsets name no topic's id."""
+    scene.send("a", "b", "c")
+    scene.target.topic(f"{scene.a}.{scene.prefix}")
+    scene.target.send(f"{scene.a}.{scene.prefix}", ["a", "b"])
+    offsets = scene.target.topic(f"mm2-offsets.{scene.a}.internal", cleanup_policy="compact")
+    for topic, offset in ((scene.prefix, 1), (f"{scene.prefix}-gone", 7)):
+        key = orjson.dumps(["MirrorSourceConnector", {"cluster": scene.a, "topic": topic, "partition": 0}])
+        scene.target.send(offsets, [f'{{"offset":{offset}}}'], key=key)
+    scene.write_file("sink")
+    told = scene.migrate("--yes", "--flow", scene.flow)
+    assert f"left out: {scene.prefix}-gone-0" in told
+    with MirrorProcess(scene.path, scene.flow):
+        scene.await_mirrored()
+
+
+def test_a_flow_that_has_mirrored_nothing_has_nothing_to_take_along(scene: Scene) -> None:
+    scene.write_file("source")
+    with pytest.raises(ConfigError, match=rf"mm2-offsets\.{scene.a}\.internal.*offset\.storage\.topic"):
+        scene.migrate("--yes")
+    scene.target.topic(f"mm2-offsets.{scene.a}.internal", cleanup_policy="compact")
+    assert "There are no positions of MirrorSourceConnector" in scene.migrate("--yes")
+    with pytest.raises(ConfigError, match="--to elsewhere"):
+        scene.migrate("--to", "elsewhere")
