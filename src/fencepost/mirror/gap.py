@@ -52,8 +52,13 @@ def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dic
     return {**source_partition(alias, gap.place), _GAP: gap.position}, told
 
 
+def is_gap_record(partition: Mapping[str, Any]) -> bool:
+    """Say whether a source partition stands for a gap."""
+    return _GAP in partition
+
+
 def told_gap(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what is told of a gap that was written down; None for a source partition that stands for none."""
-    if _GAP not in partition:
+    if not is_gap_record(partition):
         return None
     return {**{key: value for key, value in partition.items() if key != _GAP}, **offset}
