@@ -25,7 +25,7 @@ def topic(kafka: EmbeddedKafka, topic_name: str) -> str:
     """A topic that a sink reads, beside it one of dead letters; both have two partitions."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     for name in (topic_name, f"{topic_name}-dead"):
-        admin.create_topic(name, partitions=2, replication=1)
+        admin.create_topic(name, partitions=2, replication=1, configs={"retention.ms": "-1"})  # from 1970
     return topic_name
 
 

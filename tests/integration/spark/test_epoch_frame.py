@@ -52,11 +52,14 @@ class _Sink(DataFrameSink):
 
 @pytest.fixture(scope="module")
 def topics(kafka: EmbeddedKafka) -> Sequence[str]:
-    """Two topics of two partitions: with keys, headers and tombstones, and one value that is no JSON."""
+    """Two topics of two partitions: with keys, headers and tombstones, and one value that is no JSON; all from 2023."""
     made = ("frames-a", "frames-b")
+    configs = {"retention.ms": "-1"}
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     for topic in made:
-        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(
+            topic, partitions=2, replication=1, configs=configs
+        )
         for n in range(2 * ROWS):
             value = None if n == 4 else json.dumps({"n": n, "name": f"name {n}"})
             headers = [("h", str(n).encode())] if n % 3 else None
