@@ -53,6 +53,7 @@ class OffsetQueue:
             if partition is not last:  # mostly it is
                 last, key = partition, partition_key(partition)
             self._append(key, entry)
+        self.updated({partition_key(partition): dict(offset) for partition, offset in batch.ends})
 
         def acknowledged(index: int, metadata: RecordMetadata) -> None:
             entries[index].is_acknowledged = True
@@ -60,7 +61,7 @@ class OffsetQueue:
         return acknowledged
 
     def updated(self, update: Mapping[PartitionKey, Offset]) -> None:
-        """Note what `update_offsets` returned."""
+        """Note offsets that no record has: what `update_offsets` returned, or the ends of a batch."""
         for key, offset in update.items():
             self._append(key, _Entry(offset, is_acknowledged=True))
 

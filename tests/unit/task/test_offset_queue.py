@@ -1,6 +1,7 @@
 """Offsets that are committed at least once: what waits for which acknowledgement, and who is told."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fencepost.api import RecordMetadata, SourceRecord, SourceTask
@@ -65,6 +66,14 @@ def test_an_updated_offset_queues_behind_its_partition_s_unacknowledged_records(
     assert ready(queue) == {"a": 9}
     later(0, PLACE)
     assert ready(queue) == {"a": 10}
+
+
+def test_where_a_batch_says_that_a_partition_stands_waits_for_its_records() -> None:
+    queue = OffsetQueue()
+    acknowledged = queue.sent(replace(batch((A, 1)), ends=[(A, {"n": 7}), (B, {"n": 3})]), outgoing(1))
+    assert ready(queue) == {"b": 3}
+    acknowledged(0, PLACE)
+    assert ready(queue) == {"a": 7}
 
 
 def test_a_record_without_an_offset_moves_nothing_but_is_waited_for() -> None:
