@@ -33,9 +33,13 @@ class LostPositions:
     """
 
     def __init__(
-        self, held: MirrorOffsets, syncs_topic: str, source_conf: Mapping[str, Any], target_conf: Mapping[str, Any]
+        self,
+        held: MirrorOffsets,
+        syncs_topic: str | None,
+        source_conf: Mapping[str, Any],
+        target_conf: Mapping[str, Any],
     ) -> None:
-        """Take the settings of clients that ask (librdkafka's names)."""
+        """Take the settings of clients that ask (librdkafka's names); without a topic of syncs these tell nothing."""
         self._held = held
         self._syncs_topic = syncs_topic
         self._source_conf = dict(source_conf)
@@ -67,7 +71,7 @@ class LostPositions:
         told = f"Group {self._held.group} of the target has lost where {_names(lost)} stand, which have records there"
         if is_refused:
             raise FatalError(f"{told}: {_WAYS_ON.format(connector, self._held.group)}")
-        synced = self._by_syncs(lost)
+        synced = {} if self._syncs_topic is None else self._by_syncs(self._syncs_topic, lost)
         if synced:
             log.error("%s; offset syncs tell exactly where to go on, of %s", told, _names(synced))
         asked = set(lost) - synced.keys()
@@ -81,7 +85,7 @@ class LostPositions:
             log.error("%s; nothing tells where to go on, of %s: they are mirrored anew", told, _names(rest))
         return synced | followed
 
-    def _by_syncs(self, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
+    def _by_syncs(self, syncs_topic: str, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
         last: dict[TopicPartition, LogPosition] = {}
 
         def note(record: LogRecord) -> None:
@@ -94,11 +98,11 @@ class LostPositions:
 
         admin = Admin(self._target_conf)
         try:
-            if admin.topic(self._syncs_topic) is None:
+            if admin.topic(syncs_topic) is None:
                 return {}
         finally:
             admin.close()
-        reader = LogReader(self._target_conf, self._syncs_topic)
+        reader = LogReader(self._target_conf, syncs_topic)
         try:
             reader.read_to_end(_READ_S, note)
         finally:

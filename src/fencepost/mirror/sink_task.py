@@ -49,7 +49,7 @@ class MirrorSinkTask(MirrorSourceTask):
             own, name = self.config, self._name
             lost = LostPositions(
                 own.held(name),
-                own.offset_syncs_topic(),
+                own.offset_syncs_topic() if own.emit_offset_syncs else None,  # old ones would take it back
                 self._admin_conf(Cluster.SOURCE),
                 self._admin_conf(Cluster.TARGET),
             )

@@ -167,6 +167,28 @@ def test_it_begins_where_kafkas_tools_say_and_offsets_of_a_former_connector_of_i
     sink.await_positions({0: 3})
 
 
+def test_syncs_that_are_written_no_more_do_not_tell_where_to_go_on(sink: SinkFlow) -> None:
+    without = {"emit.offset-syncs.enabled": "false"}
+    sink.flow.source.send(sink.topic, ["a"])
+    sink.start()
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    config = sink.flow.config("Sink", **{**SOON, **TRANSACTIONS, **without, "topics": sink.topic})
+    sink.flow.worker.rest.put(f"/connectors/{sink.name}/config", json=config)
+    sink.resume()
+    sink.flow.source.send(sink.topic, ["b", "c"])
+    await_same(sink.flow, sink.topic)
+    sink.stop()
+    sink.await_positions({0: 3})
+    sink.lose_group()
+    source = GroupOffsets({"bootstrap.servers": sink.flow.source.bootstrap}, sink.group)
+    source.commit([GroupOffset(sink.topic, 0, 3)])
+    sink.flow.source.send(sink.topic, ["d"])
+    sink.resume()
+    eventually(lambda: sink.values()[-1] == b"d", within_s=60)
+    assert sink.values() == [b"a", b"b", b"c", b"d"]
+
+
 def test_without_syncs_the_group_of_the_source_tells_and_a_user_may_want_to_be_asked(sink: SinkFlow) -> None:
     without = {"emit.offset-syncs.enabled": "false"}
     sink.flow.source.send(sink.topic, ["a", "b", "c"])
