@@ -37,7 +37,7 @@ class MirrorSinkTask(MirrorSourceTask):
     def start(self) -> None:
         super().start()
         self._syncs = DueSyncs(0)
-        self._renewed_s = time.monotonic()
+        self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
         self._followed: dict[TopicPartition, int] = {}
         following = Round(f"{self.config.flow}: telling the source's group", self._follow, _FOLLOW_EVERY_S)
         self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()

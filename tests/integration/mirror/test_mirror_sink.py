@@ -128,6 +128,23 @@ def test_it_goes_on_where_it_stood_and_its_offsets_can_be_moved_and_reset(sink: 
     eventually(lambda: len(sink.values()) == 13 + 11, within_s=60)
 
 
+def test_positions_are_renewed_by_each_start(
+    sink: SinkFlow,
+) -> None:
+    sink.flow.source.send(sink.topic, ["a", "b"])
+    sink.start()
+    sink.await_positions({0: 2})
+    sink.stop()
+    bootstrap = {"bootstrap.servers": sink.flow.target.bootstrap}
+    place = TopicPartition(sink.remote, 0)
+    before = read_stable(bootstrap, sink.group, 30.0)[place]
+    spaced = before.note.replace(":", ": ")  # as good as the other, and what is committed anew is told by it
+    GroupOffsets(bootstrap, sink.group).commit([GroupOffset(*place, before.offset, spaced)])
+    assert read_stable(bootstrap, sink.group, 30.0)[place].note == spaced
+    sink.resume()
+    eventually(lambda: read_stable(bootstrap, sink.group, 30.0)[place] == before, within_s=60)
+
+
 def test_a_group_that_is_lost_is_found_again_by_the_syncs_of_the_target(sink: SinkFlow) -> None:
     sink.flow.source.send(sink.topic, ["a", "b"])
     sink.start()
