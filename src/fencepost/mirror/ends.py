@@ -19,7 +19,7 @@ class Ends:
         self._troubles = Troubles(LOG)
 
     def of(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where partitions end, after their last records; without those that are not there, or that are denied.
+        """Return where partitions end for readers of committed records; without those that are not there, or denied.
 
         Raises KafkaUnavailableError.
         """
@@ -42,5 +42,5 @@ class Ends:
     def _asked(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         topics = self._admin.topics({place.topic for place in places})
         there = [p for p in places if p.topic in topics and p.partition < topics[p.topic].partitions]
-        found = self._admin.end_offsets(there, read_committed=False)
+        found = self._admin.end_offsets(there, read_committed=True)
         return {TopicPartition(*place): end for place, end in found.items()}
