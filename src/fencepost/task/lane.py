@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 # then; librdkafka tries again after 20 ms. Measured: 2 to 50 % of the transactions without a rest, under 2 % with it.
 _REST_S = 0.001
 _SHORTEST_TIMEOUT_MS = 10_000
-_LONGEST_LINGER_MS = 900_000  # what librdkafka takes
+_RECORD_TIMEOUT_MS = 300_000  # librdkafka's, also where a transaction may take longer
 
 HELD_BYTES = 768 * 1024
 """How much one lane queues while the other is flushed: what fits in one request, so that its flush has nothing else to
@@ -58,12 +58,12 @@ class Room:
 
         `batch_bytes` is a bound that its batches have to keep, the user's or a topic's: it holds back no more then.
         Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
-        `linger.ms` to be below the time-out of a record, which is that of the transaction.
+        `linger.ms` to be below the time-out of a record, which is at most that of the transaction.
         """
         timeout_ms = transaction_timeout_ms(conf)
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
             return cls()
-        linger_ms = conf["linger.ms"] = min(timeout_ms - 1_000, _LONGEST_LINGER_MS)
+        linger_ms = conf["linger.ms"] = min(timeout_ms, _RECORD_TIMEOUT_MS) - 1_000
         size_bytes = min(size_bytes, int(conf["queue.buffering.max.kbytes"]) * 512)
         if batch_bytes is not None:
             size_bytes = min(size_bytes, batch_bytes)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from fencepost.api import SourceRecord, SourceTask
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
+from fencepost.kafka.settings import transactional_conf
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
 from fencepost.task.boundary import PollBoundary
@@ -327,6 +329,13 @@ def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
     assert time.monotonic() - begun >= 0.05
 
 
+@pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 301_001, 900_000, 2_147_483_647])
+def test_a_producer_can_be_made_whatever_a_transaction_may_take(timeout_ms: int) -> None:
+    conf = dict(transactional_conf({"transaction.timeout.ms": str(timeout_ms)}, "id").conf)
+    Room.made_in(conf)
+    Producer(conf)
+
+
 def test_records_are_held_back_no_longer_than_the_client_can() -> None:
     conf: dict[str, Any] = {
         "transaction.timeout.ms": "3600000",
@@ -335,6 +344,6 @@ def test_records_are_held_back_no_longer_than_the_client_can() -> None:
         "queue.buffering.max.messages": "100",
     }
     room = Room.made_in(conf)
-    assert conf["linger.ms"] == 900_000
-    assert room == Room(512_000, 10, 899.0)
+    assert conf["linger.ms"] == 299_000
+    assert room == Room(512_000, 10, 298.0)
     assert conf["batch.size"] == 512_000
