@@ -267,7 +267,7 @@ def _is_mirror(block: Block) -> bool:
     return "clusters" in parse_properties(block.text)
 
 
-@pytest.mark.parametrize("block", filter(_is_mirror, blocks("properties")), ids=lambda block: block.name)
+@pytest.mark.parametrize("block", [*filter(_is_mirror, blocks("properties"))], ids=lambda block: block.name)
 def test_files_of_mirrors_are_valid(block: Block) -> None:
     file = MirrorFile(parse_properties(block.text))
     assert file.unknown_keys() == []
@@ -275,7 +275,7 @@ def test_files_of_mirrors_are_valid(block: Block) -> None:
         assert WorkerConfig(flow.worker_properties()).warnings() == []
 
 
-@pytest.mark.parametrize("block", filterfalse(_is_mirror, blocks("properties")), ids=lambda block: block.name)
+@pytest.mark.parametrize("block", [*filterfalse(_is_mirror, blocks("properties"))], ids=lambda block: block.name)
 def test_worker_files_are_valid(block: Block) -> None:
     config = WorkerConfig({**_WORKER, **parse_properties(block.text)})
     assert config.unknown_keys() == []

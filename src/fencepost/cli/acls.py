@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from fencepost.cli.columns import aligned
 from fencepost.cluster.acl import Access, Acl, Need, Resource, required_acls
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
@@ -88,12 +89,9 @@ def _text(value: object) -> str:
 def table(listed: Sequence[Acl]) -> Iterator[str]:
     """Yield the lines of a table for each Kafka cluster."""
     for cluster, own in groupby(listed, key=lambda acl: acl.access.cluster):
-        rows = [_HEADINGS, *(_row(acl) for acl in own)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
         yield f"Kafka at {cluster}"
         yield ""
-        for row in rows:
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield from aligned([_HEADINGS, *(_row(acl) for acl in own)])
         yield ""
     yield from _remarks(listed)
 

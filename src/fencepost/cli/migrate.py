@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from fencepost.cli.columns import aligned
 from fencepost.cli.migration import Migration, Plan, Side
 from fencepost.cli.mirror import chosen
 from fencepost.config import ConfigError
@@ -72,10 +73,9 @@ def shown(old: Side, new: Side, plan: Plan) -> Iterator[str]:
 def _table(plan: Plan) -> Iterator[str]:
     rows: list[Sequence[str]] = [_HEADINGS]
     for move in plan.moves:
-        place = move.stored.partition or {}
         rows.append(
             (
-                f"{place['topic']}-{place['partition']}",
+                f"{move.place.topic}-{move.place.partition}",
                 str(move.position),
                 "?" if move.source_end is None else str(move.source_end),
                 f"{move.remote.topic}-{move.remote.partition}",
@@ -83,10 +83,3 @@ def _table(plan: Plan) -> Iterator[str]:
             )
         )
     yield from aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as lines of columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

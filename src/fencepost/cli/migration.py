@@ -9,11 +9,10 @@
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
@@ -21,11 +20,12 @@ from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import MissingTopicError
 from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.kafka.topic_readers import TopicReaders
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.flow import Flow, FlowChoice
 from fencepost.mirror.gap import is_gap_record
 from fencepost.mirror.held import MirrorOffsets
-from fencepost.mirror.position import last_of, place_of
+from fencepost.mirror.position import last_of, place_within, position_of
 from fencepost.mirror.sink import MirrorSinkConnector
 from fencepost.record import TopicPartition
 from fencepost.storage import records
@@ -71,6 +71,11 @@ class Side:
         support = {WorkerConfig.key_of("exactly_once_source_support"): ExactlyOnceSource.ENABLED.value}
         return WorkerSettings(WorkerConfig({**self.flow.worker_properties(), **support}), "", "migration")
 
+    def has_workers(self) -> bool:
+        """Say whether the workers' group has members, Kafka Connect's or ours."""
+        with closing(TopicReaders(self.settings.admin_conf(), timeout_s=_READ_S)) as readers:
+            return readers.has_members(self.settings.group_id)
+
     def place(self) -> str:
         """Return where the positions stand, in words."""
         held = self.settings.offsets_in_group(self.name, self.config)
@@ -82,6 +87,7 @@ class Side:
 class Move:
     """A position that is taken along. `source_end`: of the log it is a position in; `target_end`: of the remote one."""
 
+    place: TopicPartition
     stored: StoredOffset
     remote: TopicPartition
     source_end: int | None
@@ -129,12 +135,12 @@ class Migration:
         self.ensure_at_rest()
         found = self._read(self._old).offsets
         gaps = [one for one in found if is_gap_record(one.partition or {})]
-        standing = {place_of(one.partition or {}): one for one in found if one not in gaps and self._is_ours(one)}
+        standing = self._standing(found)
         remote = {place: self._held.remote(place) for place in standing}
         there = _ends(self._target, remote.values(), read_committed=False)
         ends = _ends(self._source, standing, read_committed=True)
         moves = (
-            Move(standing[place], remote[place], ends.get(place), there[remote[place]])
+            Move(place, standing[place], remote[place], ends.get(place), there[remote[place]])
             for place in sorted(standing)
             if remote[place] in there
         )
@@ -174,14 +180,15 @@ class Migration:
             time.sleep(_LOOK_EVERY_S)
 
     def _running(self) -> list[str]:
-        if not self._target.group(self._old.settings.group_id).members:
+        if not self._old.has_workers():
             return []
         snapshot = self._snapshot()
         return [side.name for side in (self._old, self._new) if _may_run(snapshot, side.name)]
 
-    def _is_ours(self, one: StoredOffset) -> bool:
-        partition = one.partition or {}
-        return partition.get("cluster") == self._old.flow.source and one.offset.get("offset") is not None
+    def _standing(self, offsets: Sequence[StoredOffset]) -> dict[TopicPartition, StoredOffset]:
+        """Return the offsets that are positions in the flow's source, by partition."""
+        at = {place_within(one.partition or {}, self._old.flow.source): one for one in offsets}
+        return {place: one for place, one in at.items() if place is not None and position_of(one.offset) is not None}
 
     def _read(self, side: Side) -> OffsetView:
         try:
@@ -208,20 +215,15 @@ class Migration:
         return max(recorded, len(snapshot.tasks(side.name)), int(side.config.get("tasks.max", 1)))
 
     def _verify(self, plan: Plan) -> None:
-        found = {
-            place_of(one.partition or {}): one.offset
-            for one in self._read(self._new).offsets
-            if not is_gap_record(one.partition or {})
-        }
+        found = self._standing(self._read(self._new).offsets)
         ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
         for move in plan.moves:
-            place = place_of(move.stored.partition or {})
-            if place not in found or last_of(found[place]) != last_of(move.stored.offset):
-                raise ConfigError(f"{place.topic}-{place.partition} does not stand at {move.position}: ask again")
+            if move.place not in found or last_of(found[move.place].offset) != last_of(move.stored.offset):
+                raise ConfigError(f"{_named(move.place)} does not stand at {move.position}: ask again")
             if ends.get(move.remote) != move.target_end:
                 raise ConfigError(
-                    f"{move.remote.topic}-{move.remote.partition} has got records meanwhile: somebody still mirrors to "
-                    "it, or writes there. Find and end that, and ask again"
+                    f"{_named(move.remote)} has got records meanwhile: somebody still mirrors to it, or writes there. "
+                    "Find and end that, and ask again"
                 )
 
     def _switch(self) -> None:
@@ -244,7 +246,11 @@ def _may_run(snapshot: ClusterSnapshot, name: str) -> bool:
     return name in snapshot.connectors and snapshot.target_state(name) is not TargetState.STOPPED
 
 
-def _ends(admin: Admin, places: Any, *, read_committed: bool) -> Mapping[TopicPartition, int]:
+def _named(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"
+
+
+def _ends(admin: Admin, places: Iterable[TopicPartition], *, read_committed: bool) -> Mapping[TopicPartition, int]:
     """Return where logs end, of those partitions that there are."""
     wanted = set(places)
     topics = admin.topics({place.topic for place in wanted})

@@ -124,6 +124,13 @@ class TopicReaders:
             standing |= found.get(group, {})
         return standing
 
+    def has_members(self, group: str) -> bool:
+        """Say whether a group of the classic kind has members, whatever they speak: also workers of Kafka Connect."""
+        has, doubts = self._run(f"describing group {group}", _has_members, group)
+        if _MAY_NOT in doubts.values():
+            raise KafkaAuthorizationError(f"Group {group} cannot be described: {_MAY_NOT}")
+        return bool(has)
+
     def look(self) -> list[GroupReading]:
         """Return what every group reads."""
         found: list[GroupReading] = self._run("looking at all groups", _look)
@@ -305,6 +312,12 @@ async def _classic_members(asking: _Asking, groups: Collection[str], doubts: dic
         answer = await asking.send(DescribeGroupsRequest(groups=of_node), node)
         found += [group for group in answer.groups if _is_still_there(group, doubts)]
     return found
+
+
+async def _has_members(asking: _Asking, group: str) -> tuple[bool, dict[str, str]]:
+    doubts: dict[str, str] = {}
+    found = await _classic_members(asking, [group], doubts)
+    return any(each.members for each in found), doubts
 
 
 def _classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:

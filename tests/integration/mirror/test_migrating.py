@@ -14,6 +14,7 @@ from fencepost.config import ConfigError
 from fencepost.kafka.memberless import read_stable
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
+from support.mirror.mirror_maker import MirrorMaker
 
 
 class Scene:
@@ -116,6 +117,22 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene
     told = scene.migrate("--yes", "--flow", scene.flow)
     assert f"left out: {scene.prefix}-gone-0" in told
     with MirrorProcess(scene.path, scene.flow):
+        scene.await_mirrored()
+
+
+def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
+    scene.send("a", "b")
+    clusters = {scene.a: scene.source.bootstrap, scene.b: scene.target.bootstrap}
+    settings = {"topics": f"{scene.prefix}.*", "emit.heartbeats.enabled": "false"}
+    scene.write_file("source")
+    (directory := tmp_path / "java").mkdir()
+    with MirrorMaker(directory, clusters, (scene.a, scene.b), settings, is_exactly_once=False):
+        scene.await_mirrored()
+        with pytest.raises(ConfigError, match="MirrorSourceConnector may run"):
+            scene.migrate("--yes")
+    scene.send("c")
+    assert "1 positions stand in group" in scene.migrate("--yes")
+    with scene.run("sink"):
         scene.await_mirrored()
 
 
