@@ -65,6 +65,17 @@ def migrate(
     migrate_flow(file, flow, to, (connector, into), is_dry=dry_run, is_confirmed=yes)
 
 
+@app.command()
+def status(
+    where: Annotated[str, typer.Argument(help="A MirrorMaker 2 file, or a worker's REST API.", metavar="FILE|URL")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with times in milliseconds.")] = False,
+) -> None:
+    """Show how far flows have come: what is behind, in records and in time, gaps, and the state of their tasks."""
+    from fencepost.cli.mirror_status import status as show_status
+
+    show_status(where, as_json=as_json)
+
+
 @app.callback()
 def mirror() -> None:
     """Mirror topics of one Kafka cluster to another."""

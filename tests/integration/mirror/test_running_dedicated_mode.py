@@ -1,14 +1,18 @@
 """`fencepost mirror FILE`: flows of a MirrorMaker 2 file."""
 
+import json
 import signal
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mirror_process import MirrorProcess, mirror_file, with_quick_spark
 from mirrored import values
+from typer.testing import CliRunner
 
+from fencepost.cli.main import app
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
 
@@ -101,16 +105,44 @@ def test_the_other_type_is_refused_while_the_first_would_run_beside_it(scene: Sc
     assert scene.values(topic) == [b"a"]
 
 
-def test_the_sink_type_runs_with_transactions(scene: Scene) -> None:
-    topic = scene.source.topic(scene.prefix)
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_either_type_runs_with_transactions_and_tells_how_far_it_is(scene: Scene, kind: str) -> None:
+    topic = scene.source.topic(scene.prefix, partitions=2)
     scene.source.send(topic, ["a"])
-    scene.write({">connector.type": "sink", ">transaction.producer": "true"})
+    exact = f"{scene.b}.exactly.once.source.support"
+    scene.write({">connector.type": kind, ">transaction.producer": "true", exact: "enabled"})
+    assert told(scene.path)["state"] == "NEVER RUN"
     with scene.process() as process:
         scene.await_values(topic, [b"a"])
         assert process.end() == 0
-        scene.source.send(topic, ["b"])
+        scene.source.send(topic, ["b", "c"])
+        scene.source.send(topic, ["d"], partition=1)
+        flow = told(scene.path)
+        assert (flow["flow"], flow["state"], flow["gaps"]) == (scene.flow, "NO WORKER", [])
+        [found] = [one for one in flow["topics"] if one["topic"] == topic]
+        assert (found["remote"], found["partitions"], found["behind"]) == (f"{scene.a}.{topic}", 2, 3)
+        assert found["behind_ms"] >= 0
+        assert found["sync_ms"] >= 0
         process.start()
-        scene.await_values(topic, [b"a", b"b"])
+        scene.await_values(topic, [b"a", b"b", b"c", b"d"])
+        with process.rest() as rest:
+            url = str(rest.base_url)
+        eventually(lambda: behind(told(url), topic) == 0, within_s=60)
+        flow = told(url)
+        assert (flow["state"], flow["tasks"]) == ("RUNNING", ["RUNNING"])
+        assert told(scene.path)["tasks"] == ["RUNNING"]
+
+
+def told(where: Path | str) -> dict[str, Any]:
+    """Return what `fencepost mirror status` says of the only flow."""
+    done = CliRunner().invoke(app, ["mirror", "status", "--json", str(where)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    [flow] = json.loads(done.stdout)
+    return dict(flow)
+
+
+def behind(flow: Mapping[str, Any], topic: str) -> int:
+    return int(next(one["behind"] for one in flow["topics"] if one["topic"] == topic))
 
 
 def test_both_directions_run_on_spark_and_end_together(scene: Scene) -> None:

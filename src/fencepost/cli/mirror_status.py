@@ -1,0 +1,272 @@
+"""`fencepost mirror status`: how far the flows of a file, or of running workers, have come."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import typer
+
+from fencepost.cli.columns import aligned
+from fencepost.cli.migration import Side
+from fencepost.cluster.command import now_ms
+from fencepost.config import ConfigError
+from fencepost.kafka.browse import TopicBrowser
+from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.settings import Kind, admin_conf, range_conf
+from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.mirror.clients import Cluster
+from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.formats import FormatError, OffsetSync
+from fencepost.mirror.gap import told_gap
+from fencepost.mirror.position import place_within, position_of
+from fencepost.mirror.source import MirrorSourceConnector
+from fencepost.plugin import PluginKind, find
+from fencepost.record import TopicPartition
+from fencepost.storage.offset_topic import StoredOffset
+from fencepost.storage.offset_view import OffsetTopic, OffsetTopics
+from fencepost.storage.status_topic import StatusTopic
+from fencepost.worker.operation.masking import HIDDEN
+from fencepost.worker.supervision.held_offsets import read_offsets
+
+_ROLE = "status"
+_READER = "fencepost-mirror-status"  # a name that nothing is committed under
+_READ_S = 60.0
+_REST_S = 30.0
+_HEADINGS = ("topic", "remote topic", "partitions", "behind", "for", "last sync")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What workers say of a connector that copies records."""
+
+    name: str
+    config: Mapping[str, str]
+    offsets: Sequence[StoredOffset]
+    state: str
+    tasks: Sequence[str]
+
+
+@dataclass(frozen=True)
+class TopicStatus:
+    """One topic of a flow.
+
+    Attributes:
+        behind: how many offsets of the source are not mirrored yet; None: it is not at the target.
+        behind_ms: how old the oldest of these records is; 0 where nothing is behind, None where none of it is a record.
+        sync_ms: how long ago it was written last which record went where; None: never.
+    """
+
+    topic: str
+    remote: str
+    partitions: int
+    behind: int | None
+    behind_ms: int | None
+    sync_ms: int | None
+
+
+@dataclass(frozen=True)
+class FlowStatus:
+    """One flow. `note` says why there are no topics, where they cannot be looked at."""
+
+    flow: str
+    connector: str
+    state: str
+    tasks: Sequence[str]
+    gaps: Sequence[Mapping[str, Any]]
+    topics: Sequence[TopicStatus]
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as `--json` prints it."""
+        return {
+            "flow": self.flow,
+            "connector": self.connector,
+            "state": self.state,
+            "tasks": list(self.tasks),
+            "gaps": [dict(gap) for gap in self.gaps],
+            "topics": [vars(topic) for topic in self.topics],
+            **({"note": self.note} if self.note else {}),
+        }
+
+
+def status(where: str, *, as_json: bool) -> None:
+    """Print it. Raises ConfigError, or what Kafka says."""
+    is_url = where.startswith(("http://", "https://"))
+    told = of_workers(where) if is_url else of_file(Path(where))
+    found = [looked_at(one) for one in told]
+    if as_json:
+        typer.echo(json.dumps([each.to_json() for each in found], indent=2))
+        return
+    for each in found:
+        typer.echo("\n".join(shown(each)))
+    if not found:
+        typer.echo(f"{where}: there is no connector of a mirror that copies records")
+
+
+def of_file(path: Path) -> Iterator[Told]:
+    """Yield what the topics at the target say of each flow that is enabled."""
+    for flow in MirrorFile.load(path).flows():
+        if flow.choice.is_enabled:
+            yield _told(Side.of(flow, flow.choice.connector_type, None))
+
+
+def _told(side: Side) -> Told:
+    settings = side.settings
+    shared = OffsetTopic(settings.config.offset_storage_topic, settings.reader_conf())
+    statuses = StatusTopic(settings.reader_conf(), settings.producer_conf(), settings.config.status_storage_topic)
+    try:
+        with closing(OffsetTopics(shared)) as topics:
+            offsets = read_offsets(settings, topics, side.name, side.config, _READ_S).offsets
+        statuses.start(_READ_S)
+        state = _state(side, statuses)
+        tasks = [task.state.value for task in statuses.table.tasks(side.name).values()]
+    except MissingTopicError:
+        return Told(side.name, side.config, (), "NEVER RUN", ())
+    finally:
+        statuses.stop()
+    return Told(side.name, side.config, offsets, state, tasks)
+
+
+def _state(side: Side, statuses: StatusTopic) -> str:
+    """Return a connector's state; what was said last by workers that are gone is none."""
+    if not side.has_workers():
+        return "NO WORKER"
+    own = statuses.table.status(side.name)
+    return "UNKNOWN" if own is None else own.state.value
+
+
+def of_workers(url: str) -> Iterator[Told]:
+    """Yield what the workers at an address say. Raises ConfigError where they do not answer."""
+    try:
+        with httpx.Client(base_url=url, timeout=_REST_S, follow_redirects=True) as rest:
+            found = rest.get("/connectors?expand=info&expand=status").raise_for_status().json()
+            for name, said in sorted(found.items()):
+                config = said["info"]["config"]
+                if _class_of(config) is None:
+                    continue
+                answer = rest.get(f"/connectors/{quote(name, safe='')}/offsets").raise_for_status().json()
+                offsets = [StoredOffset(one["partition"], one["offset"]) for one in answer["offsets"]]
+                status = said.get("status", {})
+                tasks = [task["state"] for task in status.get("tasks", [])]
+                yield Told(name, config, offsets, status.get("connector", {}).get("state", "UNKNOWN"), tasks)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
+        raise ConfigError(f"{url}: no worker answers as one ({error}); name its REST address, or a file") from None
+
+
+def _class_of(config: Mapping[str, str]) -> type[MirrorSourceConnector] | None:
+    try:
+        found = find(PluginKind.CONNECTOR, config.get("connector.class", ""))
+    except ConfigError:
+        return None
+    return found if issubclass(found, MirrorSourceConnector) else None
+
+
+def looked_at(told: Told) -> FlowStatus:
+    """Return how far a flow has come, by what both clusters say."""
+    cls = _class_of(told.config)
+    assert cls is not None
+    connector = cls(told.config)
+    gaps = [gap for one in told.offsets if (gap := told_gap(one.partition or {}, one.offset)) is not None]
+    at = {place_within(one.partition or {}, connector.source_cluster_alias): one.offset for one in told.offsets}
+    standing = {
+        place: position.offset
+        for place, offset in at.items()
+        if place is not None and (position := position_of(offset)) is not None
+    }
+    hidden = sorted(key for key, value in told.config.items() if value == HIDDEN)
+    note = f"not looked at, as workers do not tell {', '.join(hidden)}: give the file" if hidden else ""
+    topics = [] if hidden else list(_topics(connector, standing))
+    return FlowStatus(connector.flow, told.name, told.state, told.tasks, gaps, topics, note)
+
+
+def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, int]) -> Iterator[TopicStatus]:
+    selection, syncs = connector.selection(), _last_syncs(connector)
+    with (
+        closing(connector.admin(Cluster.SOURCE, _ROLE)) as source,
+        closing(connector.admin(Cluster.TARGET, _ROLE)) as target,
+    ):
+        chosen = source.topics(selection.chosen(source.topic_names()))
+        there = target.topics([selection.remote_topic(topic) for topic in chosen])
+        waiting = _waiting(source, {name: topic.partitions for name, topic in chosen.items()}, standing)
+    for name in sorted(chosen):
+        remote, left = selection.remote_topic(name), waiting[name]
+        behind = sum(end - first for first, end in left.values()) if remote in there else None
+        age_ms = _age_of_oldest(connector, name, left) if behind else behind
+        sync_ms = None if name not in syncs else max(0, now_ms() - syncs[name])
+        yield TopicStatus(name, remote, chosen[name].partitions, behind, age_ms, sync_ms)
+
+
+def _waiting(
+    source: TopicAdmin, partitions: Mapping[str, int], standing: Mapping[TopicPartition, int]
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return what is not mirrored yet, by topic and partition: from where, to where."""
+    places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+    starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=True)
+    waiting: dict[str, dict[int, tuple[int, int]]] = {topic: {} for topic in partitions}
+    for topic, number in places:
+        first = max(standing.get(TopicPartition(topic, number), 0), starts[topic, number])
+        if first < ends[topic, number]:
+            waiting[topic][number] = (first, ends[topic, number])
+    return waiting
+
+
+def _age_of_oldest(connector: MirrorSourceConnector, topic: str, waiting: Mapping[int, tuple[int, int]]) -> int | None:
+    """Return how old the oldest record is that waits; None where there is none: markers, or aborted ones."""
+    conf = range_conf(connector.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE), _READER).conf
+    browser = TopicBrowser(conf, topic)
+    first = (next(browser.read({number: one}), None) for number, one in waiting.items())
+    times = [record.timestamp_ms for record in first if record is not None and record.timestamp_ms is not None]
+    return max(0, now_ms() - min(times)) if times else None
+
+
+def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
+    """Return when it was last written where records of each topic went."""
+    cluster, topic = connector.offset_syncs_cluster(), connector.offset_syncs_topic()
+    last: dict[str, int] = {}
+
+    def note(record: LogRecord) -> None:
+        try:
+            name = OffsetSync.decode(record.key, record.value).topic_partition.topic
+        except FormatError:
+            return
+        last[name] = max(last.get(name, 0), record.timestamp_ms)
+
+    with closing(connector.admin(cluster, _ROLE)) as admin:
+        if admin.partitions(topic) is None:
+            return {}
+    with closing(LogReader(admin_conf(connector.client(cluster, Kind.ADMIN, _ROLE)).conf, topic)) as reader:
+        reader.read_to_end(_READ_S, note)
+    return last
+
+
+def shown(status: FlowStatus) -> Iterator[str]:
+    """Yield the lines of a flow."""
+    yield f"{status.flow}  {status.connector}  {status.state}  {_counted(status.tasks)}"
+    for gap in status.gaps:
+        yield f"gap: {json.dumps(gap)}"
+    if status.note:
+        yield status.note
+    if status.topics:
+        yield from aligned([_HEADINGS, *(_row(topic) for topic in status.topics)])
+    yield ""
+
+
+def _counted(states: Iterable[str]) -> str:
+    states = sorted(states)
+    counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+    return f"tasks: {', '.join(counts) or 'none'}"
+
+
+def _row(topic: TopicStatus) -> tuple[str, ...]:
+    behind = "not at the target" if topic.behind is None else str(topic.behind)
+    return topic.topic, topic.remote, str(topic.partitions), behind, _time(topic.behind_ms), _time(topic.sync_ms)
+
+
+def _time(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms / 1000:.1f} s"
