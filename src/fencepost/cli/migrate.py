@@ -47,7 +47,7 @@ def migrate(
             return
         if not is_confirmed:
             typer.confirm("Take them along?", abort=True)
-        plan = migration.carry_out(plan)
+        plan = migration.carry_out()
     typer.echo(f"Done, and read again: {len(plan.moves)} positions stand in {new.place()}.")
     typer.echo(f"Now set {old.flow.name}.connector.type={to} in {path} and start it. The other type is stopped.")
     typer.echo(f"The way back: end it, and `fencepost mirror migrate {path} --flow '{old.flow.name}' --to {old.kind}`.")

@@ -1,11 +1,12 @@
 """Taking the positions of a flow from the connector of one type to that of the other, while neither runs.
 
 1. The workers' group has no members, or both connectors are stopped.
-2. The ids of the older one's tasks are fenced: what they left open ends (E2).
-3. Its positions are read, once no transaction is about to change them (E3), with where the remote topics end.
-4. All are written to where the other type has them, in one transaction, if 1 still holds.
-5. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
-6. In the config topic the older one is stopped, and the other is not.
+2. In the config topic the older one is stopped: a worker that comes up from here on does not run it.
+3. The ids of its tasks are fenced: what they left open ends (E2).
+4. Its positions are read, once no transaction is about to change them (E3), with where the remote topics end.
+5. All are written to where the other type has them, in one transaction, if 1 still holds.
+6. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
+7. The other one may run: where it was stopped once, that is taken back.
 """
 
 import time
@@ -147,22 +148,25 @@ class Migration:
         left_out = sorted(place for place in standing if remote[place] not in there)
         return Plan(tuple(moves), tuple(left_out), tuple(gaps))
 
-    def carry_out(self, plan: Plan) -> Plan:
-        """Do it; returns what was taken along: what is read once the older tasks are fenced, which `plan` may not know.
+    def carry_out(self) -> Plan:
+        """Do it; returns what was taken along: what is read once the older tasks are fenced.
 
         Raises as `plan` does; CommitUnknownError: ask for it again.
         """
         old, new = self._old, self._new
+        self.ensure_at_rest()  # 1
+        tasks = self._task_count(old)
+        self._stop_older()  # 2
         with closing(OffsetCopies(new.settings.producer_conf(), new.settings.config.offset_storage_topic)) as copies:
             writing = OffsetWriting(new.settings, copies, now_ms)
-            writing.fence(old.name, old.config, self._task_count(old))  # 2
-            plan = self.plan()  # 3
+            writing.fence(old.name, old.config, tasks)  # 3
+            plan = self.plan()  # 4
             view = self._read(new)
             taken = [*(move.stored for move in plan.moves), *plan.gaps]
             changes = [view.change(one.partition, one.offset) for one in taken]
-            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 4
-        self._verify(plan)  # 5
-        self._switch()  # 6
+            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 5
+        self._verify(plan)  # 6
+        self._free_newer()  # 7
         return plan
 
     def ensure_at_rest(self) -> None:
@@ -226,20 +230,20 @@ class Migration:
                     "Find and end that, and ask again"
                 )
 
-    def _switch(self) -> None:
-        """Have the older one stay stopped when workers come up again, and the other not."""
-        snapshot, settings = self._snapshot(), self._new.settings
-        written = []
-        if _may_run(snapshot, self._old.name):
-            written += [
-                records.tasks_commit(self._old.name, 0),
-                records.target_state(self._old.name, TargetState.STOPPED),
-            ]
-        if self._new.name in snapshot.connectors and not _may_run(snapshot, self._new.name):
-            written.append(records.target_state(self._new.name, TargetState.STARTED))
-        if written:
-            with closing(TopicWriter(settings.producer_conf(), settings.config.config_storage_topic)) as writer:
-                writer.write(written, _READ_S)
+    def _stop_older(self) -> None:
+        name = self._old.name
+        if _may_run(self._snapshot(), name):
+            self._note(records.tasks_commit(name, 0), records.target_state(name, TargetState.STOPPED))
+
+    def _free_newer(self) -> None:
+        snapshot, name = self._snapshot(), self._new.name
+        if name in snapshot.connectors and not _may_run(snapshot, name):
+            self._note(records.target_state(name, TargetState.STARTED))
+
+    def _note(self, *written: records.Encoded) -> None:
+        settings = self._new.settings
+        with closing(TopicWriter(settings.producer_conf(), settings.config.config_storage_topic)) as writer:
+            writer.write(written, _READ_S)
 
 
 def _may_run(snapshot: ClusterSnapshot, name: str) -> bool:
