@@ -80,7 +80,8 @@ def test_each_time_that_a_worker_begins_to_lead_it_looks_once() -> None:
     scene.leads = False
     scene.declaration.start()
     scene.leads = True
-    eventually(lambda: scene.put == ["a", "b"])
+    eventually(lambda: scene.declaration.is_done)
+    assert scene.put == ["a", "b"]
     scene.store(a={**A, "by": "hand"})
     scene.leads = False
     eventually(lambda: not scene.declaration.is_done)
