@@ -36,7 +36,7 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
     """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`."""
-    from kafka.admin import KafkaAdminClient
+    from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
 
     timeout_ms = int(timeout_s * 1000)
     return KafkaAdminClient(**kafka_python_conf(conf), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)

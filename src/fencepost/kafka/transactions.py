@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.admin import KafkaAdminClient
+from kafka import KafkaAdminClient
 from kafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaConnectionError,
