@@ -33,7 +33,7 @@ NAME = "mirror"
 RECOVERED_S = 240.0  # a limit for the busiest of machines; what it took is in the summary
 _LONGEST_CUT_S = 2.0
 _LOOK_S = 0.05
-_MOST_TASKS = 4
+_TASKS = (1, 4)
 
 
 class MirrorChaos:
@@ -49,7 +49,7 @@ class MirrorChaos:
         self._gated = gated
         self._source = source
         self._evidence = evidence
-        self._tasks = 2
+        self._tasks = max(_TASKS)
         self._grown = 0
         self.recoveries: dict[Hurt, list[float]] = defaultdict(list)
 
@@ -60,6 +60,10 @@ class MirrorChaos:
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSinkConnector",
             "transaction.producer": "true",
             "tasks.max": str(self._tasks),
+            # A transaction is open at nearly any moment, and what nobody ends stays open: readers would wait behind it.
+            "transaction.boundary": "interval",
+            "transaction.boundary.interval.ms": "200",
+            "producer.override.transaction.timeout.ms": "600000",
             "topics": f"{naming.prefix}.*",
             "config.properties.exclude": NOT_MIRRORED,
             "source.cluster.alias": naming.source,
@@ -134,8 +138,8 @@ class MirrorChaos:
     # faults
 
     def _carry_out(self, fault: MirrorFault) -> float:
-        if fault.change is not None:
-            self._make(fault.change)
+        if fault.hurt is not Hurt.STOP_WORKER:
+            self._make(fault.change, self._gated.workers)
         act: dict[Hurt, Callable[[MirrorFault], float]] = {
             Hurt.KILL_SLOT: self._kill_slot,
             Hurt.STOP_SLOT: self._stop_slot,
@@ -171,9 +175,14 @@ class MirrorChaos:
             ready(victim)
 
     def _stop_worker(self, fault: MirrorFault) -> float:
+        """The plan changes while the zombie sleeps: to fewer tasks, so that nobody takes the ids of some of its own."""
+        if self._tasks == min(_TASKS):
+            self._make(Change.TASKS, self._gated.workers)
+            self._recover()
         victim = self._victim(fault)
         pause(victim)
         try:
+            self._make(fault.change, [worker for worker in self._gated.workers if worker is not victim])
             return self._recover()
         finally:
             resume(victim)
@@ -217,23 +226,25 @@ class MirrorChaos:
 
     # changes
 
-    def _make(self, change: Change) -> None:
+    def _make(self, change: Change | None, via: Sequence[Worker]) -> None:
         if change is Change.TASKS:
-            self._tasks = self._tasks % _MOST_TASKS + 1
-            eventually(self._rescaled, within_s=RECOVERED_S)
+            self._tasks = sum(_TASKS) - self._tasks
+            eventually(partial(self._is_rescaled, via), within_s=RECOVERED_S)
         elif change is Change.TOPIC:
             self._grown += 1
             self._workload.add_topic(Written(f"{self._clusters.naming.prefix}new-{self._grown}", 1))
-        else:
+        elif change is Change.PARTITIONS:
             first = self._workload.topics[0]
             self._workload.add_partitions(first.name, first.partitions + 1)
 
-    def _rescaled(self) -> bool:
-        for worker in self._gated.workers:
+    def _is_rescaled(self, via: Sequence[Worker]) -> bool:
+        said = []
+        for worker in via:
             answer = worker.rest.patch(f"/connectors/{NAME}/config", json={"tasks.max": str(self._tasks)})
             if answer.status_code == 200:
                 return True
-        raise AssertionError(answer.text)
+            said.append(answer.text)
+        raise AssertionError(said)
 
     # recovery
 

@@ -32,7 +32,7 @@ class Change(Enum):
 class MirrorFault:
     """One fault, `delay_s` after the recovery from the one before it; `choice` (0 to 1) says which of its victims.
 
-    A `change` is asked for just before.
+    A `change` is asked for just before; while a worker is stopped, where that is the fault.
     """
 
     hurt: Hurt
@@ -45,12 +45,20 @@ class MirrorFault:
 
 
 def mirror_plan(seed: int, quotas: Mapping[Hurt, int], longest_delay_s: float = 0.5) -> list[MirrorFault]:
-    """Return the faults of a campaign, as many of each kind as `quotas` says, every other one with a change."""
+    """Return the faults of a campaign, as many of each kind as `quotas` says.
+
+    There are other tasks while a worker is stopped; every other one of the other faults meets a change.
+    """
     drawn = random.Random(seed)
     hurts = [hurt for hurt, count in quotas.items() for _ in range(count)]
     drawn.shuffle(hurts)
     changes = itertools.cycle([Change.TASKS, None, Change.TOPIC, None, Change.TASKS, None, Change.PARTITIONS, None])
     return [
-        MirrorFault(hurt, drawn.uniform(0.05, longest_delay_s), drawn.random(), change)
-        for hurt, change in zip(hurts, changes, strict=False)
+        MirrorFault(
+            hurt,
+            drawn.uniform(0.05, longest_delay_s),
+            drawn.random(),
+            Change.TASKS if hurt is Hurt.STOP_WORKER else next(changes),
+        )
+        for hurt in hurts
     ]
