@@ -9,12 +9,13 @@ from fencepost.testing import eventually
 from support.log_writer import LogWriter
 
 SOON = {
+    "heartbeats__replication__enabled": "false",  # other tests send some at the source that all share
     "source__consumer__fetch__max__wait__ms": "20",
     "refresh__topics__interval__seconds": "1",
     "sync__topic__configs__enabled": "false",
     "sync__topic__acls__enabled": "false",
 }
-"""What lets a flow hear of everything at once, and do nothing that a test does not look at."""
+"""What lets a flow hear of everything at once, and do nothing that its test does not look at."""
 
 
 class Row(NamedTuple):

@@ -73,7 +73,7 @@ def test_new_topics_partitions_and_heartbeats_are_picked_up(flow: Flow, topic: s
     writer = flow.source
     if writer.admin.partitions("heartbeats") is None:
         writer.topic("heartbeats")
-    start(flow, f"{topic}.*")
+    start(flow, f"{topic}.*", heartbeats__replication__enabled="true")
     other = writer.topic(f"{topic}-other")
     writer.send(other, ["a"])
     await_same(flow, other)
