@@ -130,7 +130,7 @@ def test_the_feature_must_be_explicitly_enabled_and_a_preview_works_without(
 
 def test_the_slower_of_two_sinks_counts(stage: Stage) -> None:
     topic = stage.topic(9)
-    fast, slow = stage.sink(topic, 9), stage.sink(topic, 4)
+    slow, fast = stage.sink(topic, 4), stage.sink(topic, 9)  # else it may be emptied for the fast one alone
     stage.await_starts(topic, 4)
     assert stage.held(topic) == f"sink connector {slow}, which has committed 4"
     stage.commit(slow, topic, 6)
@@ -179,25 +179,25 @@ def test_a_sink_that_is_not_at_work_counts(stage: Stage, state: str) -> None:
 
 def test_a_sink_whose_group_has_another_name_counts_and_its_group_is_no_other(stage: Stage) -> None:
     topic = stage.topic(9)
-    stage.sink(topic, 9)
     own = stage.sink(topic, 2, consumer__override__group__id="a-group-of-its-own")
+    stage.sink(topic, 9)
     stage.await_starts(topic, 2)
     assert stage.held(topic) == f"sink connector {own}, which has committed 2"
 
 
 def test_the_group_of_a_sink_is_another_one_to_a_topic_that_the_sink_does_not_read(stage: Stage) -> None:
     topic, elsewhere = stage.topic(9), stage.topic(9)
-    stage.sink(topic, 9)
     stage.sink(elsewhere, 9, consumer__override__group__id="shared")
     stage.set_offsets("shared", topic, 1)
+    stage.sink(topic, 9)
     stage.refused(topic, "group shared")
     stage.await_starts(elsewhere, 9)
 
 
 def test_a_sink_whose_dead_letters_are_made_elsewhere_still_reads_here(stage: Stage) -> None:
     topic = stage.topic(9)
-    stage.sink(topic, 9)
     stage.sink(topic, 2, admin__override__bootstrap__servers="127.0.0.1:1")
+    stage.sink(topic, 9)
     stage.await_starts(topic, 2)
 
 
