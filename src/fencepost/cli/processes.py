@@ -1,5 +1,6 @@
 """Child processes that live and end together, in the foreground."""
 
+import contextlib
 import logging
 import signal
 import subprocess
@@ -83,6 +84,7 @@ class Processes:
 
 def _pass_on(name: str, lines: IO[bytes]) -> None:
     prefix = f"[{name}] ".encode()
-    for line in lines:
-        sys.stderr.buffer.write(prefix + line)
-        sys.stderr.buffer.flush()
+    for line in lines:  # on and on: a child whose lines nobody takes would stand still
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.buffer.write(prefix + line)
+            sys.stderr.buffer.flush()

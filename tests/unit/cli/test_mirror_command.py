@@ -3,6 +3,8 @@
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -72,3 +74,14 @@ def test_when_one_process_ends_the_others_are_told_and_its_code_is_given() -> No
     found = Processes({"waits": [sys.executable, "-c", waits], "ends": [sys.executable, "-c", ends]}).run()
     assert found == 4  # and whoever waits is gone: it is waited for
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_process_goes_on_though_nobody_takes_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> NoReturn:
+        raise BrokenPipeError
+
+    gone = SimpleNamespace(buffer=SimpleNamespace(write=refuse), write=lambda _: None, flush=lambda: None)
+    monkeypatch.setattr(sys, "stderr", gone)
+    gives_up = "import os, threading; threading.Timer(30, os._exit, [3]).start(); "
+    talks = gives_up + r"print('a line\n' * 100_000, flush=True); os._exit(4)"
+    assert Processes({"talks": [sys.executable, "-c", talks]}).run() == 4
