@@ -210,6 +210,7 @@ def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read
     out, topic, broken = tmp_path / "out", f"{name}-in", b'{"n": "\xff\x00"}'
     admin, kept = Admin({"bootstrap.servers": kafka.bootstrap_servers}), {"retention.ms": "-1"}  # they are from 2023
     admin.create_topic(topic, partitions=2, replication=1, configs=kept)
+    admin.create_topic(f"{name}-dead", partitions=1, replication=1, configs=kept)  # and so are their letters
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for n, value in enumerate((b'{"n": 0}', broken, b'{"n": 2}', b"", None, b"[5]", b'{"n": 6}')):
         at_ms = 1_700_000_000_000 + n
