@@ -215,7 +215,7 @@ def test_e13_who_takes_over_writes_the_letters_again_unless_the_epoch_s_token_is
 
     def hang(epoch: Epoch) -> None:
         held.set()
-        hung.wait(60)
+        hung.wait(300)
 
     stage.store.before["letters"] = hang
     first = stage.start(**LETTERS)
