@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def started(brokers: Brokers, directory: Path) -> Iterator[LightWorker]:
         worker.start(within_s=WITHIN_S)
         yield worker
     finally:
-        worker.stop()
+        worker.stop(within_s=WITHIN_S)  # with a broker less
 
 
 @pytest.mark.timeout(900)
@@ -97,8 +98,9 @@ def test_e9_topics_are_emptied_on_when_the_leader_of_a_partition_is_killed(tmp_p
         stage.await_starts(10)
         stage.brokers.kill(stage.brokers.leader_of(TOPIC))
         known = {0, 10}  # it may not have told the others yet that records are gone
-        assert set(stage.starts()) <= known
-        assert set(stage.writer.admin.offsets_at(dict.fromkeys(PLACES, 0), read_committed=False).values()) <= known
+        assert set(eventually(stage.starts, within_s=WITHIN_S)) <= known
+        firsts = partial(stage.writer.admin.offsets_at, dict.fromkeys(PLACES, 0), read_committed=False)
+        assert set(eventually(firsts, within_s=WITHIN_S).values()) <= known
         stage.send(20)
         stage.commit(30)
         stage.await_starts(30)
