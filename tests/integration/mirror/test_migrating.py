@@ -16,6 +16,8 @@ from fencepost.testing import eventually
 from support.log_writer import LogWriter
 from support.mirror.mirror_maker import MirrorMaker
 
+pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
+
 
 class Scene:
     """A flow that is mirrored as one type after the other."""
@@ -123,7 +125,9 @@ def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene
 def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
     scene.send("a", "b")
     clusters = {scene.a: scene.source.bootstrap, scene.b: scene.target.bootstrap}
-    settings = {"topics": f"{scene.prefix}.*", "emit.heartbeats.enabled": "false"}
+    # It commits all the time, as a task that takes long to end commits no more.
+    often = {f"{scene.b}.offset.flush.interval.ms": "500"}
+    settings = {"topics": f"{scene.prefix}.*", "emit.heartbeats.enabled": "false", **often}
     scene.write_file("source")
     (directory := tmp_path / "java").mkdir()
     with MirrorMaker(directory, clusters, (scene.a, scene.b), settings, is_exactly_once=False):
