@@ -1,7 +1,6 @@
 """MirrorSourceConnector on a running worker: from one real cluster to another."""
 
 import os
-import re
 import signal
 from typing import Any
 
@@ -125,18 +124,20 @@ def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on
     worker = flow.worker
     worker.rest.put(f"/connectors/{name}/stop")
     eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED" and not worker.task_states(name))
+    place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
+    stays = {"offsets": [{"partition": place, "offset": {"offset": 9}}]}
+    answer = worker.rest.patch(f"/connectors/{name}/offsets", json=stays)  # fences a task that would read what comes
+    assert answer.status_code == 200, answer.text
     flow.source.send(topic, numbers(10, 20))
     flow.source.truncate(topic, 15)
     worker.rest.put(f"/connectors/{name}/resume")
     worker.wait_for_tasks(name, "FAILED")
     trace = worker.status(name)["tasks"][0]["trace"]
-    told = re.search(rf"{topic}-0 was read up to offset (1[0-4]), and the log begins beyond the position", trace)
-    assert told is not None, trace  # a task that is stopping may still read one that comes
+    assert f"{topic}-0 was read up to offset 10, and the log begins beyond the position" in trace
     assert f"PATCH /connectors/{name}/offsets" in trace
     assert "on.source.gap=record" in trace
     worker.rest.put(f"/connectors/{name}/stop")
     eventually(lambda: worker.status(name)["connector"]["state"] == "STOPPED" and not worker.task_states(name))
-    place = {"cluster": flow.source_alias, "topic": topic, "partition": 0}
     body = {"offsets": [{"partition": place, "offset": {"offset": 16}}]}
     refused = {"offsets": [{"partition": {**place, "cluster": "elsewhere"}, "offset": {"offset": 16}}]}
     answer = worker.rest.patch(f"/connectors/{name}/offsets", json=refused)
@@ -145,7 +146,7 @@ def test_a_gap_fails_the_task_and_a_position_from_an_administrator_lets_it_go_on
     assert worker.rest.patch(f"/connectors/{name}/offsets", json=body).status_code == 200
     worker.rest.put(f"/connectors/{name}/resume")
     remote = f"{flow.source_alias}.{topic}"
-    wanted = [*numbers(0, int(told[1])), "17", "18", "19"]
+    wanted = [*numbers(0, 10), "17", "18", "19"]
     eventually(lambda: [row.value.decode() for row in rows(flow.target.bootstrap, remote, 2)[0]] == wanted, within_s=60)
 
 
