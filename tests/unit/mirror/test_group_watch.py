@@ -105,4 +105,5 @@ def test_a_trouble_is_said_once_as_long_as_it_lasts(caplog: pytest.LogCaptureFix
     troubles = Troubles(logging.getLogger("t"))
     for now in ({"a": "x"}, {"a": "x", "b": "y"}, {"a": "z", "b": "y"}, {}, {"b": "y"}):
         troubles.are(now)
-    assert [record.getMessage() for record in caplog.records] == ["a: x", "b: y", "a: z", "b: y"]
+    said = [record.getMessage() for record in caplog.records if record.name == "t"]
+    assert said == ["a: x", "b: y", "a: z", "b: y"]
