@@ -1,5 +1,7 @@
 """The verdict on a mirror, held against Java's MirrorMaker: clean, as that delivers records exactly once."""
 
+import pytest
+
 from support.mirror.mirror_maker import MirrorMaker
 from support.mirror.two_clusters import Naming, TwoClusters
 from support.mirror.workload import NOT_MIRRORED, Outcome, Workload, Written
@@ -9,6 +11,7 @@ TOPICS = (Written("w-plain", 3, empty=frozenset({2})), Written("w-compacted", 2,
 _START_S = 180
 
 
+@pytest.mark.timeout(900)
 def test_mirror_maker_copies_a_workload_exactly_once(source_kafka, kafka, tmp_path, capfd):
     addresses = {"source": source_kafka.bootstrap_servers, "target": kafka.bootstrap_servers}
     settings = {"topics": "w-.*", "config.properties.exclude": NOT_MIRRORED}
