@@ -60,7 +60,8 @@ def test_run_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(Path("x.properties"), ["A->B"], [], None)] * 2
 
 
-def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "configure_logs", lambda: None)  # of the whole process, for all tests that follow
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = A, B\nA->C.enabled = true\n")
     done = CliRunner().invoke(app, ["mirror", str(path)])
