@@ -18,6 +18,9 @@ from support.mirror.mirror_maker import MirrorMaker
 
 pytestmark = pytest.mark.timeout(900)  # processes come up one after the other
 
+# Other tests may have left heartbeats at the source, which are mirrored, too.
+_NO_HEARTBEATS = {"heartbeats.replication.enabled": "false"}
+
 
 class Scene:
     """A flow that is mirrored as one type after the other."""
@@ -38,6 +41,7 @@ class Scene:
             f"{self.flow}.connector.type": kind,
             f"{self.flow}.transaction.producer": "true",
             f"{self.b}.exactly.once.source.support": "enabled",
+            **_NO_HEARTBEATS,
         }
         mirror_file(self.path, clusters, settings)
 
@@ -127,7 +131,7 @@ def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
     clusters = {scene.a: scene.source.bootstrap, scene.b: scene.target.bootstrap}
     # It commits all the time, as a task that takes long to end commits no more.
     often = {f"{scene.b}.offset.flush.interval.ms": "500"}
-    settings = {"topics": f"{scene.prefix}.*", "emit.heartbeats.enabled": "false", **often}
+    settings = {"topics": f"{scene.prefix}.*", "emit.heartbeats.enabled": "false", **often, **_NO_HEARTBEATS}
     scene.write_file("source")
     (directory := tmp_path / "java").mkdir()
     with MirrorMaker(directory, clusters, (scene.a, scene.b), settings, is_exactly_once=False):
