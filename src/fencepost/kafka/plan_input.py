@@ -134,15 +134,6 @@ class PlanInput:
         self._news[place] = offset
         self._looked_s = float("-inf")
 
-    def known_ends(self) -> dict[TopicPartition, int]:
-        """Return where the logs end, as far as the client has heard: nobody is asked."""
-        ends = {}
-        for place in self._positions:
-            _, high = self._consumer.get_watermark_offsets(ClientPartition(*place), cached=True)
-            if high >= 0:
-                ends[place] = high
-        return ends
-
     def close(self) -> None:
         """Let go. Idempotent."""
         consumer, self._consumer = self._consumer, None
