@@ -30,6 +30,7 @@ class Request(NamedTuple):
     lane: int
     epoch: Any  # of an INIT, which has none yet: the start of the task that sent it
     transaction: int
+    generation: int = 0  # of the member that sends a position; 0: of no member
 
     def __str__(self) -> str:
         if self.kind is Kind.INIT:
@@ -68,6 +69,7 @@ class Broker(NamedTuple):
     ids: tuple[Coordinator, ...]
     data: Log = Log()
     positions: Log = Log()
+    generation: int = 0  # of the group, if it has a member
 
 
 class Way(NamedTuple):
@@ -124,15 +126,15 @@ def decided(broker: Broker, lane: int, way: Way) -> Broker:
         positions = _group_positions(positions, lane)
     else:
         positions = _settled_positions(positions, lane, is_commit)
-    return Broker(ids, _settled_data(broker.data, lane, is_commit, way), positions)
+    return broker._replace(ids=ids, data=_settled_data(broker.data, lane, is_commit, way), positions=positions)
 
 
 def _initialised(broker: Broker, lane: int, known: Coordinator, way: Way) -> Broker:
     """The next epoch; an ongoing transaction is aborted before the answer is given."""
-    return Broker(
-        _with(broker.ids, lane, Coordinator(known.epoch + 1)),
-        _settled_data(broker.data, lane, False, way),
-        _settled_positions(broker.positions, lane, False),
+    return broker._replace(
+        ids=_with(broker.ids, lane, Coordinator(known.epoch + 1)),
+        data=_settled_data(broker.data, lane, False, way),
+        positions=_settled_positions(broker.positions, lane, False),
     )
 
 
@@ -169,17 +171,20 @@ def _produced(broker: Broker, request: Request, known: Coordinator) -> tuple[Bro
     if request.kind is Kind.SECOND and known.last_record != record - 1:
         return None
     data = Log(broker.data.visible, (*broker.data.tail, (lane, record)))
-    return Broker(_with(broker.ids, lane, known._replace(last_record=record)), data, broker.positions), True
+    return broker._replace(ids=_with(broker.ids, lane, known._replace(last_record=record)), data=data), True
 
 
 def _position(broker: Broker, request: Request, known: Coordinator, way: Way) -> tuple[Broker, bool] | None:
     lane, position = request.lane, request.transaction + 1
+    if 0 < request.generation < broker.generation:
+        return broker, False  # of a member whose generation is over
     if not _is_open(broker.positions, lane) and not (known.has_position and known.status is Status.ONGOING):
         return broker, False
     if not way.keeps_group_offsets and position <= known.last_position:
         return broker, True
     positions = Log(broker.positions.visible, (*broker.positions.tail, (lane, position)))
-    return Broker(_with(broker.ids, lane, known._replace(last_position=position)), broker.data, positions), True
+    ids = _with(broker.ids, lane, known._replace(last_position=position))
+    return broker._replace(ids=ids, positions=positions), True
 
 
 def _settled_data(log: Log, lane: int, is_commit: bool, way: Way) -> Log:
@@ -222,7 +227,7 @@ def _is_open(log: Log, lane: int) -> bool:
 
 
 def _keeping(broker: Broker, lane: int, known: Coordinator) -> Broker:
-    return Broker(_with(broker.ids, lane, known), broker.data, broker.positions)
+    return broker._replace(ids=_with(broker.ids, lane, known))
 
 
 def _with(ids: tuple[Coordinator, ...], lane: int, known: Coordinator) -> tuple[Coordinator, ...]:

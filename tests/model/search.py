@@ -16,6 +16,8 @@ class Found:
     states: int
     is_done_reached: bool
     trace: tuple[str, ...] = ()
+    standstill: tuple[str, ...] = ()
+    """The shortest way to a state from which nothing comes, though not all is delivered."""
 
     def __str__(self) -> str:
         return "\n".join(f"{number:3} {line}" for number, line in enumerate("\n".join(self.trace).splitlines(), 1))
@@ -42,20 +44,26 @@ def _search(world: World) -> Found:
     start = world.start()
     came_from: dict[State, State | None] = {start: None}
     front, is_done_reached = [start], False
+    standstill: tuple[str, ...] = ()
     while front:
         following = []
         for state in front:
-            is_done_reached = is_done_reached or world.is_done(state)
+            is_done = world.is_done(state)
+            is_done_reached = is_done_reached or is_done
+            has_moves = False
             try:
                 for _, reached in world.moves(state):
+                    has_moves = True
                     known = len(came_from)
                     came_from.setdefault(reached, state)  # a state is hashed once: it is large
                     if len(came_from) > known:
                         following.append(reached)
             except Anomaly as anomaly:
                 return Found(len(came_from), is_done_reached, (*_way(world, came_from, state), str(anomaly)))
+            if not (has_moves or is_done or standstill):
+                standstill = tuple(_way(world, came_from, state))
         front = following
-    return Found(len(came_from), is_done_reached)
+    return Found(len(came_from), is_done_reached, standstill=standstill)
 
 
 def _way(world: World, came_from: dict[State, State | None], state: State) -> list[str]:

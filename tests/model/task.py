@@ -20,6 +20,9 @@ class Rules:
     fenced_lanes: int = 2  # E2: how many of its ids a starting task takes before it reads its position
     reads_after_fence: bool = True  # E3
     has_round: bool = True  # E18: whether a task of a newer plan begins when the ids of the older ones are taken
+    tells_generation: bool = True  # E19: whether a member sends its positions as such
+    reads_stable: bool = True  # E20: whether a position is read when no transaction is about to change it
+    fences_by_input: bool = True  # E20: whether a member ends the transactions that it would have to wait for
     flushes_before_next_lane: bool = True
     commits_in_order: bool = True
 
@@ -80,6 +83,7 @@ class Plan:
     lanes: int = 1
     later_lanes: int | None = None  # how many a later start of the task uses; it takes all ids anyway
     is_moved: bool = False  # a later start is another task, of a newer plan: it has one lane, with an id of its own
+    is_member: bool = False  # a start joins the group that keeps the position: no plan, and no round
     transactions: int = 3
     way: Way = field(default_factory=Way)
 
@@ -94,6 +98,16 @@ class Plan:
         """Step 7: the task goes on behind what is committed."""
         task = task._replace(next=position)
         return self._run(task) if self.rules.reads_after_fence else self._fence_next(task)
+
+    def fence(self, task: Task, index: int) -> Step:
+        """Take the id of another task, which has a position pending; then read again."""
+        return self._opening(task._replace(phase=Phase.FENCING), index, Stage.IDLE, -1)
+
+    def request(self, task: Task, kind: Kind, index: int) -> Request:
+        """Return what a producer of the task sends in its transaction."""
+        lane = task.lanes[index]
+        tells = self.is_member and self.rules.tells_generation and kind is Kind.POSITION
+        return Request(kind, index, lane.epoch, lane.transaction, task.number if tells else 0)
 
     def answered(self, task: Task, request: Request, epoch: int) -> Step:
         """A request was done; for an INIT `epoch` is the new one."""
@@ -125,7 +139,8 @@ class Plan:
         if not self.is_moved:
             return range(min(self.rules.fenced_lanes, self.lanes))
         own = self._next_lane(task)
-        return [*(index for index in range(self.lanes) if self.rules.has_round and index != own), own]
+        has_round = self.rules.has_round and not self.is_member
+        return [*(index for index in range(self.lanes) if has_round and index != own), own]
 
     def _opening(self, task: Task, index: int, stage: Stage, transaction: int) -> Step:
         lane = Lane(0, stage, transaction, (Kind.INIT,))
@@ -148,7 +163,7 @@ class Plan:
         if lane.waiting or lane.stage is Stage.IDLE or not self._may_go_on(task, lane):
             return task
         stage, kinds = self._after(lane)
-        sent += [Request(kind, index, lane.epoch, lane.transaction) for kind in kinds]
+        sent += [self.request(task, kind, index) for kind in kinds]
         transaction = -1 if stage is Stage.IDLE else lane.transaction
         return _with(task, index, Lane(lane.epoch, stage, transaction, kinds, lane.is_struck))
 

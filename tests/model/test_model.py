@@ -82,6 +82,32 @@ def test_model_doubles_a_record_of_a_mirror_when_a_rule_is_broken(rules, capfd):
     assert "duplicated" in found or "torn" in found
 
 
+MEMBER = replace(MIRROR, is_moved=True, is_member=True)
+"""The position is a group's that has members: the partition is given to another task, whose id is another one."""
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [Rules(tells_generation=False), Rules(tells_generation=False, fences_by_input=False), Rules(reads_stable=False)],
+    ids=["E19 no generation", "E19 neither generation nor map", "E20 position read unstable"],
+)
+def test_model_doubles_an_input_record_when_a_rule_of_its_group_is_broken(rules, capfd):
+    """Nobody sends anything twice; there is a zombie, and a rebalance."""
+    found = _shown(search(World(replace(MEMBER, rules=rules), resends=0)), capfd)
+    assert "duplicated" in found or "torn" in found
+
+
+def test_model_stands_still_when_nobody_fences_by_input(capfd):
+    """A member that is dead has a transaction open: its successor has another id, and waits until the time-out."""
+    without = search(World(replace(MEMBER, rules=Rules(fences_by_input=False)), resends=0, dies=True))
+    assert not without.trace
+    assert without.standstill, "nothing was waited for"
+    with_it = search(World(MEMBER, resends=0, dies=True))
+    assert not with_it.trace
+    assert with_it.is_done_reached
+    assert not with_it.standstill, "\n".join(with_it.standstill)
+
+
 ONE_LANE = Plan(transactions=3)
 TWO_LANES = Plan(lanes=2, transactions=3)
 WORLDS = {
@@ -93,6 +119,8 @@ WORLDS = {
     "two lanes, late and lost requests, takeover": World(TWO_LANES),
     "a mirror, a new plan": World(MIRROR),
     "a mirror, two new plans": World(MIRROR, resends=0, takeovers=2),
+    "a group with members, a rebalance": World(MEMBER),
+    "a group with members, two rebalances": World(MEMBER, resends=0, takeovers=2),
     "two lanes, then one": World(replace(TWO_LANES, later_lanes=1)),
 }
 

@@ -29,12 +29,14 @@ class World:
     """A plan for the tasks, and how many faults there may be.
 
     A resend: a client has waited in vain (for an answer that is late or lost) and sends the request again. A takeover:
-    a newer start of the task; the older one goes on, stops at any point, or has died: that is all the same from here.
+    a newer start of the task; the older one goes on, stops at any point, or has died: that is all the same from here,
+    but for whoever waits for it. `dies`: it is dead, and what it has sent is lost.
     """
 
     plan: Plan
     resends: int = 1
     takeovers: int = 1
+    dies: bool = False
 
     def start(self) -> State:
         broker = Broker((Coordinator(),) * self.plan.lanes, Log(self.plan.way.next_record(0)))
@@ -130,18 +132,35 @@ class World:
                 continue
             if task != state.tasks[-1]:
                 yield ("task", task.number, "is not admitted"), _after(state, state.broker, state.network, task, None)
-            elif not state.broker.positions.tail:
+            elif self.plan.is_member and state.broker.generation < task.number:
+                yield (
+                    ("task", task.number, "joins"),
+                    state._replace(broker=state.broker._replace(generation=task.number)),
+                )
+            elif pending := self._pending(state, task):
+                for lane in pending:
+                    what = ("task", task.number, "fences lane", lane)
+                    yield what, _after(state, state.broker, state.network, task, self.plan.fence(task, lane))
+            elif not state.broker.positions.tail or not self.plan.rules.reads_stable:
                 position = state.broker.positions.visible
                 step = self.plan.positioned(task, position)
                 what = ("task", task.number, "reads its position:", position)
                 yield what, _after(state, state.broker, state.network, task, step)
 
+    def _pending(self, state: State, task: Task) -> list[int]:
+        """Return whose transactions a member ends before it reads its position."""
+        rules = self.plan.rules
+        if not (self.plan.is_member and rules.fences_by_input and rules.reads_stable):
+            return []
+        return sorted({lane for lane, _ in state.broker.positions.tail if lane != COMMITTED})
+
     def _resends(self, state: State) -> Iterator[Move]:
         for task in state.tasks:
             for index, lane in enumerate(task.lanes):
                 for kind in lane.waiting:
-                    epoch = task.incarnation if kind is Kind.INIT else lane.epoch
-                    again = Request(kind, index, epoch, -1 if kind is Kind.INIT else lane.transaction)
+                    again = self.plan.request(task, kind, index)
+                    if kind is Kind.INIT:
+                        again = Request(kind, index, task.incarnation, -1)
                     yield from self._resend(state, task, again)
 
     def _resend(self, state: State, task: Task, again: Request) -> Iterator[Move]:
@@ -164,10 +183,11 @@ class World:
     def _takeover(self, state: State) -> Move:
         older = state.tasks[-1]
         newer, sent = self.plan.start(older.number + 1, 0)
-        network = tuple(sorted((*state.network, *sent), key=_order))
-        return ("task", newer.number, "takes over"), State(
-            state.broker, network, (older, newer), state.resends, state.takeovers - 1
-        )
+        left = () if self.dies else state.network
+        network = tuple(sorted((*left, *sent), key=_order))
+        tasks = (newer,) if self.dies else (older, newer)
+        what = ("task", newer.number, "takes over from" if not self.dies else "replaces the dead", older.number)
+        return what, State(state.broker, network, tasks, state.resends, state.takeovers - 1)
 
 
 def _after(state: State, broker: Broker, network: tuple[Request, ...], task: Task, step: Step | None) -> State:
