@@ -19,6 +19,7 @@ PARTS = (
     "spool",
     "retention",
     "mirror",
+    "stream",
     "latency",
     "memory",
     "recovery",
@@ -35,6 +36,8 @@ TITLES = {
     "spark sink": "Spark's Kafka sink",
     "spark files": "Spark's file sink",
     "spark source": "Spark's Kafka source",
+    "streams": "Kafka Streams",
+    "spark": "Spark Structured Streaming",
 }
 
 _HEAD = """\

@@ -1,10 +1,11 @@
-"""Spark's own Kafka sink: its jars, fetched once per user.
+"""Jars of peers, fetched once per user: those of Spark's own Kafka sink, and whatever else is asked for by name.
 
 There is none for every release of Spark; the versions here are the newest that can be had, and work with ours. Their
 own dependencies are left alone: Spark has them.
 """
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from fencepost.embedded import ivy
@@ -21,10 +22,15 @@ JARS = (
 
 def sink_jars() -> list[Path]:
     """The files, downloaded where they are missing."""
-    directory = default_cache() / "spark-kafka-sink"
+    return fetched("spark-kafka-sink", JARS)
+
+
+def fetched(name: str, jars: Iterable[tuple[str, str, str]]) -> list[Path]:
+    """The files of these coordinates, without what they depend on, in a directory of this name."""
+    directory = default_cache() / name
     found = []
     with locked(directory.with_name(f"{directory.name}.lock")):
-        for organisation, module, revision in JARS:
+        for organisation, module, revision in jars:
             path = directory / f"{module}-{revision}.jar"
             if not path.exists():
                 _fetch(organisation, module, revision, directory)
