@@ -2,8 +2,6 @@
 
 import glob
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,8 +10,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from bench.family import family, kill_all, processor_s, since
+from bench.family import processor_s, since
 from bench.options import Options, say
+from bench.ordered import Ordered, spark
 from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.sink_jars import JARS, sink_jars
@@ -118,16 +117,13 @@ class _Ours:
 
 
 class _Theirs:
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Ordered) -> None:
         self._process = process
         self.pid = process.pid
 
     def move(self, case: Case, topic: str, out: Path, records: int) -> float:
         """Return what Spark says that its batches took."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{case.key}\t{topic}\t{out}\n")
-        self._process.stdin.flush()
-        return float(_line(self._process))
+        return float(self._process.tell(case.key, topic, str(out)))
 
 
 Mover = _Ours | _Theirs
@@ -139,26 +135,9 @@ def _mover(name: str, bootstrap: str, directory: Path, turn: int) -> Iterator[Mo
         with SIDES["fencepost"](bootstrap, directory) as worker:
             yield _Ours(worker)
         return
-    log = directory / f"spark-files-{turn}.log"
     arguments = [bootstrap, str(os.cpu_count()), ",".join(map(str, sink_jars())), SCHEMA]
-    with log.open("ab") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.spark_files", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=Path(__file__).parents[1],
-            start_new_session=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
-    try:
-        if _line(process) != "ready":
-            raise OSError(log.read_text(errors="replace")[-2000:])
+    with spark("bench.spark_files", arguments, directory / f"spark-files-{turn}.log") as process:
         yield _Theirs(process)
-    finally:
-        kill_all(family(process.pid))
-        process.wait()
 
 
 def _measured(mover: Mover, case: Case, topic: str, records: int, out: Path) -> Run:
@@ -185,11 +164,6 @@ def _rows(file: str) -> int:
 
 def _shown(out: Path, case: Case) -> list[str]:
     return glob.glob(f"{out}/*{case.end}") or glob.glob(f"{out}/*.txt")
-
-
-def _line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 def _filled(bootstrap: str, records: int) -> str:

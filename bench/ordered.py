@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -53,3 +54,8 @@ class Ordered:
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
+
+
+def spark(module: str, arguments: Sequence[str], log: Path) -> Ordered:
+    """A module of the bench, as a process that starts Spark."""
+    return Ordered([sys.executable, "-m", module, *arguments], log, {"PYSPARK_PYTHON": sys.executable})

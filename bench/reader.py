@@ -1,14 +1,12 @@
 """Rows a second out of Kafka into a query: `format("fencepost")` beside Spark's own source, in the same Spark."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.family import family, kill_all, processor_s, since
+from bench.family import processor_s, since
 from bench.options import Options, say
+from bench.ordered import Ordered, spark
 from bench.result import Result, Row
 from bench.sink import CASES, WIDTH, Run, filled
 from bench.sink_jars import JARS, sink_jars
@@ -64,41 +62,14 @@ def _sides(options: Options, turn: int) -> list[str]:
     return names if turn % 2 == 0 else names[::-1]
 
 
-@contextmanager
-def _spark(bootstrap: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
-    log = directory / "spark-reader.log"
+def _spark(bootstrap: str, directory: Path) -> Ordered:
     arguments = [bootstrap, str(os.cpu_count()), ",".join(map(str, sink_jars()))]
-    with log.open("ab") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.spark_reader", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=Path(__file__).parents[1],
-            start_new_session=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
-    try:
-        if _line(process) != "ready":
-            raise OSError(log.read_text(errors="replace")[-2000:])
-        yield process
-    finally:
-        kill_all(family(process.pid))
-        process.wait()
+    return spark("bench.spark_reader", arguments, directory / "spark-reader.log")
 
 
-def _line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def _read(process: "subprocess.Popen[str]", broker: int, source: str, topic: str, records: int) -> Run:
+def _read(process: Ordered, broker: int, source: str, topic: str, records: int) -> Run:
     before, broker_before = processor_s(process.pid), processor_s(broker)
-    assert process.stdin is not None
-    process.stdin.write(f"{source}\t{topic}\n")
-    process.stdin.flush()
-    rows, size, seconds = _line(process).split("\t")
+    rows, size, seconds = process.tell(source, topic).split("\t")
     if (int(rows), int(size)) != (records, records * WIDTH):
         raise ValueError(f"{source} has read {rows} rows of {size} bytes, not {records}")
     spent = since(before, processor_s(process.pid))

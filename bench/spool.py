@@ -1,17 +1,15 @@
 """A directory of CSV files as JSON: our DataFrame connector beside Spark's own Kafka sink."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from demo import dataset
 
-from bench.family import family, kill_all, processor_s, since
+from bench.family import processor_s, since
 from bench.options import Options, say
+from bench.ordered import Ordered, spark
 from bench.result import Result, Row
 from bench.side import Fencepost
 from bench.sink_jars import JARS, sink_jars
@@ -103,11 +101,11 @@ class _Arena:
         with self._spark() as process:
             for number, case in enumerate((*_CASES, *_CASES)):
                 name = f"sink-{process.pid}-{number}-{case}"
-                rate, spent = self._measure(process.pid, name, partial(_ask, process, self._directory / case, name))
+                rate, spent = self._measure(process.pid, name, partial(process.tell, str(self._directory / case), name))
                 if number >= len(_CASES):
                     yield case, rate, spent
 
-    def _measure(self, pid: int, topic: str, begin: Callable[[], None]) -> tuple[float, Spent]:
+    def _measure(self, pid: int, topic: str, begin: Callable[[], object]) -> tuple[float, Spent]:
         self._admin.create_topic(topic, partitions=1, replication=1)
         with Watcher(self._kafka.bootstrap_servers, [topic]) as watcher:
             before = self._spent(pid)
@@ -117,28 +115,10 @@ class _Arena:
         self._admin.delete_topics([topic])
         return rate, spent
 
-    @contextmanager
-    def _spark(self) -> Iterator["subprocess.Popen[str]"]:
+    def _spark(self) -> Ordered:
         jars = ",".join(str(jar) for jar in sink_jars())
         arguments = [self._kafka.bootstrap_servers, self._schema, str(os.cpu_count()), jars]
-        with (self._directory / "spark-sink.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "bench.spark_sink", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=Path(__file__).parents[1],
-                start_new_session=True,
-            )
-        try:
-            assert process.stdout is not None
-            if process.stdout.readline().strip() != "ready":
-                raise OSError((self._directory / "spark-sink.log").read_text(errors="replace")[-2000:])
-            yield process
-        finally:
-            kill_all(family(process.pid))
-            process.wait()
+        return spark("bench.spark_sink", arguments, self._directory / "spark-sink.log")
 
     def _rate(self, watcher: Watcher) -> float:
         done = watcher.until_quiet(self._rows, _QUIET_S, _PATIENCE_S)
@@ -161,12 +141,6 @@ class _Arena:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
         }
-
-
-def _ask(process: "subprocess.Popen[str]", files: Path, topic: str) -> None:
-    assert process.stdin is not None
-    process.stdin.write(f"{files}\t{topic}\n")
-    process.stdin.flush()
 
 
 def _settings() -> Mapping[str, Mapping[str, str]]:

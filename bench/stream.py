@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ from bench.family import processor_s, since
 from bench.lines import FILLING, line
 from bench.mirror_scene import check_whole
 from bench.options import Options, say
-from bench.ordered import Ordered
+from bench.ordered import Ordered, spark
 from bench.result import Result, Row
 from bench.scene import PATIENCE_S, SEED, Samples
 from bench.side import SIDES
@@ -131,8 +130,7 @@ class Spark(Peer):
     def __init__(self, kafka: EmbeddedKafka, directory: Path) -> None:
         self._directory = directory
         arguments = [kafka.bootstrap_servers, str(os.cpu_count()), ",".join(map(str, sink_jars()))]
-        command = [sys.executable, "-m", "bench.spark_copy", *arguments]
-        self._process = Ordered(command, directory / "spark.log", {"PYSPARK_PYTHON": sys.executable})
+        self._process = spark("bench.spark_copy", arguments, directory / "spark.log")
 
     def __enter__(self) -> "Spark":
         self._process.__enter__()
