@@ -1,42 +1,29 @@
 """Hurts a mirror of several workers, and both of its clusters, while applications write to the source."""
 
-import contextlib
-import os
-import signal
-import statistics
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
-import psutil
-
-from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.memberless import read_stable
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
+from support.chaos.gated_faults import LONGEST_CUT_S, RECOVERED_S, GatedFaults, cut
 from support.chaos.mirror_fault import Change, Hurt, MirrorFault
-from support.chaos.processes import is_alive, peer_ports
-from support.cluster import pause, ready, resume
+from support.chaos.processes import peer_ports
 from support.mirror.two_clusters import TwoClusters
 from support.mirror.workload import NOT_MIRRORED, Workload, Written
 from support.worker import Worker
 
-T = TypeVar("T")
-
 NAME = "mirror"
-RECOVERED_S = 240.0  # a limit for the busiest of machines; what it took is in the summary
-_LONGEST_CUT_S = 2.0
 _LOOK_S = 0.05
 _TASKS = (1, 4)
 
 
-class MirrorChaos:
+class MirrorChaos(GatedFaults):
     """One flow of the sink type, with transactions, and what is promised after each fault: every partition of the
     source that is written to goes on at the target."""
 
@@ -44,14 +31,12 @@ class MirrorChaos:
         self, clusters: TwoClusters, workload: Workload, gated: GatedCluster, source: KafkaProxy, evidence: Evidence
     ) -> None:
         """`source` is how the mirror sees the source's broker."""
+        super().__init__(gated, evidence)
         self._clusters = clusters
         self._workload = workload
-        self._gated = gated
         self._source = source
-        self._evidence = evidence
         self._tasks = max(_TASKS)
         self._grown = 0
-        self.recoveries: dict[Hurt, list[float]] = defaultdict(list)
 
     def config(self) -> dict[str, str]:
         """Return the connector's."""
@@ -80,26 +65,9 @@ class MirrorChaos:
 
     def start(self) -> None:
         """Create the connector, and wait until everything flows."""
-        answer = self._gated.workers[0].create(NAME, self.config())
+        answer = self.gated.workers[0].create(NAME, self.config())
         assert answer.status_code == 201, answer.text
-        self._recover()
-
-    def run(self, faults: Iterable[MirrorFault]) -> None:
-        for number, fault in enumerate(faults, 1):
-            threading.Event().wait(fault.delay_s)
-            began = time.monotonic()
-            try:
-                took_s = self._carry_out(fault)
-            except AssertionError as error:
-                self._gated.print_stacks()
-                raise AssertionError(f"fault {number}, {fault}: {error}\n{self._said()}") from error
-            self.recoveries[fault.hurt].append(took_s)
-            phase = "any moment" if fault.change is None else fault.change.value
-            self._evidence.fault(fault.hurt.value, phase, None, took_s)
-            all_s = time.monotonic() - began
-            print(f"fault {number}: {fault}: new records after {took_s:.1f} s; {all_s:.1f} s in all", flush=True)
-        for hurt, found in self.recoveries.items():
-            print(f"  {hurt.value}: n={len(found)}, p50 {statistics.median(found):.1f} s, max {max(found):.1f} s")
+        self.recover()
 
     def prove(self) -> None:
         """Wait until all that was written is at the target; print and check the verdicts and where the mirror stands.
@@ -116,8 +84,8 @@ class MirrorChaos:
         self._evidence.verdict = "anomaly"
         assert all(verdict.is_clean for verdict in verdicts.values())
         eventually(self._stands_at_the_end, within_s=60)
-        self._gated.workers[0].wait_for_tasks(NAME, *["RUNNING"] * self._tasks)
-        failures = self._gated.failures()
+        self.gated.workers[0].wait_for_tasks(NAME, *["RUNNING"] * self._tasks)
+        failures = self.gated.failures()
         assert not failures, "\n".join(failures)
         self._evidence.verdict = "clean"
 
@@ -137,91 +105,37 @@ class MirrorChaos:
 
     # faults
 
-    def _carry_out(self, fault: MirrorFault) -> float:
+    def carry_out(self, fault: MirrorFault) -> float:
         if fault.hurt is not Hurt.STOP_WORKER:
-            self._make(fault.change, self._gated.workers)
+            self._make(fault.change, self.gated.workers)
         act: dict[Hurt, Callable[[MirrorFault], float]] = {
-            Hurt.KILL_SLOT: self._kill_slot,
-            Hurt.STOP_SLOT: self._stop_slot,
-            Hurt.KILL_WORKER: self._kill_worker,
+            Hurt.KILL_SLOT: self.kill_slot,
+            Hurt.STOP_SLOT: self.stop_slot,
+            Hurt.KILL_WORKER: self.kill_worker,
             Hurt.STOP_WORKER: self._stop_worker,
-            Hurt.KILL_SOURCE: partial(self._kill_broker, self._clusters.source),
-            Hurt.KILL_TARGET: partial(self._kill_broker, self._clusters.target),
+            Hurt.KILL_SOURCE: partial(self.kill_broker, self._clusters.source),
+            Hurt.KILL_TARGET: partial(self.kill_broker, self._clusters.target),
             Hurt.LOSE_SOURCE: self._lose_source,
-            Hurt.LOSE_TARGET: self._lose_target,
+            Hurt.LOSE_TARGET: self.lose_broker,
         }
         return act[fault.hurt](fault)
-
-    def _kill_slot(self, fault: MirrorFault) -> float:
-        os.kill(self._slot(fault), signal.SIGKILL)
-        return self._recover()
-
-    def _stop_slot(self, fault: MirrorFault) -> float:
-        victim = psutil.Process(self._slot(fault))
-        victim.suspend()
-        try:
-            return self._recover()
-        finally:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                victim.resume()
-            eventually(lambda: not is_alive(victim), within_s=RECOVERED_S)
-
-    def _kill_worker(self, fault: MirrorFault) -> float:
-        victim = self._victim(fault)
-        victim.kill()
-        try:
-            return self._recover()
-        finally:
-            ready(victim)
 
     def _stop_worker(self, fault: MirrorFault) -> float:
         """The plan changes while the zombie sleeps: to fewer tasks, so that nobody takes the ids of some of its own."""
         if self._tasks == min(_TASKS):
-            self._make(Change.TASKS, self._gated.workers)
-            self._recover()
-        victim = self._victim(fault)
-        pause(victim)
-        try:
-            self._make(fault.change, [worker for worker in self._gated.workers if worker is not victim])
-            return self._recover()
-        finally:
-            resume(victim)
-            self._recover()
-
-    def _kill_broker(self, broker: EmbeddedKafka, fault: MirrorFault) -> float:
-        broker.kill()
-        threading.Event().wait(fault.choice * _LONGEST_CUT_S)
-        broker.start()
-        return self._recover()
+            self._make(Change.TASKS, self.gated.workers)
+            self.recover()
+        victim = self.victim(fault)
+        others = [worker for worker in self.gated.workers if worker is not victim]
+        return self.stop_worker(victim, partial(self._make, fault.change, others))
 
     def _lose_source(self, fault: MirrorFault) -> float:
-        with self._cut(self._source):
-            threading.Event().wait(fault.choice * _LONGEST_CUT_S)
-        return self._recover()
+        with cut(self._source):
+            threading.Event().wait(fault.choice * LONGEST_CUT_S)
+        return self.recover()
 
-    def _lose_target(self, fault: MirrorFault) -> float:
-        with self._cut(self._gated.station(self._victim(fault)).broker):
-            took_s = self._recover()
-        self._recover()
-        return took_s
-
-    @contextlib.contextmanager
-    def _cut(self, proxy: KafkaProxy) -> Iterator[None]:
-        proxy.pause()
-        try:
-            yield
-        finally:
-            proxy.resume()
-
-    def _slot(self, fault: MirrorFault) -> int:
-        """A process that talks to the source, as every task does."""
-        return _chosen(eventually(lambda: [p for w in self._gated.workers for p in self._mirroring(w)]), fault)
-
-    def _victim(self, fault: MirrorFault) -> Worker:
-        """A worker that has a task."""
-        return _chosen(eventually(lambda: [w for w in self._gated.workers if self._mirroring(w)]), fault)
-
-    def _mirroring(self, worker: Worker) -> list[int]:
+    def busy(self, worker: Worker) -> list[int]:
+        """A task talks to the source."""
         return sorted(pid for pid in worker.slots().values() if self._source.port in peer_ports(pid))
 
     # changes
@@ -229,7 +143,7 @@ class MirrorChaos:
     def _make(self, change: Change | None, via: Sequence[Worker]) -> None:
         if change is Change.TASKS:
             self._tasks = sum(_TASKS) - self._tasks
-            eventually(partial(self._is_rescaled, via), within_s=RECOVERED_S)
+            self.rescale(NAME, self._tasks, via)
         elif change is Change.TOPIC:
             self._grown += 1
             self._workload.add_topic(Written(f"{self._clusters.naming.prefix}new-{self._grown}", 1))
@@ -237,18 +151,9 @@ class MirrorChaos:
             first = self._workload.topics[0]
             self._workload.add_partitions(first.name, first.partitions + 1)
 
-    def _is_rescaled(self, via: Sequence[Worker]) -> bool:
-        said = []
-        for worker in via:
-            answer = worker.rest.patch(f"/connectors/{NAME}/config", json={"tasks.max": str(self._tasks)})
-            if answer.status_code == 200:
-                return True
-            said.append(answer.text)
-        raise AssertionError(said)
-
     # recovery
 
-    def _recover(self) -> float:
+    def recover(self) -> float:
         """Wait until each partition has at the target what was written from now on. Returns how long that took."""
         began, front = time.monotonic(), self._workload.front()
         while behind := self._clusters.behind(front):
@@ -256,10 +161,3 @@ class MirrorChaos:
             assert time.monotonic() - began < RECOVERED_S, f"not within {RECOVERED_S:g} s: {behind} of {front}"
             threading.Event().wait(_LOOK_S)
         return time.monotonic() - began
-
-    def _said(self) -> str:
-        return "\n".join([*self._gated.said_of_what_is_not_running(), *self._gated.failures()])
-
-
-def _chosen(victims: Sequence[T], fault: MirrorFault) -> T:
-    return victims[int(fault.choice * len(victims))]

@@ -40,6 +40,10 @@ class MirrorFault:
     choice: float
     change: Change | None
 
+    @property
+    def phase(self) -> str:
+        return "any moment" if self.change is None else self.change.value
+
     def __str__(self) -> str:
         return self.hurt.value if self.change is None else f"{self.hurt.value}; {self.change.value}"
 
