@@ -1,4 +1,4 @@
-"""Reading partitions that somebody has assigned, each from a position: no group is joined, nothing is committed.
+"""Reading partitions that somebody has assigned, each from a position: no group is joined.
 
 A log that does not go on at its position is a gap. The partition then stands still until the caller says where to go
 on; nothing is skipped or read again in silence.
@@ -11,6 +11,7 @@ on; nothing is skipped or read again in silence.
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -51,7 +52,10 @@ _FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 class PlanInput:
-    """Reads a fixed set of partitions. For one thread of one process. Nothing connects before the first poll."""
+    """Reads a fixed set of partitions. For one thread of one process, but for `commit` and what came of it.
+
+    Nothing connects before the first poll.
+    """
 
     def __init__(
         self,
@@ -82,7 +86,10 @@ class PlanInput:
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
         self._is_away = False
-        self._consumer: Any = new_client(Consumer, conf, logger=library_log(__name__))
+        self._in_commit = threading.Lock()
+        self._unheard = 0  # commits of which it is not known what came of them
+        self._commit_trouble: str | None = None
+        self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
 
     @property
     def gaps(self) -> Mapping[TopicPartition, LogGap]:
@@ -134,12 +141,44 @@ class PlanInput:
         self._news[place] = offset
         self._looked_s = float("-inf")
 
+    @property
+    def commit_trouble(self) -> str | None:
+        """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
+        return self._commit_trouble
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have the group that `conf` names told of offsets; nobody waits for that. For any thread.
+
+        A coordinator takes such a commit, which no member sends, only of a group that has no members (E10). What comes
+        of it is heard in `poll`. Does nothing once the input is closed.
+        """
+        self._guard.check("The reader of a plan")
+        asked = [ClientPartition(*place, offset) for place, offset in offsets.items()]
+        with self._in_commit:
+            if self._consumer is not None and asked:
+                try:
+                    self._consumer.commit(offsets=asked, asynchronous=True)
+                except KafkaException as error:
+                    raise translate(error, "committing offsets", self._bootstrap) from error
+                self._unheard += 1
+
+    def _heard(self, error: Any, places: Sequence[Any]) -> None:
+        with self._in_commit:
+            self._unheard -= 1
+        refused = [place.error for place in places if place.error is not None]
+        first = error or next(iter(refused), None)
+        self._commit_trouble = None if first is None else f"{first.str()} ({first.name()})"
+
     def close(self) -> None:
         """Let go. Idempotent."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            with contextlib.suppress(KafkaException, RuntimeError):
-                consumer.close()
+        with self._in_commit:
+            consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            return
+        if self._unheard:  # the client waits for what comes of it, for most of a minute where no broker answers
+            threading.Thread(target=_close, args=(consumer,), name="close reader", daemon=True).start()
+        else:
+            _close(consumer)
 
     # beginning
 
@@ -351,6 +390,11 @@ class PlanInput:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]
         if assigned:
             self._consumer.incremental_unassign([ClientPartition(*place) for place in assigned])
+
+
+def _close(consumer: Any) -> None:
+    with contextlib.suppress(KafkaException, RuntimeError):
+        consumer.close()
 
 
 def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:

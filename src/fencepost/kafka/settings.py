@@ -263,6 +263,7 @@ _RANGE_BASE: Conf = {
     # At 500, the default, it takes that long to see that a log ends behind the markers of a transaction.
     "fetch.wait.max.ms": "10",
 }
+_READER = "fencepost-reader"  # the library insists on a group
 _ISOLATION = ("read_committed", "read_uncommitted")
 _MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
 _OF_A_SINK = frozenset({"group.id", "isolation.level", "max.poll.records"})
@@ -317,8 +318,8 @@ def transaction_timeout_ms(conf: Mapping[str, object]) -> int:
 def reader_conf(properties: Mapping[str, object]) -> Translated:
     """Return the settings of a consumer that reads given partitions, committed records only, and joins no group."""
     user = translate(Kind.CONSUMER, properties)
-    # The library insists on a group; nothing is ever committed to it.
-    return Translated(_fitted(user.conf | _READER_BASE | {"group.id": "fencepost-reader"}), user.warnings)
+    # Nothing is ever committed to that group.
+    return Translated(_fitted(user.conf | _READER_BASE | {"group.id": _READER}), user.warnings)
 
 
 def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
@@ -329,13 +330,14 @@ def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
     return _assigned_conf(_RANGE_BASE, properties, group_id)
 
 
-def plan_conf(properties: Mapping[str, object]) -> Translated:
+def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Translated:
     """Return the settings of a consumer that reads partitions which it is told, for ever, and joins no group.
 
-    It reads committed records only, unless the user says otherwise; `begins_at` says where it begins.
+    It reads committed records only, unless the user says otherwise; `begins_at` says where it begins. Offsets that it
+    commits are those of `group_id`.
     """
     base = {key: value for key, value in _SINK_BASE.items() if key != "partition.assignment.strategy"}
-    return _assigned_conf(base, properties, "fencepost-reader")
+    return _assigned_conf(base, properties, group_id)
 
 
 def begins_at(properties: Mapping[str, object]) -> str:

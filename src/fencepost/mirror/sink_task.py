@@ -7,16 +7,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.settings import Kind, admin_conf
+from fencepost.kafka.settings import Kind, admin_conf, plan_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.lost_position import LostPositions
 from fencepost.mirror.offset_syncs import DueSyncs
 from fencepost.mirror.position import position_of, source_offset, source_partition
 from fencepost.mirror.rounds import Round, Rounds
 from fencepost.mirror.task import MirrorSourceTask
+from fencepost.mirror.troubles import Troubles
 from fencepost.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ class MirrorSinkTask(MirrorSourceTask):
         self._syncs = DueSyncs(0)
         self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
         self._followed: dict[TopicPartition, int] = {}
+        self._troubles = Troubles(log)
         following = Round(f"{self.config.flow}: telling the source's group", self._follow, _FOLLOW_EVERY_S)
         self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()
 
@@ -57,9 +57,17 @@ class MirrorSinkTask(MirrorSourceTask):
             positions |= lost.restored(lost.among(missing), name, is_refused=is_refused)
         return positions
 
+    def _reader_conf(self, settings: Mapping[str, object]) -> dict[str, Any]:
+        return dict(plan_conf(settings, self._group).conf)
+
     @property
     def _name(self) -> str:
         return str(self.config.originals.get("name", ""))
+
+    @property
+    def _group(self) -> str:
+        """Return the name of the group that stands at the target, and follows at the source."""
+        return self.config.held(self._name).group
 
     def _admin_conf(self, cluster: Cluster) -> dict[str, Any]:
         return dict(admin_conf(self.config.client(cluster, Kind.ADMIN, _ROLE)).conf)
@@ -80,14 +88,19 @@ class MirrorSinkTask(MirrorSourceTask):
         return position_of(self.context.offset(source_partition(self._alias, place)))
 
     def _follow(self) -> None:
-        """Commit at the source, for tools that look at lag, where the mirror stands; no transaction has part in it."""
+        """Commit at the source, for tools that look at lag, where the mirror stands; no transaction has part in it.
+
+        By the consumer that reads: another client would take the interpreter from the records each time it connects.
+        """
+        trouble = self._input.commit_trouble
+        self._troubles.are({} if trouble is None else {f"group {self._group} of the source is not told": trouble})
+        if trouble is not None:
+            self._followed.clear()
         standing = {place: self._committed_of(place) for place in self._places}
         moved = {
             place: position.offset
             for place, position in standing.items()
             if position is not None and self._followed.get(place) != position.offset
         }
-        if moved:
-            offsets = [GroupOffset(*place, offset) for place, offset in moved.items()]
-            GroupOffsets(self._admin_conf(Cluster.SOURCE), self.config.held(self._name).group).commit(offsets)
-            self._followed |= moved
+        self._input.commit(moved)
+        self._followed |= moved

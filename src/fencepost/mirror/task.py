@@ -52,7 +52,7 @@ class MirrorSourceTask(SourceTask):
         admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
         self._places = from_text(config.assigned)
         positions = self._positions(self._places)
-        reader = PlanInput(plan_conf(settings).conf, admin, positions, begins_at=begins_at(settings))
+        reader = PlanInput(self._reader_conf(settings), admin, positions, begins_at=begins_at(settings))
         self._input = self._opened.enter_context(closing(reader))
         self._syncs = DueSyncs(config.offset_lag_max)
         self._sync_writer: SyncWriter | None = None
@@ -88,6 +88,9 @@ class MirrorSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._opened.close()
+
+    def _reader_conf(self, settings: Mapping[str, object]) -> dict[str, Any]:
+        return dict(plan_conf(settings).conf)
 
     def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
         """Return where to go on; None where nothing was mirrored yet."""

@@ -1,13 +1,18 @@
 """Partitions of a plan, read from the real broker: all of them from where they stand, and no gap in silence."""
 
+import atexit
 import contextlib
+import socket
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_input import PlanInput
 from fencepost.kafka.settings import begins_at, plan_conf
@@ -26,7 +31,8 @@ class Plan:
     def __init__(self, bootstrap: str, positions: Positions, **properties: str) -> None:
         given = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20", **properties}
         self.admin = Admin({"bootstrap.servers": bootstrap})
-        self.input = PlanInput(plan_conf(given).conf, self.admin, positions, begins_at=begins_at(given))
+        conf = plan_conf(given, given.get("group.id", "plan")).conf
+        self.input = PlanInput(conf, self.admin, positions, begins_at=begins_at(given))
         self.values: dict[TopicPartition, list[str]] = {}
         self.offsets: dict[TopicPartition, list[int]] = {}
         self.ends: dict[TopicPartition, int] = {}
@@ -386,3 +392,48 @@ def test_no_position_goes_back_where_a_partition_begins_and_is_read_at_once(
     fetched = eventually(lambda: reader.input.poll(10.0, 500))
     assert fetched.offsets[0] == 3
     assert place not in fetched.ends  # what is told besides is committed behind the records
+
+
+def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    group = f"group-{topic}"
+    reader = plan({place: None}, group_id=group)
+    committed = GroupOffsets({"bootstrap.servers": log_writer.bootstrap}, group)
+
+    def is_told(offset: int) -> bool:
+        reader.poll()
+        assert committed.read() == {place: offset}
+        return True
+
+    reader.input.commit({place: 7})
+    eventually(lambda: is_told(7))
+    assert reader.input.commit_trouble is None
+    member = Consumer({"bootstrap.servers": log_writer.bootstrap, "group.id": group})
+    member.subscribe([topic])
+    try:
+        eventually(lambda: member.poll(0.1) or member.assignment(), every_s=0)
+        reader.input.commit({place: 9})
+        trouble = eventually(lambda: reader.poll() or reader.input.commit_trouble, every_s=0)
+        assert "UNKNOWN_MEMBER_ID" in str(trouble)
+        assert committed.read() == {place: 7}
+    finally:
+        member.close()
+    reader.input.commit({place: 9})
+    eventually(lambda: is_told(9))
+    assert reader.input.commit_trouble is None
+    reader.input.close()
+    reader.input.commit({place: 11})
+    assert committed.read() == {place: 9}
+
+
+def test_who_closes_does_not_wait_for_a_commit_that_nobody_answers(place: TopicPartition) -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    atexit.register(silent.close)  # the client goes on asking for a while
+    nobody = Plan(f"127.0.0.1:{silent.getsockname()[1]}", {})
+    nobody.input.commit({place: 7})
+    nobody.poll()
+    closing = threading.Thread(target=nobody.input.close, daemon=True)
+    closing.start()
+    closing.join(20)
+    assert not closing.is_alive()

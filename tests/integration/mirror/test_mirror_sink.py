@@ -112,6 +112,8 @@ def test_it_goes_on_where_it_stood_and_its_offsets_can_be_moved_and_reset(sink: 
     writer.send(sink.topic, ["10"])
     sink.resume()
     await_same(sink.flow, sink.topic)
+    told = GroupOffsets({"bootstrap.servers": writer.bootstrap}, sink.group)
+    eventually(lambda: told.read().get(TopicPartition(sink.topic, 0), 0) >= 10, within_s=60)  # so that lag can be seen
     sink.stop()
     place = {"cluster": sink.flow.source_alias, "topic": sink.topic, "partition": 0}
     body = {"offsets": [{"partition": place, "offset": {"offset": 8}}]}
