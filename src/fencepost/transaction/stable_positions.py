@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.input_fence import Fenced
+from fencepost.transaction.input_fence import Fenced
 from fencepost.kafka.topic_readers import Committed
 from fencepost.record import TopicPartition
 
