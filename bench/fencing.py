@@ -3,9 +3,9 @@
 import time
 
 from bench.scene import Samples, Scene
-from fencepost.cluster.fencing import fence, task_transactional_ids
+from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.kafka.settings import transactional_conf
-from fencepost.transaction import TransactionalWriter
+from fencepost.transaction import TransactionalWriter, fence
 
 OLD_TASKS = 100
 

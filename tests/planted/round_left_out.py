@@ -1,6 +1,6 @@
 """A new plan begins without a round of fencing (E18)."""
 
-from fencepost.cluster import fencing
+from fencepost.transaction import fencing
 from planted import replace
 
 replace(fencing, "fence", lambda transactional_ids, conf_of, timeout_s: None)

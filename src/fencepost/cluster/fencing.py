@@ -1,15 +1,10 @@
-"""Zombie fencing: what a round has to do (pure), and doing it (KIP-618)."""
+"""Zombie fencing: what a round has to do, by the rules of KIP-618. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from fencepost.cluster.targets import targets
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.transaction import TransactionalWriter, lane_ids, lock_out
-
-_PARALLEL = 16
+from fencepost.transaction import lane_ids
 
 
 def task_transactional_id(group_id: str, connector: str, task: int) -> str:
@@ -49,23 +44,3 @@ def plan_fencing(snapshot: ClusterSnapshot, group_id: str, connector: str) -> Fe
         return FencingPlan(task_count=count)
     ids = tuple(id_ for n in range(recorded) for id_ in task_transactional_ids(group_id, connector, n))
     return FencingPlan(ids, count)
-
-
-ConfOf = Callable[[str], Mapping[str, Any]]
-
-
-def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -> None:
-    """Lock out the holders of the ids and end their transactions, in parallel; returns once all are fenced (E2).
-
-    `conf_of(id)` gives the producer settings. Raises WriterOpenError where an id cannot be fenced.
-    """
-    ids = list(transactional_ids)
-    if not ids:
-        return
-    with ThreadPoolExecutor(min(_PARALLEL, len(ids)), thread_name_prefix="fence") as pool:
-        for done in [pool.submit(_fence_one, i, conf_of(i), timeout_s) for i in ids]:
-            done.result()
-
-
-def _fence_one(transactional_id: str, conf: Mapping[str, Any], timeout_s: float) -> None:
-    lock_out(TransactionalWriter(conf, transactional_id), timeout_s)

@@ -5,11 +5,11 @@ else was noted there stays beside it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 _BY, _BESIDE = "fencepost.by", "note"
-_NUL = "\0"  # librdkafka sends notes with one at their end
 
 LARGEST_NOTE = 4096
 """Bytes that a note may have where a broker was told nothing else: Kafka's `offset.metadata.max.bytes`."""
@@ -37,15 +37,21 @@ class Contribution:
 
 def contribution_of(note: str) -> Contribution | None:
     """Return who an offset's note names; None for a note that somebody else wrote, or none."""
-    id_, producer_id, epoch = _parsed(note).get(_BY, (None, None, None))
-    return None if id_ is None else Contribution(id_, producer_id, epoch)
+    by = _parsed(note).get(_BY)
+    if not isinstance(by, list) or [type(each) for each in by] != [str, int, int]:
+        return None
+    return Contribution(*by)
 
 
 def beside(note: str) -> str:
     """Return what an offset's note says besides who committed it."""
     parsed = _parsed(note)
-    return str(parsed.get(_BESIDE, "")) if parsed else note.rstrip(_NUL)
+    return str(parsed.get(_BESIDE, "")) if _BY in parsed else note
 
 
-def _parsed(note: str) -> dict[str, object]:
-    raise NotImplementedError
+def _parsed(note: str) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(note)
+    except orjson.JSONDecodeError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -1,8 +1,8 @@
 """What brokers know about transactions and producers, asked through kafka-python: the main client cannot."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
@@ -10,13 +10,19 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
 )
+from kafka.structs import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.kafka_python import kafka_python_conf
+
+T = TypeVar("T")
+
+_DENIED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, TransactionalIdAuthorizationFailedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,16 @@ class TransactionAdmin:
         arguments |= {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
         self._client = self._run("connecting", lambda: KafkaAdminClient(**arguments))
 
-    def list(self, states: Sequence[str] = ()) -> list[Transaction]:
-        """Return every transactional id that the brokers know, or those in one of `states`."""
+    def list(self, states: Sequence[str] = (), producer_ids: Sequence[int] = ()) -> list[Transaction]:
+        """Return every transactional id that the brokers know, or those in one of `states`, or of these producers.
+
+        What the principal may not Describe is left out.
+        """
         found = self._run(
-            "listing transactions", lambda: self._client.list_transactions(state_filters=list(states) or None)
+            "listing transactions",
+            lambda: self._client.list_transactions(
+                state_filters=list(states) or None, producer_id_filters=list(producer_ids) or None
+            ),
         )
         return [
             Transaction(t.transactional_id, t.state.value, t.producer_id)
@@ -58,6 +70,26 @@ class TransactionAdmin:
         """Return the given ids in detail; unknown ones are left out."""
         found = (self._describe_one(transactional_id) for transactional_id in transactional_ids)
         return {t.transactional_id: t for t in found if t is not None}
+
+    def producers(self, topic: str, partition: int) -> dict[int, tuple[int, int]]:
+        """Return who has a transaction open in a partition, by producer id: its epoch, and its first offset there.
+
+        It takes Read on the topic.
+        """
+        place = ClientPartition(topic, partition)
+        found = self._run(
+            f"describing the producers of {topic}-{partition}", lambda: self._client.describe_producers([place])
+        )[place]
+        return {
+            p.producer_id: (p.producer_epoch, p.current_transaction_start_offset)
+            for p in found.active_producers
+            if p.current_transaction_start_offset >= 0
+        }
+
+    def ask(self, doing: str, how: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run what sends requests by itself: a coroutine function, which is given the client and `arguments`."""
+        found: T = self._run(doing, lambda: self._client._manager.run(how, self._client, *arguments))
+        return found
 
     def close(self) -> None:
         self._client.close()
@@ -87,7 +119,7 @@ class TransactionAdmin:
             return call()
         except TransactionalIdNotFoundError as error:
             raise LookupError(str(error)) from error
-        except (ClusterAuthorizationFailedError, TransactionalIdAuthorizationFailedError) as error:
+        except _DENIED as error:
             raise KafkaAuthorizationError(f"Not authorized while {doing}: {error}") from error
         except (KafkaConnectionError, KafkaTimeoutError) as error:
             raise KafkaUnavailableError(

@@ -11,12 +11,14 @@ from fencepost.transaction.errors import (
     WriterFencedError,
     WriterOpenError,
 )
+from fencepost.transaction.fencing import ConfOf, fence
 from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
 from fencepost.transaction.state import WriterState
 from fencepost.transaction.writer import TransactionalWriter, WriterTimeouts, produce_error
 
 __all__ = [
     "CommitUnknownError",
+    "ConfOf",
     "ProduceError",
     "StaleMemberError",
     "TransactionalWriter",
@@ -24,6 +26,7 @@ __all__ = [
     "WriterOpenError",
     "WriterState",
     "WriterTimeouts",
+    "fence",
     "lane_ids",
     "lock_out",
     "open_lanes",

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.transaction.input_fence import Fenced
 from fencepost.kafka.topic_readers import Committed
 from fencepost.record import TopicPartition
+from fencepost.transaction.input_fence import Fenced
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fencepost.api import FatalError, OffsetsInGroup, Sent, SourceRecord, SourceTask, TopicPartition
-from fencepost.cluster import fencing
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -29,6 +28,7 @@ from fencepost.transaction import (
     ProduceError,
     TransactionalWriter,
     WriterFencedError,
+    fencing,
     lane_ids,
     open_lanes,
 )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
-from fencepost.cluster.fencing import fence
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.settings import transaction_timeout_ms
@@ -18,7 +17,7 @@ from fencepost.task.admitted import admitted
 from fencepost.task.counters import Counters
 from fencepost.task.plugins import topics_of
 from fencepost.task.spec import Admission, RunState, TaskSpec
-from fencepost.transaction import lane_ids
+from fencepost.transaction import fence, lane_ids
 from fencepost.worker.host.bundles import bundles
 from fencepost.worker.host.forgetting import Forgetting
 from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, FrameLife, Runtime

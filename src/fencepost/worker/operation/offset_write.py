@@ -9,7 +9,7 @@ the end that 2 has moved (E3), or takes the id, and nothing is committed.
 import logging
 from collections.abc import Callable, Sequence
 
-from fencepost.cluster.fencing import fence, task_transactional_id, task_transactional_ids
+from fencepost.cluster.fencing import task_transactional_id, task_transactional_ids
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.memberless import memberless
@@ -17,7 +17,7 @@ from fencepost.kafka.writer import RecordWriter
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import Change
 from fencepost.task.finish import GroupPositions
-from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
+from fencepost.transaction import TransactionalWriter, fence, lane_ids, open_lanes
 from fencepost.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fencepost.cluster.fencing import ConfOf, fence, task_transactional_ids
+from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.kafka.leave import MemberRemoval
 from fencepost.storage.ids import TaskId
 from fencepost.task.spec import TaskSpec
-from fencepost.transaction import WriterOpenError
+from fencepost.transaction import ConfOf, WriterOpenError, fence
 from fencepost.worker.settings import WorkerSettings, sink_client_id
 
 log = logging.getLogger(__name__)

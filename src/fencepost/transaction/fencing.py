@@ -1,0 +1,29 @@
+"""Locking out the holders of many transactional ids at once."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fencepost.transaction.lane import lock_out
+from fencepost.transaction.writer import TransactionalWriter
+
+ConfOf = Callable[[str], Mapping[str, Any]]
+
+_PARALLEL = 16
+
+
+def fence(transactional_ids: Iterable[str], conf_of: ConfOf, timeout_s: float) -> None:
+    """Lock out the holders of the ids and end their transactions, in parallel; returns once all are fenced (E2).
+
+    `conf_of(id)` gives the producer settings. Raises WriterOpenError where an id cannot be fenced.
+    """
+    ids = list(transactional_ids)
+    if not ids:
+        return
+    with ThreadPoolExecutor(min(_PARALLEL, len(ids)), thread_name_prefix="fence") as pool:
+        for done in [pool.submit(_fence_one, i, conf_of(i), timeout_s) for i in ids]:
+            done.result()
+
+
+def _fence_one(transactional_id: str, conf: Mapping[str, Any], timeout_s: float) -> None:
+    lock_out(TransactionalWriter(conf, transactional_id), timeout_s)
