@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.task import runner
+from fencepost.task import producing
 from planted import replace
 
 
@@ -14,4 +14,4 @@ def _open(first: Any, second: Any, *, keeps_second: bool) -> bool:
     return True
 
 
-known = replace(runner, "open_lanes", _open)
+known = replace(producing, "open_lanes", _open)

@@ -5,7 +5,7 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fencepost.storage.ids import TargetState
 from fencepost.task.admitted import NotAdmittedError, report_of
@@ -91,6 +91,13 @@ class TaskLife(ABC):
         else:
             self._back_off.failed()
         return has_committed
+
+    def _stop(self, task: Any) -> None:
+        """Have the author's task let go of what it has."""
+        try:
+            task.stop()
+        except Exception:
+            log.exception("task %s: an error in stop() is ignored", self.spec.id)
 
     def _end(self, state: RunState, trace: str | None = None) -> None:
         self._before_the_last_report()

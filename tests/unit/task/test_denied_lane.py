@@ -2,6 +2,7 @@
 
 import pytest
 
+from fencepost.task import producing
 from fencepost.task import runner as module
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskSpec
@@ -11,7 +12,7 @@ from fencepost.task.spec import Admission, TaskSpec
 def test_it_is_warned_of_once_and_never_asks_for_another_lane(
     lanes: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "open_lanes", lambda first, second, *, keeps_second: False)
+    monkeypatch.setattr(producing, "open_lanes", lambda first, second, *, keeps_second: False)
     monkeypatch.setattr(module, "runs_ahead", lambda spec: True)
     monkeypatch.setattr(module, "wants_reports", lambda spec: False)
     conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}

@@ -90,7 +90,4 @@ class SinkRunner(TaskLife):
             loop.run(self._input)
         finally:
             self._close()
-            try:
-                task.stop()
-            except Exception:
-                log.exception("task %s: an error in stop() is ignored", self.spec.id)
+            self._stop(task)
