@@ -1,10 +1,9 @@
 """What the author of a connector, transform, predicate or converter imports.
 
-A task connector is a `SourceConnector` (plans) with a `SourceTask` (moves data), or a `SinkConnector` with a
-`SinkTask`; a `DataFrameConnector` plans bounded `Split`s that Spark reads, a `DataFrameSink` writes the `Epoch`s that
-Spark reads from topics. Settings are fields
-(`fencepost.config.setting`). Errors are grouped by what the runtime does about them: retry, skip the record, stop
-quietly, refuse the config, fail.
+A task connector is a `SourceConnector` (plans) with a `SourceTask` (moves data), a `SinkConnector` with a `SinkTask`,
+or a `StreamConnector` with a `StreamTask`; a `DataFrameConnector` plans bounded `Split`s that Spark reads, a
+`DataFrameSink` writes the `Epoch`s that Spark reads from topics. Settings are fields (`fencepost.config.setting`).
+Errors are grouped by what the runtime does about them: retry, skip the record, stop quietly, refuse the config, fail.
 """
 
 from fencepost.api.connector import Connector, ConnectorContext
@@ -24,6 +23,7 @@ from fencepost.api.source import (
     SourceTaskContext,
     TransactionContext,
 )
+from fencepost.api.stream import StreamConnector, StreamTask, StreamTaskContext
 from fencepost.api.transform import Predicate, Record, Transform
 from fencepost.config import (
     HIGH,
@@ -107,6 +107,9 @@ __all__ = [
     "SourceTask",
     "SourceTaskContext",
     "Split",
+    "StreamConnector",
+    "StreamTask",
+    "StreamTaskContext",
     "TopicPartition",
     "TransactionContext",
     "Transform",

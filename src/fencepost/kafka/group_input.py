@@ -345,6 +345,19 @@ class GroupInput:
             log.warning("no offset is committed of %s-%d: it is not there any more", topic, partition)
         return kept
 
+    def stored(self) -> dict[TopicPartition, int]:
+        """Return where the group stands now, of the partitions of the assignment that it has committed anything of.
+
+        Raises what `translate` makes of a failure.
+        """
+        with self._in_client:
+            if self._consumer is None:
+                return {}
+            try:
+                return self._stored(self._consumer, sorted(self.assignment))
+            except KafkaException as error:
+                raise translate(error, f"reading offsets of group {self._group}", self._bootstrap) from error
+
     def partitions(self) -> set[TopicPartition]:
         """Return the partitions of the topics that it has joined for, whosever they are, as the cluster knows them now.
 

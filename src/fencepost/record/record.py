@@ -139,6 +139,10 @@ class SinkRecord(ConnectRecord):
     headers: tuple[Header, ...] = field(default=())
     at: TopicPartition | None = None
 
+    def to(self, topic: str, **changes: Any) -> "SinkRecord":
+        """Return a copy that goes to `topic`, in a partition by its key unless `changes` name a `kafka_partition`."""
+        return replace(self, **{"topic": topic, "kafka_partition": None, **changes})
+
     @property
     def origin(self) -> str:
         """Return where the record was read."""

@@ -1,12 +1,16 @@
-"""Records of topics as columns: what `put()` is given."""
+"""Records of topics as columns: what `put()` is given, and what `process()` is given and returns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any, TypeVar
 
-from fencepost.record.column import Repeated
+from fencepost.record.column import Repeated, Utf8Column
+from fencepost.record.header_column import HeaderColumn
 from fencepost.record.record import Header, SinkRecord, TopicPartition
 from fencepost.record.schema import Schema
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,53 @@ class SinkBatch:
             [r.headers for r in records] if any(r.headers for r in records) else None,
         )
 
+    def to(self, topic: str | Sequence[str], **columns: Any) -> "SinkBatch":
+        """Return the records on their way to `topic`, one name or one a record, in partitions by their keys.
+
+        `columns` replace others of the same length: `values` and `keys` (schemaless, unless `value_schemas` and
+        `key_schemas` are named too), `partitions`, `timestamps`, `headers`.
+        """
+        count = len(self)
+        topics = Repeated(topic, count) if isinstance(topic, str) else topic
+        for column, schemas in (("values", "value_schemas"), ("keys", "key_schemas")):
+            if column in columns:
+                columns.setdefault(schemas, Repeated(None, count))
+        return replace(self, **{"topics": topics, "partitions": Repeated(None, count), **columns})
+
+    def where(self, is_kept: Sequence[object]) -> "SinkBatch":
+        """Return the records whose entry in `is_kept` is true."""
+        return self.select(list(compress(range(len(self)), is_kept)))
+
+    def select(self, indexes: Sequence[int]) -> "SinkBatch":
+        """Return the records at `indexes`, in that order; one may be there more than once."""
+        return SinkBatch(
+            _picked(self.topics, indexes),
+            _picked(self.partitions, indexes),
+            _picked(self.offsets, indexes),
+            _picked(self.values, indexes),
+            _picked(self.value_schemas, indexes),
+            _picked(self.keys, indexes),
+            _picked(self.key_schemas, indexes),
+            _picked(self.timestamps, indexes),
+            _picked(self.places, indexes),
+            None if self.headers is None else _picked(self.headers, indexes),
+        )
+
     def without(self, lost: frozenset[TopicPartition]) -> "SinkBatch":
         """Return the records that were not read from any of these partitions."""
         if lost.isdisjoint(self.places):
             return self
         return SinkBatch.of_records([record for record in self if _place(record) not in lost])
+
+
+def _picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
+    if isinstance(column, Repeated):
+        return Repeated(column.value, len(indexes))
+    if isinstance(column, Utf8Column):
+        return Utf8Column([column.raw[index] for index in indexes])  # type: ignore[return-value]
+    if isinstance(column, HeaderColumn):
+        return HeaderColumn([column.raw[index] for index in indexes])  # type: ignore[return-value]
+    return [column[index] for index in indexes]
 
 
 def _place(record: SinkRecord) -> TopicPartition:

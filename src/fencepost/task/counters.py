@@ -129,3 +129,10 @@ class SinkCounters(Counters):
 
     partition_count: int = 0
     lag_max: int = 0
+
+
+@dataclass
+class StreamCounters(SinkCounters):
+    """What a stream's task keeps beside them; a poll is a call of `process`."""
+
+    is_stream: int = 1

@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, Transform
+from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, Transform
 from fencepost.config.connector import DeadLetterConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import TooFewBrokersError
@@ -56,6 +56,12 @@ def context_headers(
         STACKTRACE: "".join(traceback.format_exception(error)),
     }
     return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]
+
+
+def origin_of(record: SinkRecord) -> dict[str, Any]:
+    """Return where a record was read, by TOPIC, PARTITION and OFFSET."""
+    topic, partition = record.at or (record.topic, record.kafka_partition)
+    return {TOPIC: topic, PARTITION: partition, OFFSET: record.kafka_offset}
 
 
 class Converting(Protocol):

@@ -12,7 +12,6 @@ import orjson
 
 from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
-from fencepost.kafka.memberless import memberless
 from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import Batch
 from fencepost.task.outgoing import Outgoing
@@ -97,8 +96,8 @@ class Finish:
     """How one transaction ends: what is still to be sent, and what is committed in a group."""
 
     closing: Closing | None = None
-    group: str = ""
     offsets: Sequence[GroupOffset] = field(default=())
+    group_metadata: Any = None
 
     def send(self, writer: TransactionalWriter) -> None:
         """Send what the task adds, and have it in the log. The records before are there already."""
@@ -112,6 +111,6 @@ class Finish:
     def commit(self, writer: TransactionalWriter) -> None:
         """Commit, and with it the offsets of the group."""
         if self.offsets:
-            writer.commit(group_offsets=self.offsets, group_metadata=memberless(self.group))  # E18
+            writer.commit(group_offsets=self.offsets, group_metadata=self.group_metadata)  # E18, E19
         else:
             writer.commit()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.memberless import memberless
 from fencepost.task.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
@@ -96,8 +98,19 @@ class LanedDelivery(Delivery):
         finish = Finish(closing)
         if self._group is not None:
             positions, offsets = self._group.parted(offsets)
-            finish = Finish(closing, self._group.group, positions)
+            finish = Finish(closing, positions, memberless(self._group.group))
         self._write_offsets(offsets)
+        self._hand_over(lane, finish)
+        return True
+
+    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
+        """Commit what was sent together with positions of the group that it was read in, as the member that read it.
+
+        `finished` tells of it as of any commit; StaleMemberError: the group has a newer generation (E19).
+        """
+        self._hand_over(self._begin(), Finish(None, positions, group_metadata))
+
+    def _hand_over(self, lane: Lane, finish: Finish) -> None:
         before = None if self._last is None or self._last.is_committed else self._last
         turn = Turn(lane.writer, before, self._held, finish)
         self._turns.append(turn)
@@ -106,7 +119,6 @@ class LanedDelivery(Delivery):
             lane.hand_over(turn, self._on_failure)
         else:
             lane.run(turn)
-        return True
 
     def stay_narrow(self) -> None:
         """Do with one producer."""

@@ -1,7 +1,7 @@
-"""Dead letters of a source's task: they are written in its own transaction, with the offsets that pass them (E15).
+"""Dead letters that are written in the task's own transaction, with the offsets that pass them (E15).
 
-There are no bytes that such a record was read as. Its key, its value and its headers' values are written as they are
-where they are bytes, else as JSON, as far as that can tell them.
+Key, value and headers' values are written as they are where they are bytes, as all of a record are that was read from a
+topic; else as JSON, as far as that can tell them: of what a source polled there are no bytes.
 """
 
 import base64
@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import SourceRecord
+from fencepost.api import SinkRecord, SourceRecord
 from fencepost.record import HeaderBytes, Repeated
-from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
+from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
@@ -25,14 +25,14 @@ _NOT_YET = -1
 
 @dataclass(slots=True)
 class _Failed:
-    record: SourceRecord
+    record: SourceRecord | SinkRecord
     stage: str
     error: Exception
     index: int = _NOT_YET
 
 
 @dataclass
-class SourceLetters:
+class TransactionLetters:
     """The records of one batch that could not be processed. One task's, one thread's; nothing is sent here.
 
     `class_of` names the class whose code failed in a stage.
@@ -42,8 +42,8 @@ class SourceLetters:
     class_of: Callable[[str, Exception], str]
     _failed: list[_Failed] = field(default_factory=list)
 
-    def tell(self, stage: str, error: Exception, record: SourceRecord) -> None:
-        """Keep a record as it was polled."""
+    def tell(self, stage: str, error: Exception, record: SourceRecord | SinkRecord) -> None:
+        """Keep a record as it was polled, or read."""
         self._failed.append(_Failed(record, stage, error))
 
     def at(self, index: int) -> None:
@@ -68,6 +68,7 @@ class SourceLetters:
             timestamps=[_timestamp(one.record) for one in failed],
             headers=[headers for _, _, headers in letters],
             sources=[one.index for one in failed],
+            is_letters=True,
         )
 
     def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:
@@ -76,13 +77,8 @@ class SourceLetters:
         headers = [(header.key, told(header.value)) for header in record.headers]
         if not self.spec.dead_letters_headers:
             return key, value, headers
-        origin = {
-            TOPIC: record.topic,
-            PARTITION: (told(dict(record.source_partition)) or b"").decode(),
-            OFFSET: "" if record.source_offset is None else (told(dict(record.source_offset)) or b"").decode(),
-        }
         class_name = self.class_of(failed.stage, failed.error)
-        context = context_headers(self.spec, origin, failed.stage, class_name, failed.error)
+        context = context_headers(self.spec, _origin(record), failed.stage, class_name, failed.error)
         return (
             key,
             value,
@@ -93,6 +89,16 @@ class SourceLetters:
         """Say whether the producer takes it all: else only the context makes it too large, perhaps."""
         limit = int(self.spec.producer_conf.get("message.max.bytes", _DEFAULT_LIMIT_BYTES))
         return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
+
+
+def _origin(record: SourceRecord | SinkRecord) -> dict[str, Any]:
+    if isinstance(record, SinkRecord):
+        return origin_of(record)
+    return {
+        TOPIC: record.topic,
+        PARTITION: (told(dict(record.source_partition)) or b"").decode(),
+        OFFSET: "" if record.source_offset is None else (told(dict(record.source_offset)) or b"").decode(),
+    }
 
 
 def told(value: Any) -> bytes | None:
@@ -132,6 +138,6 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _timestamp(record: SourceRecord) -> int | None:
+def _timestamp(record: SourceRecord | SinkRecord) -> int | None:
     """Return the record's, where Kafka takes it."""
     return record.timestamp if isinstance(record.timestamp, int) and record.timestamp >= 0 else None

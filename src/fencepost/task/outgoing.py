@@ -13,8 +13,8 @@ class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
     `sources` are the indexes of the records in the polled batch (None: all of them, in order); `letters` are the dead
-    letters of those that are not among them, to be sent beside these. `told` holds what is called with (error,
-    message) when the records of these indexes were delivered.
+    letters of those that are not among them, to be sent beside these (`is_letters` is true of them). `told` holds what
+    is called with (error, message) when the records of these indexes were delivered.
     """
 
     topics: Sequence[str]
@@ -26,6 +26,7 @@ class Outgoing:
     sources: Sequence[int] | None = None
     letters: "Outgoing | None" = None
     told: Mapping[int, DeliveryCallback] = field(default_factory=dict)
+    is_letters: bool = False
 
     @property
     def is_plain(self) -> bool:

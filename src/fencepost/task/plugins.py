@@ -6,14 +6,16 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceTask
 from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
+from fencepost.config.output import output_properties
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.control import Control
 from fencepost.task.dead_letter import class_of
 from fencepost.task.finish import GroupPositions
-from fencepost.task.letters import SourceLetters
+from fencepost.task.letters import TransactionLetters
 from fencepost.task.processing import Processor
 from fencepost.task.sink.processing import SinkProcessor
 from fencepost.task.spec import TaskSpec
+from fencepost.task.stream.processing import StreamProcessor
 from fencepost.task.tolerance import ErrorCounters, Tolerance
 from fencepost.task.topics import TopicCreation
 from fencepost.transform.chain import Chain
@@ -76,7 +78,7 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
     """Return transforms, converters and error handling as a source's config asks for them."""
     processor = Processor(*_parts(spec, control, counters))
     if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails, and nothing passes it
-        processor.letters = SourceLetters(spec, partial(class_of, processor))
+        processor.letters = TransactionLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell
     return processor
 
@@ -86,10 +88,22 @@ def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters)
     return SinkProcessor(*_parts(spec, control, counters), resend_topic=spec.resend_topic)
 
 
+def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> StreamProcessor:
+    """Return the same for a stream: of the way in and of the way out, whose settings begin with `output.`."""
+    given = _given(spec)
+    incoming = SinkProcessor(*_parts(spec, control, counters), resend_topic=spec.resend_topic)
+    return StreamProcessor(spec, incoming, Processor(*_parts(spec, control, counters, output_properties(given))))
+
+
+def _given(spec: TaskSpec) -> dict[str, str]:
+    return {k: v for k, v in spec.connector_config.items() if v is not None}
+
+
 def _parts(
-    spec: TaskSpec, control: Control, counters: ErrorCounters
+    spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
 ) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
-    properties = {k: v for k, v in spec.connector_config.items() if v is not None}
+    """`way_out`: what names converters and transforms in place of the config's own."""
+    properties = _given(spec)
     config = ConnectorConfig(properties)
     tolerance = Tolerance(
         tolerates_all=config.errors_tolerance.lower() == "all",
@@ -101,6 +115,7 @@ def _parts(
         task_id=spec.id,
         counters=counters,
     )
+    properties = properties if way_out is None else dict(way_out)
     key: Converter = converter_of(properties, "key.converter")
     value: Converter = converter_of(properties, "value.converter")
     header: HeaderConverter = converter_of(properties, "header.converter", kind="header_converter")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
 from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn, Schema
-from fencepost.task.letters import SourceLetters
+from fencepost.task.letters import TransactionLetters
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
@@ -25,7 +25,7 @@ class Processor:
     value_converter: Converter
     header_converter: HeaderConverter
     tolerance: Tolerance
-    letters: SourceLetters | None = None
+    letters: TransactionLetters | None = None
     """Takes what could not be processed, where there is a dead letter topic."""
 
     def process(self, batch: Batch) -> Outgoing:

@@ -41,6 +41,7 @@ from fencepost.task.spec import (
     Verb,
 )
 from fencepost.task.start_queue import StartQueue
+from fencepost.task.stream.runner import StreamRunner
 
 log = logging.getLogger(__name__)
 
@@ -153,15 +154,18 @@ class Slot:
     def _start(self, spec: TaskSpec) -> None:
         if spec.incarnation in self._runners:
             return
-        runner: TaskLife = (
-            SinkRunner(spec, self._admit, self._report)
-            if spec.is_sink
-            else TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
-        )
+        runner = self._runner(spec)
         with self._lock:
             self._runners[spec.incarnation] = runner
             self._starts.put(spec.incarnation)
         self._begin_due()
+
+    def _runner(self, spec: TaskSpec) -> TaskLife:
+        if spec.is_stream:
+            return StreamRunner(spec, self._admit, self._report)
+        if spec.is_sink:
+            return SinkRunner(spec, self._admit, self._report)
+        return TaskRunner(spec, self._admit, self._report, partial(self._copy, spec))
 
     def _begin_due(self) -> None:
         if self._is_leaving:

@@ -108,6 +108,11 @@ class TaskSpec:
         return bool(self.consumer_conf)
 
     @property
+    def is_stream(self) -> bool:
+        """Say whether it writes to topics what it reads there, in transactions."""
+        return self.is_sink and self.transactional_id is not None
+
+    @property
     def is_exactly_once(self) -> bool:
         return self.transactional_id is not None
 

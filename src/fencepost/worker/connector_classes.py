@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.api import OffsetsInGroup, SinkConnector, SourceConnector
+from fencepost.api import OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
@@ -25,6 +25,19 @@ def type_of_config(config: RawConfig) -> ConnectorType:
     if issubclass(found, SinkConnector):
         return ConnectorType.SINK
     return ConnectorType.SOURCE if issubclass(found, SourceConnector) else ConnectorType.UNKNOWN
+
+
+def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
+    """Say whether a connector, as far as its class is here, writes what it reads in transactions of its own."""
+    return is_stream_config(snapshot.connectors.get(name, {}))
+
+
+def is_stream_config(config: RawConfig) -> bool:
+    """Say the same of a connector with this config."""
+    try:
+        return issubclass(registry().find(PluginKind.CONNECTOR, config.get("connector.class") or ""), StreamConnector)
+    except ConfigError:
+        return False
 
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:

@@ -235,6 +235,19 @@ class WorkerSettings:
             **identity,
         )
 
+    def stream_spec(
+        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
+    ) -> TaskSpec:
+        """Return what a slot needs to run a task of a stream, which writes in transactions on any worker."""
+        raw = snapshot.connectors[connector]
+        producer = self.fencing_conf(raw)
+        return replace(
+            self.sink_spec(snapshot, connector, task_config, **identity),
+            producer_conf=producer,
+            admin_conf=self.task_admin_conf(raw),
+            **self._transactions(raw, producer),
+        )
+
     def _common(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig) -> dict[str, Any]:
         """Return what the specs of a source's tasks and of a sink's have alike."""
         return {
@@ -252,7 +265,6 @@ class WorkerSettings:
         """Return what a slot needs to run a task; `identity` holds task, generation, incarnation, transactional_id."""
         raw = snapshot.connectors[connector]
         given = {k: v for k, v in raw.items() if v is not None}
-        source = SourceConnectorConfig(given)
         producer = self.task_producer_conf(raw)
         has_group = self.offsets_in_group(connector, raw) is not None
         return TaskSpec(
@@ -262,19 +274,27 @@ class WorkerSettings:
             copies_offsets=not has_group and self.has_own_offsets(raw),
             has_offsets_in_group=has_group,
             task_count=snapshot.task_counts.get(connector, 1),
-            boundary=source.transaction_boundary.lower(),
-            lanes=RuntimeChoice(given).transaction_lanes,
-            batch_bytes=own_batch_bytes(self._producer_properties(raw)),
-            boundary_interval_ms=interval_of(
-                source.transaction_boundary_interval_ms,
-                self.config.offset_flush_interval_ms,
-                transaction_timeout_ms(producer),
-            ),
-            topic_creation_enabled=self.config.topic_creation_enable,
+            **self._transactions(raw, producer),
             **_dead_letters(DeadLetterConfig(given)),
             **self._common(snapshot, connector, task_config),
             **identity,
         )
+
+    def _transactions(self, connector_config: RawConfig, producer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how a task's transactions are, and who makes the topics that it writes to."""
+        given = {k: v for k, v in connector_config.items() if v is not None}
+        source = SourceConnectorConfig(given)
+        return {
+            "boundary": source.transaction_boundary.lower(),
+            "lanes": RuntimeChoice(given).transaction_lanes,
+            "batch_bytes": own_batch_bytes(self._producer_properties(connector_config)),
+            "boundary_interval_ms": interval_of(
+                source.transaction_boundary_interval_ms,
+                self.config.offset_flush_interval_ms,
+                transaction_timeout_ms(producer),
+            ),
+            "topic_creation_enabled": self.config.topic_creation_enable,
+        }
 
 
 def _dead_letters(config: DeadLetterConfig) -> dict[str, Any]:

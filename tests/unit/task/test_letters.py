@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Header, SourceRecord
-from fencepost.task.letters import SourceLetters, told
+from fencepost.task.letters import TransactionLetters, told
 from fencepost.task.spec import TaskSpec
 
 
@@ -54,7 +54,7 @@ def spec(**more: Any) -> TaskSpec:
 
 def letters_of(own: TaskSpec, **changes: Any) -> Any:
     record = SourceRecord({"f": 1}, None, "t", "v", headers=(Header("h", "x"), Header("b", b"y")))
-    letters = SourceLetters(own, lambda stage, error: "some.Class")
+    letters = TransactionLetters(own, lambda stage, error: "some.Class")
     letters.tell("TRANSFORMATION", ValueError("why"), record.replace(**changes))
     letters.at(7)
     return letters.take()
@@ -82,7 +82,7 @@ def test_a_time_that_kafka_takes_not_is_left_out() -> None:
 
 
 def test_what_is_taken_is_gone() -> None:
-    letters = SourceLetters(spec(), lambda stage, error: "")
+    letters = TransactionLetters(spec(), lambda stage, error: "")
     assert letters.take() is None
     letters.tell("TRANSFORMATION", ValueError(), SourceRecord({}, {}, "t", "v"))
     letters.clear()

@@ -12,7 +12,7 @@ from typing import Any
 from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import HeaderBytes
-from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
+from fencepost.task.dead_letter import context_headers, origin_of
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters
 
@@ -82,9 +82,7 @@ class DeadLetters:
             self._client.produce(topic, value, headers=headers, **fields)
 
     def _context(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> list[HeaderBytes]:
-        topic, partition = record.at or (record.topic, record.kafka_partition)
-        origin = {TOPIC: topic, PARTITION: partition, OFFSET: record.kafka_offset}
-        return context_headers(self._spec, origin, stage, class_name, error)
+        return context_headers(self._spec, origin_of(record), stage, class_name, error)
 
     def settle(self, timeout_s: float) -> bool:
         """Return whether all that was added is safe. Raises RetriableError, or FatalError, for what was refused."""

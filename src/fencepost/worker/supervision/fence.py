@@ -34,6 +34,7 @@ class TaskFence:
         """End what a start of a task has left open, on a connector that is stopped or gone."""
         if spec.is_sink:
             self.remove_members(TaskId(spec.connector, spec.task), spec.consumer_conf, lambda: True)
+        if not spec.is_exactly_once:
             return
         ids = task_transactional_ids(self._settings.group_id, spec.connector, spec.task)
         try:

@@ -26,7 +26,7 @@ from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.back_off import pause_after
 from fencepost.task.spec import TaskSpec
-from fencepost.worker.connector_classes import is_dataframe, type_of
+from fencepost.worker.connector_classes import is_dataframe, is_stream, type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.own_topic import ensure_own_topic
 from fencepost.worker.supervision.task_handle import TaskHandle
@@ -100,10 +100,11 @@ class Preparation:
         connector, task = handle.id
         config = snapshot.task_config(handle.id) or {}
         start = {"task": task, "generation": handle.generation, "incarnation": handle.incarnation}
+        own_id = task_transactional_id(self.settings.group_id, connector, task)
+        if is_stream(snapshot, connector):
+            return self.settings.stream_spec(snapshot, connector, config, transactional_id=own_id, **start)
         if handle.is_sink:
             spec_of = self.settings.epoch_spec if is_dataframe(snapshot, connector) else self.settings.sink_spec
             return spec_of(snapshot, connector, config, **start)
-        transactional_id = (
-            task_transactional_id(self.settings.group_id, connector, task) if self.settings.is_exactly_once else None
-        )
+        transactional_id = own_id if self.settings.is_exactly_once else None
         return self.settings.task_spec(snapshot, connector, config, transactional_id=transactional_id, **start)

@@ -17,6 +17,8 @@ from fencepost.api import (
     SourceConnector,
     SourceRecord,
     SourceTask,
+    StreamConnector,
+    StreamTask,
     setting,
 )
 
@@ -198,3 +200,18 @@ class DeadlyConnector(SourceConnector):
     """Takes its neighbours with it."""
 
     task = DeadlyTask
+
+
+class ShoutingTask(StreamTask):
+    config: "ShoutingConnector"
+
+    def process(self, batch: SinkBatch) -> SinkBatch:
+        return batch.to(self.config.target, values=[value.upper() for value in batch.values])
+
+
+class ShoutingConnector(StreamConnector):
+    """Writes texts in capital letters to another topic."""
+
+    task = ShoutingTask
+
+    target: str = setting("target", doc="Where to.")

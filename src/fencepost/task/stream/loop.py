@@ -1,0 +1,337 @@
+"""The loop of one stream task: read, convert, transform, process, and back; then commit output and offsets together.
+
+The offsets of what was read are committed in the transaction of what was made of it, with the metadata of the group as
+captured with the assignment, so that its coordinator refuses a member whose generation is over (E19, KIP-447). Nobody
+else commits offsets here. Partitions that are revoked are granted once all that was sent of them is committed; a
+commit that did not end well fails the task's instance, and the next one begins where the group stands.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from fencepost.api import RetriableError, StreamTask
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.record import TopicPartition
+from fencepost.task.back_off import pause_after
+from fencepost.task.control import Control
+from fencepost.task.counters import StreamCounters
+from fencepost.task.lanes import LanedDelivery
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.stream.boundary import StreamBoundary
+from fencepost.task.stream.context import StreamContext
+from fencepost.task.stream.processing import StreamProcessor
+from fencepost.task.tolerance import StoppedInRetryError
+from fencepost.task.topics import TopicCreation
+from fencepost.transaction import StaleMemberError
+
+log = logging.getLogger(__name__)
+
+_MEASURE_S = 1.0
+_LONGEST_POLL_S = 0.1  # a stop or a pause is heeded in between
+_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class Input(Protocol):
+    """Where records come from: `GroupInput`, for one."""
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]: ...
+
+    @property
+    def metadata(self) -> Any: ...
+
+    def poll(self, timeout_s: float, most: int) -> Fetched: ...
+
+    def seek(self, offsets: Offsets) -> None: ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def stored(self) -> Offsets:
+        """Return where the group stands now, of the assignment."""
+
+    def known_ends(self) -> Offsets: ...
+
+    def close(self) -> None: ...
+
+
+class StreamLoop:
+    """Runs one task instance, which it is the assignee for.
+
+    `replace` retires a delivery and returns its admitted successor, and whether it was struck (E5).
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        task: StreamTask,
+        context: StreamContext,
+        processor: StreamProcessor,
+        boundary: StreamBoundary,
+        control: Control,
+        counters: StreamCounters,
+        topics: TopicCreation,
+        replace: Callable[[], tuple[LanedDelivery, bool]],
+        report_state: Callable[[RunState], None],
+    ) -> None:
+        self._spec = spec
+        self._task = task
+        self._context = context
+        self._processor = processor
+        self._boundary = boundary
+        self._control = control
+        self._counters = counters
+        self._topics = topics
+        self._replace_delivery = replace
+        self._report_state = report_state
+        self._positions = Positions()
+        self._begun_s: float | None = None  # when the transaction that is being written began
+        self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
+        self._measure_due_s = 0.0
+        self._is_paused = False
+        self._is_over = False  # nothing is committed any more
+        self._refusals = 0
+
+    def run(self, input_: Input, delivery: LanedDelivery) -> None:
+        """Move data until told to stop. Errors of task, conversion and Kafka pass; nothing is committed then."""
+        self._input, self._delivery = input_, delivery
+        try:
+            self._take_turns()
+            self._commit_all()
+        except Exception:
+            self._is_over = True
+            self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
+            raise
+        finally:
+            self._is_over = True
+            self._counters.dropped()
+
+    def _take_turns(self) -> None:
+        try:
+            while not self._control.is_stopping:
+                self._turn()
+        except StoppedInRetryError as error:
+            log.info("task %s stops without the batch it has at hand: %s", self._spec.id, error)
+
+    def _turn(self) -> None:
+        self._learn(wait=False)
+        if time.monotonic() >= self._measure_due_s:
+            self._measure()
+        self._follow_pause()
+        self._input.pause(self._input.assignment if self._is_paused else ())
+        fetched = self._input.poll(self._wait_s(), self._spec.most_records)
+        if self._is_paused:
+            if len(fetched):
+                self._input.seek(fetched.first_offsets())
+            return
+        if len(fetched):
+            self._take(fetched)
+        else:
+            self._positions.reach(fetched.ends)
+        self._maybe_commit(is_idle=not len(fetched))
+
+    def _wait_s(self) -> float:
+        if self._begun_s is None:
+            return _LONGEST_POLL_S
+        return min(max(self._boundary.waits_s(self._begun_s), 0.0), _LONGEST_POLL_S)
+
+    def _measure(self) -> None:
+        self._measure_due_s = time.monotonic() + _MEASURE_S
+        self._counters.partition_count = len(self._positions.sent)
+        self._counters.lag_max = self._positions.lag(self._input.known_ends())
+
+    # records
+
+    def _take(self, fetched: Fetched) -> None:
+        started = time.monotonic()
+        try:
+            outgoing = self._processed(fetched)
+        except RetriableError as error:
+            self._try_again(fetched, error)
+            return
+        self._refusals = 0
+        self._counters.polled(len(fetched), time.monotonic() - started)
+        self._ensure_ready(outgoing)
+        self._begun_s = self._begun_s or time.monotonic()
+        for each in outgoing:
+            self._send(each)
+        self._positions.take(fetched)
+
+    def _processed(self, fetched: Fetched) -> list[Outgoing]:
+        self._context.assignment = self._input.assignment
+        batch = self._processor.read(fetched)
+        return self._processor.written(self._task.process(batch) if len(batch) else None)
+
+    def _try_again(self, fetched: Fetched, error: Exception) -> None:
+        """Have the same records fetched again; what was sent before them is not held up."""
+        if self._begun_s is not None:
+            self._commit()
+        pause_s = pause_after(self._refusals, _PAUSES_S)
+        log.warning("task %s: process is tried again in %g s: %s", self._spec.id, pause_s, error)
+        self._refusals += 1
+        self._counters.errors.retries += 1
+        self._input.seek(fetched.first_offsets())
+        self._control.back_off(pause_s)
+
+    def _ensure_ready(self, outgoing: Sequence[Outgoing]) -> None:
+        for each in outgoing:
+            self._topics.ensure(each.topics)
+        if not self._delivery.is_ready():
+            self._replace()
+
+    def _send(self, outgoing: Outgoing) -> None:
+        self._delivery.send(outgoing)
+        if outgoing.is_letters:
+            self._counters.sent_letters(len(outgoing))
+        else:
+            self._counters.sent(len(outgoing), outgoing.topics)
+
+    # commits
+
+    def _maybe_commit(self, *, is_idle: bool) -> None:
+        if self._begun_s is None:
+            if time.monotonic() >= self._flush_due_s:
+                self._commit_all()  # what nobody reads, such as markers, and what the group does not have yet
+        elif self._boundary.is_due(self._begun_s, self._counters.in_transaction, self._positions.is_committing):
+            self._commit()
+        elif is_idle and self._boundary.commits_when_idle:
+            self._learn(wait=True)
+            self._commit()
+
+    def _commit(self) -> None:
+        """Hand the transaction over; what the group has already is no news to it."""
+        self._begun_s = None
+        self._flush_due_s = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
+        due = self._positions.due()
+        if not due:
+            return
+        if not self._delivery.is_open and not self._delivery.is_ready():
+            self._replace()
+        begun_s = time.monotonic()
+        positions = [GroupOffset(*place, offset) for place, offset in due.items()]
+        self._delivery.commit_in_group(positions, self._input.metadata)  # E19
+        self._positions.hand_over(due)
+        self._counters.commit_begun(begun_s)
+
+    def _commit_all(self) -> None:
+        """Commit what was sent, and wait for that."""
+        self._commit()
+        self._learn(wait=True)
+
+    def _learn(self, *, wait: bool) -> None:
+        """See what has been committed. Raises what a commit ended with."""
+        while ended_s := self._finished(wait):
+            for one_s in ended_s:
+                self._positions.committed()
+                self._counters.committed(one_s)
+
+    def _finished(self, is_waited_for: bool) -> Sequence[float]:
+        try:
+            return self._delivery.finished(wait=is_waited_for)
+        except Exception:
+            self._counters.commit_failed()
+            raise
+
+    def _replace(self) -> None:
+        """Go on with other producers; after a strike only where the group has what this instance committed last."""
+        self._learn(wait=True)
+        self._delivery, is_struck = self._replace_delivery()
+        if is_struck and self._positions.differ_from(self._input.stored()):
+            raise StaleMemberError("the stored offsets are not what this incarnation committed last")
+
+    # pausing
+
+    def _follow_pause(self) -> None:
+        if self._is_paused is not self._control.is_paused:
+            self._is_paused = self._control.is_paused
+            if self._is_paused:
+                self._commit_all()
+            self._report_state(RunState.PAUSED if self._is_paused else RunState.RUNNING)
+
+    # the group's assignment
+
+    def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
+        """Begin where the group stands."""
+        self._positions.begin(positions, fresh)
+        return {}
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Commit all that was sent before anybody else has them. Where that fails nothing of it was committed, or the
+        next member waits until it is known (E19)."""
+        try:
+            if not self._is_over:
+                self._commit_all()
+        except Exception:
+            self._is_over = True
+            raise
+        finally:
+            self._positions.forget(partitions)
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """Send nothing more: others have them already. What is under way will be refused."""
+        is_writing = self._begun_s is not None or self._positions.is_committing
+        self._positions.forget(partitions)
+        if is_writing and not self._is_over:
+            self._is_over = True
+            raise StaleMemberError(f"task {self._spec.id} has lost its partitions: others have them already")
+
+
+class Positions:
+    """Where a stream's task stands in the partitions that it has: what is sent, handed over, and committed."""
+
+    def __init__(self) -> None:
+        self.sent: dict[TopicPartition, int] = {}  # the next offset whose record is in no transaction yet
+        self._handed: dict[TopicPartition, int] = {}  # as of the transactions handed over; not where there is none
+        self._committed: dict[TopicPartition, int] = {}  # by this instance
+        self._begun: deque[Offsets] = deque()
+
+    @property
+    def is_committing(self) -> bool:
+        """Say whether a commit has begun that is not known to be made."""
+        return bool(self._begun)
+
+    def begin(self, positions: Offsets, fresh: Collection[TopicPartition]) -> None:
+        """Take over partitions. What the group does not have is due even if nothing comes: else the next member of it
+        would begin anew."""
+        self.sent.update(positions)
+        self._handed.update((place, offset) for place, offset in positions.items() if place not in fresh)
+
+    def take(self, fetched: Fetched) -> None:
+        self._advance(fetched.next_offsets())
+        self.reach(fetched.ends)
+
+    def reach(self, ends: Offsets) -> None:
+        """Count as sent what no reader sees, such as the markers of transactions."""
+        self._advance({place: end for place, end in ends.items() if end > self.sent.get(place, end)})
+
+    def _advance(self, offsets: Offsets) -> None:
+        self.sent.update((place, offset) for place, offset in offsets.items() if place in self.sent)
+
+    def due(self) -> dict[TopicPartition, int]:
+        return {place: offset for place, offset in self.sent.items() if self._handed.get(place) != offset}
+
+    def hand_over(self, offsets: Offsets) -> None:
+        self._begun.append(offsets)
+        self._handed.update(offsets)
+
+    def committed(self) -> None:
+        """Take note that the oldest of the commits that have begun is made."""
+        self._committed.update(self._begun.popleft())
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        for place in partitions:
+            for offsets in (self.sent, self._handed, self._committed):
+                offsets.pop(place, None)
+
+    def differ_from(self, stored: Offsets) -> bool:
+        return any(stored.get(place) != offset for place, offset in self._committed.items())
+
+    def lag(self, ends: Offsets) -> int:
+        """Return that of the partition that is most behind, in records."""
+        return max((end - self.sent[place] for place, end in ends.items() if place in self.sent), default=0)

@@ -1,0 +1,175 @@
+"""Both ways of a stream: from what was read to what `process` is given, and from what it returns to the producer.
+
+Records stay columns on both where the converters take columns and no transform looks inside. What cannot be processed
+is a dead letter of the transaction, written as it was read (E15).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, overload
+
+from fencepost.api import FatalError, SinkRecord, SourceRecord
+from fencepost.kafka.group_input import Fetched
+from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
+from fencepost.task.dead_letter import class_of
+from fencepost.task.letters import TransactionLetters
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.processing import Processor
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.spec import TaskSpec
+
+_TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+_PROCESS = "TASK_PUT"
+
+
+class StreamProcessor:
+    """Turns what was fetched into batches, and what a task returns into what is sent. One task's, one thread's."""
+
+    def __init__(self, spec: TaskSpec, incoming: SinkProcessor, outgoing: Processor) -> None:
+        self._spec = spec
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._letters: TransactionLetters | None = None
+        if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails, and nothing passes it
+            self._letters = TransactionLetters(spec, partial(class_of, incoming))
+            outgoing.letters = TransactionLetters(spec, partial(class_of, outgoing))
+            incoming.tolerance.tell = self._letters.tell
+            outgoing.tolerance.tell = self._tell_of_output
+
+    @property
+    def has_letters(self) -> bool:
+        return self._letters is not None
+
+    def read(self, fetched: Fetched) -> SinkBatch:
+        """Return the records for `process`. Raises FatalError where an error is not tolerated."""
+        if self._letters is not None:
+            self._letters.clear()
+        return self._incoming.process(fetched)
+
+    def written(self, result: Any) -> list[Outgoing]:
+        """Return what is to be sent of what `process` returned, dead letters last.
+
+        Raises FatalError as `read` does, and where these are no rows.
+        """
+        sent = [self._outgoing.process(batch) for batch in batches_of(result)]
+        return [*sent, *self._taken(sent)]
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """Take a record out of the batch at hand, as the config asks for."""
+        self._incoming.tolerance.failed(_PROCESS, error, self._incoming.raw_of(record))
+
+    def _taken(self, sent: Sequence[Outgoing]) -> Iterator[Outgoing]:
+        letters = [each.letters for each in sent]
+        if self._letters is not None:
+            letters.insert(0, self._letters.take())
+        return (each for each in letters if each is not None)
+
+    def _tell_of_output(self, stage: str, error: Exception, record: SourceRecord) -> None:
+        """Keep a record as it was read, where that is known; else as `process` returned it."""
+        assert self._outgoing.letters is not None
+        self._outgoing.letters.tell(stage, error, self._as_read(record))
+
+    def _as_read(self, record: SourceRecord) -> SourceRecord | SinkRecord:
+        partition, offset = record.source_partition, record.source_offset
+        if partition.keys() != {_TOPIC, _PARTITION} or offset is None:
+            return record
+        place = TopicPartition(partition[_TOPIC], partition[_PARTITION])
+        read = SinkRecord(*place, offset[_OFFSET], at=place)
+        return self._incoming.raw_of(read)
+
+
+class _Origins(Sequence[Mapping[str, Any]]):
+    """Places as source partitions, made when somebody looks."""
+
+    def __init__(self, places: Sequence[TopicPartition]) -> None:
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "_Origins": ...
+    def __getitem__(self, index: int | slice) -> "Mapping[str, Any] | _Origins":
+        if isinstance(index, slice):
+            return _Origins(self._places[index])
+        topic, partition = self._places[index]
+        return {_TOPIC: topic, _PARTITION: partition}
+
+
+def batches_of(result: Any) -> list[Batch]:
+    """Return what `process` returned, as batches. Raises FatalError for anything else than rows."""
+    if result is None:
+        return []
+    if isinstance(result, Batch):
+        return [result]
+    if isinstance(result, SinkBatch):
+        return _of_columns(result)
+    if isinstance(result, str | bytes | Mapping) or not isinstance(result, Sequence):
+        raise FatalError(f"process returned {type(result).__name__}; return a batch, a list of batches or of records")
+    return _of_several(result)
+
+
+def _of_several(results: Sequence[Any]) -> list[Batch]:
+    batches: list[Batch] = []
+    records: list[SourceRecord] = []
+    for each in results:
+        if isinstance(each, SinkRecord):
+            records.append(_record(each))
+            continue
+        if not isinstance(each, Batch | SinkBatch):
+            raise FatalError(f"process returned a list with {type(each).__name__}; batches and SinkRecords are rows")
+        batches += [*Batch.of_records(records), *batches_of(each)]
+        records = []
+    return batches + Batch.of_records(records)
+
+
+def _of_columns(rows: SinkBatch) -> list[Batch]:
+    if len(rows):
+        _ensure_goes_somewhere((rows.topics[0], rows.partitions[0]), rows.places[0])
+    if not (isinstance(rows.value_schemas, Repeated) and isinstance(rows.key_schemas, Repeated)):
+        return Batch.of_records([_record(record) for record in rows])
+    return [
+        Batch(
+            rows.topics,
+            rows.values,
+            _Origins(rows.places),
+            PositionColumn(_OFFSET, rows.offsets),
+            rows.value_schemas.value,
+            _unless_empty(rows.keys),
+            rows.key_schemas.value,
+            _unless_empty(rows.partitions),
+            _unless_empty(rows.timestamps),
+            rows.headers,
+        )
+    ]
+
+
+def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
+    return None if isinstance(column, Repeated) and column.value is None else column
+
+
+def _ensure_goes_somewhere(target: tuple[str, int | None], place: TopicPartition | None) -> None:
+    if target == place:
+        raise FatalError(
+            f"process returned records as they came, which would write them to {place.topic}, where they were read: "
+            "say where they go, batch.to(topic) or record.to(topic)"
+        )
+
+
+def _record(record: SinkRecord) -> SourceRecord:
+    topic, partition = record.at or (record.topic, record.kafka_partition)
+    _ensure_goes_somewhere((record.topic, record.kafka_partition), record.at)
+    return SourceRecord(
+        {_TOPIC: topic, _PARTITION: partition},
+        {_OFFSET: record.kafka_offset},
+        record.topic,
+        record.value,
+        record.value_schema,
+        record.key,
+        record.key_schema,
+        record.kafka_partition,
+        record.timestamp,
+        record.headers,
+    )

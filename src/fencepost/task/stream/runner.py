@@ -1,0 +1,94 @@
+"""The life of one stream task in a slot: take its transactional ids, be admitted, join the group, run, leave.
+
+Its own ids are kept from a predecessor of the same number by `init_transactions` (E2), its partitions by the group,
+whose coordinator refuses offsets of members whose generation is over, in transactions too (E19). It reads where the
+group stands only behind both (E3).
+"""
+
+import threading
+from collections.abc import Callable
+
+from fencepost.kafka.group_input import GroupInput
+from fencepost.task.admitted import admitted
+from fencepost.task.counters import StreamCounters
+from fencepost.task.dead_letter import ensure_topics
+from fencepost.task.lanes import LanedDelivery
+from fencepost.task.plugins import connector_of, stream_processor_of, topics_of
+from fencepost.task.producing import Admit, ProducingLife
+from fencepost.task.sink.subscription import subscription
+from fencepost.task.spec import RunState, TaskReport, TaskSpec
+from fencepost.task.stream.boundary import stream_boundary_of
+from fencepost.task.stream.context import StreamContext
+from fencepost.task.stream.loop import StreamLoop
+
+
+class StreamRunner(ProducingLife):
+    """Runs one start of a stream's task, through as many producers, memberships and instances as it takes."""
+
+    def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
+        super().__init__(spec, admit, report)
+        self.counters: StreamCounters = StreamCounters()
+        self._input: GroupInput | None = None
+
+    def abandon(self) -> None:
+        """Give up on a task that does not stop in time: its producers are dropped under it, and it leaves the group."""
+        super().abandon()
+        input_ = self._input
+        if input_ is not None:  # it may take a while, in which the slot has to give signs of life
+            threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
+
+    def _close(self) -> None:
+        """Leave the group first: what can still be committed is."""
+        input_, self._input = self._input, None
+        if input_ is not None:
+            input_.close()
+        super()._close()
+
+    def _before_the_last_report(self) -> None:
+        """Leave the group first: who is told that a task has ended may count on it."""
+        self._close()
+
+    def _run_instance(self) -> None:
+        delivery = self._open_delivery()  # step 5
+        if self.control.should_yield:
+            self._close_delivery()
+            return
+        self._admit()  # step 6
+        config, task = connector_of(self.spec)
+        processor = stream_processor_of(self.spec, self.control, self.counters.errors)
+        configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
+        context = StreamContext(configs, self.control, processor.report)
+        task.initialize(context, config)
+        if processor.has_letters:
+            ensure_topics(self.spec)
+        loop = StreamLoop(
+            self.spec,
+            task,
+            context,
+            processor,
+            stream_boundary_of(self.spec.boundary, self.spec.boundary_interval_ms),
+            self.control,
+            self.counters,
+            topics_of(self.spec),
+            self._replaced,
+            self.report,
+        )
+        try:
+            task.start()
+            whole = (self.spec.resend_topic,)
+            self._input = GroupInput(self.spec.consumer_conf, subscription(self.spec), loop, whole=whole)  # step 7, E3
+            self.report(RunState.RUNNING)
+            loop.run(self._input, delivery)  # step 8
+        finally:
+            self._close()
+            self._stop(task)
+
+    def _open_delivery(self) -> LanedDelivery:
+        assert self.spec.transactional_id is not None
+        return self._open_lanes(self._settings(), self.spec.transactional_id, self.control.wake)
+
+    def _replaced(self) -> tuple[LanedDelivery, bool]:
+        is_struck = self._retire_delivery()
+        delivery = self._open_delivery()
+        admitted(self._admit_call(self.spec, wants_offsets=False))
+        return delivery, is_struck

@@ -1,0 +1,125 @@
+"""Stream tasks without a worker: the real runner, loop, producers and member of the group, on a real broker."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.settings import sink_conf, transactional_conf
+from fencepost.plugin import use_plugin_path
+from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.stream.runner import StreamRunner
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation
+
+PLUGINS = str(Path(__file__).parent / "stream_plugin")
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+class StreamRun:
+    """One start of one task."""
+
+    def __init__(self, spec: TaskSpec) -> None:
+        self.reports: list[TaskReport] = []
+        self.is_admitted = True
+        self.runner = StreamRunner(spec, self._admit, self.reports.append)
+
+    def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
+        return Admission(self.is_admitted)
+
+    @property
+    def states(self) -> list[str]:
+        return [report.state.value for report in self.reports]
+
+    @property
+    def trace(self) -> str:
+        """Why the task failed; waits for that."""
+        return eventually(lambda: next((r.trace for r in self.reports if r.state == "FAILED"), None)) or ""
+
+    def stop(self, within_s: float = 60.0) -> None:
+        self.runner.control.stop()
+        if self.runner.thread.ident is not None:
+            self.runner.thread.join(within_s)
+            assert not self.runner.thread.is_alive(), "the task does not stop"
+
+
+class StreamStage:
+    """A group that reads `source` and writes `target`, both topics named after `name`."""
+
+    def __init__(self, bootstrap: str, name: str, partitions: int = 1, target_partitions: int = 1) -> None:
+        self.bootstrap, self.name = bootstrap, name
+        self.source, self.target, self.group = f"{name}-in", f"{name}-out", f"connect-{name}"
+        self.admin = Admin({"bootstrap.servers": bootstrap})
+        self.admin.create_topic(self.source, partitions=partitions, replication=1)
+        self.admin.create_topic(self.target, partitions=target_partitions, replication=1)
+        self.scripts: dict[str, Any] = (
+            use_plugin_path([PLUGINS]).find("connector", "scripted_stream.ScriptedStream").scripts
+        )
+        self.runs: list[StreamRun] = []
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+
+    def spec(self, task: int = 0, config: Mapping[str, str] | None = None, via: str = "", **changes: Any) -> TaskSpec:
+        """`via`: where its clients find the broker."""
+        servers = {"bootstrap.servers": via or self.bootstrap}
+        consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
+        properties = {
+            "name": self.name,
+            "connector.class": "scripted_stream.ScriptedStream",
+            "topics": self.source,
+            "target": self.target,
+            "key.converter": BYTES,
+            "value.converter": BYTES,
+            "header.converter": BYTES,
+            **(config or {}),
+        }
+        settings: dict[str, Any] = {
+            "producer_conf": transactional_conf(servers, "").conf,
+            "consumer_conf": sink_conf(consumer, self.group, f"{self.name}-{task}").conf,
+            "admin_conf": servers,
+            "transactional_id": f"g-{self.name}-{task}",
+            "topics": (self.source,),
+            "plugin_path": (PLUGINS,),
+            "offset_flush_interval_ms": 60_000,
+            **changes,
+        }
+        settings["producer_conf"] = {k: v for k, v in settings["producer_conf"].items() if k != "transactional.id"}
+        return TaskSpec(self.name, task, 1, uuid.uuid4().hex, properties, properties, offsets_topic="", **settings)
+
+    def start(self, task: int = 0, **how: Any) -> StreamRun:
+        run = StreamRun(self.spec(task, **how))
+        self.runs.append(run)
+        run.runner.thread.start()
+        return run
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.runner.control.stop()
+        for run in self.runs:
+            run.stop()
+
+    def produce(self, values: Sequence[Any], partition: int = 0, **fields: Any) -> None:
+        for value in values:
+            self._producer.produce(self.source, str(value).encode(), partition=partition, **fields)
+        assert self._producer.flush(60) == 0
+
+    def written(self, topic: str = "") -> list[Observation]:
+        """Return what is committed in the target, to its end."""
+        with CommittedReader(self.bootstrap, [topic or self.target]) as reader:
+            return reader.read_all(60)
+
+    def values(self, topic: str = "") -> list[str]:
+        return [(one.value or b"").decode() for one in self.written(topic)]
+
+    def await_values(self, count: int, within_s: float = 60.0) -> list[str]:
+        """Return the values of the target once there are so many."""
+        return eventually(lambda: found if len(found := self.values()) >= count else None, within_s=within_s) or []
+
+    def offsets(self) -> dict[int, int]:
+        """Return where the group stands in the source."""
+        found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
+        return {place.partition: offset for place, offset in found.items() if place.topic == self.source}
