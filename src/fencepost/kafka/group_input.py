@@ -19,8 +19,9 @@ from fencepost.api.errors import FencedError
 from fencepost.kafka.admin import INTERNAL_TOPICS
 from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client, translate
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.group_metadata import generation_of
+from fencepost.kafka.group_metadata import Membership, generation_of
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.topic_readers import Committed
 from fencepost.record import Repeated, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,18 @@ class Assignee(Protocol):
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
         """Take note that partitions are others' already: nothing of them can be committed any more."""
+
+
+class Positions(Protocol):
+    """Where a member begins in what it is assigned, read otherwise than by its client (`StablePositions`)."""
+
+    def read(
+        self, places: Collection[TopicPartition], membership: Membership | None
+    ) -> Mapping[TopicPartition, Committed]:
+        """Return where the group stands, without the partitions of which it has committed nothing.
+
+        Called in the member's thread, within a rebalance. What it raises, `poll` raises.
+        """
 
 
 @dataclass
@@ -155,11 +168,12 @@ class GroupInput:
         *,
         fetches: bool = True,
         whole: Collection[str] = (),
+        positions: Positions | None = None,
     ) -> None:
         """`topics`: names, or what says of a name whether it is meant; the cluster's are looked through over and over,
         as often as `metadata.max.age.ms` says, each 30 s by default. One that does not fetch is only a member: it has
         partitions, and commits; somebody else reads them. Topics that are read `whole` begin at their earliest record,
-        whatever `auto.offset.reset` says.
+        whatever `auto.offset.reset` says. `positions` reads where the group stands, instead of the client.
 
         `conf` names the group; nothing is committed by itself. Raises KafkaRequestError for settings that the client
         does not take.
@@ -181,6 +195,8 @@ class GroupInput:
         self._paused: frozenset[TopicPartition] = frozenset()
         self._due: dict[TopicPartition, int] = {}  # where to go, of what the client does not fetch yet
         self._fetches = fetches
+        self._positions = positions
+        self._is_newer_protocol = str(conf.get("group.protocol", "")).lower() == "consumer"
         self.metadata: Any = None
         """The group's metadata as captured with the assignment."""
         self.notes: dict[TopicPartition, str] = {}
@@ -492,6 +508,10 @@ class GroupInput:
         """Return where the group stands, of the partitions that it has committed anything of."""
         if not places:
             return {}
+        if self._positions is not None:
+            found = self._positions.read(places, self._membership())
+            self.notes.update((place, committed.note) for place, committed in found.items())
+            return {place: committed.offset for place, committed in found.items()}
         stored = {}
         for each in consumer.committed([ClientPartition(*place) for place in places], timeout=_ASK_S):
             if each.error is not None:
@@ -500,6 +520,11 @@ class GroupInput:
                 stored[TopicPartition(each.topic, each.partition)] = each.offset
                 self.notes[TopicPartition(each.topic, each.partition)] = each.metadata or ""
         return stored
+
+    def _membership(self) -> Membership | None:
+        """Return in whose name it is asked; None for one of the newer protocol, whom only it can ask (KIP-848)."""
+        generation = self.generation
+        return None if self._is_newer_protocol or generation is None else Membership(generation, self._member)
 
     def _reset(self, consumer: Any, place: TopicPartition) -> int:
         """Return where a partition begins that the group has committed nothing of."""

@@ -4,11 +4,19 @@ They begin with a mark, and the generation in four bytes, as this machine has th
 """
 
 import sys
+from typing import NamedTuple
 
 from fencepost.api.errors import FatalError
 
 _MARK = b"CGMDv2:"
 _NOT_JOINED = -1
+
+
+class Membership(NamedTuple):
+    """A member of a group, in one of its generations."""
+
+    generation: int
+    member_id: str
 
 
 def generation_of(metadata: bytes) -> int | None:

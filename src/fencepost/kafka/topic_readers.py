@@ -19,6 +19,7 @@ _OF_CONSUMERS = ("consumer", "")  # protocol types; the second: offsets without 
 _DEAD = "Dead"
 _QUIET = ("Empty", _DEAD)
 _UNSTABLE, _DENIED, _TOPIC_DENIED = 88, 30, 29  # UNSTABLE_OFFSET_COMMIT, GROUP_ and TOPIC_AUTHORIZATION_FAILED
+_STALE, _REBALANCING = (22, 25), 27  # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID; the generation is still the newest
 _GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
 _DESCRIBE = 8  # the number of the operation
 
@@ -124,6 +125,15 @@ class TopicReaders:
             standing |= found.get(group, {})
         return standing
 
+    def notes(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return what was noted with the offsets that are committed now, whatever a transaction is about to change."""
+        found, _ = self._run("reading the offsets of a group", _offsets, [group], places, False)
+        return {place: committed.note for place, committed in found.get(group, {}).items()}
+
+    def is_current(self, group: str, generation: int, member_id: str) -> bool:
+        """Say whether a member's generation is the newest of its group: asked in its name, as it does itself."""
+        return bool(self._run(f"asking group {group} for a member", _is_current, group, generation, member_id))
+
     def has_members(self, group: str) -> bool:
         """Say whether a group of the classic kind has members, whatever they speak: also workers of Kafka Connect."""
         has, doubts = self._run(f"describing group {group}", _has_members, group)
@@ -214,9 +224,12 @@ async def _authorized(asking: _Asking) -> frozenset[int]:
 
 
 async def _offsets(
-    asking: _Asking, groups: Collection[str], places: Collection[TopicPartition] | None = None
+    asking: _Asking,
+    groups: Collection[str],
+    places: Collection[TopicPartition] | None = None,
+    is_stable: bool = True,
 ) -> tuple[dict[str, Standing], dict[str, str]]:
-    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447).
+    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447), if asked so.
 
     Asked for all partitions, a broker leaves out those of which a transaction holds the first offset.
     """
@@ -228,7 +241,7 @@ async def _offsets(
     denied: dict[str, str] = {}
     for node, of_node in (await asking.by_coordinator(groups, denied)).items():
         wanted = [asked(group_id=group, topics=topics) for group in of_node]
-        request = OffsetFetchRequest(groups=wanted, require_stable=True, min_version=8, max_version=8)
+        request = OffsetFetchRequest(groups=wanted, require_stable=is_stable, min_version=8, max_version=8)
         for group in (await asking.send(request, node)).groups:
             if group.error_code == _DENIED:
                 denied[group.group_id] = _MAY_NOT
@@ -236,6 +249,20 @@ async def _offsets(
                 _check(group.error_code, f"group {group.group_id}")
                 found[group.group_id] = _standing(group)
     return found, denied
+
+
+async def _is_current(asking: _Asking, group: str, generation: int, member_id: str) -> bool:
+    from kafka.protocol.consumer import HeartbeatRequest
+
+    denied: dict[str, str] = {}
+    for node in await asking.by_coordinator([group], denied):
+        request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id, max_version=3)
+        code = (await asking.send(request, node)).error_code
+        if code in _STALE:
+            return False
+        if code != _REBALANCING:
+            _check(code, f"group {group}")
+    return True
 
 
 def _by_topic(places: Collection[TopicPartition]) -> list[Any]:

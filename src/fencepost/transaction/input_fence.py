@@ -9,11 +9,20 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+from fencepost.kafka.contribution import Contribution
 from fencepost.kafka.contributors import Contributor, Contributors
 from fencepost.record import TopicPartition
+from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence
+from fencepost.transaction.lane import ids_beside
 
 log = logging.getLogger(__name__)
+
+
+Places = Collection[TopicPartition]
+IsCurrent = Callable[[], bool]
+
+_ONGOING = "Ongoing"
 
 
 class Fenced(NamedTuple):
@@ -36,43 +45,70 @@ class InputFence:
         self._conf = dict(conf)
         self._timeout_s = timeout_s
         self.contributors = Contributors(conf, timeout_s=timeout_s)
-        self._locked_out: dict[str, tuple[int, int]] = {}  # what we have left of an id
+        self._locked_out: dict[str | None, tuple[int, int]] = {}  # what we have left of an id
 
     def close(self) -> None:
         """Let go of the connections. Idempotent."""
         self.contributors.close()
 
     def clear(
+        self, group: str, places: Places, own_ids: Collection[str] = (), *, is_current: IsCurrent = lambda: True
+    ) -> list[Fenced]:
+        """Fence who has offsets of these partitions in an open transaction, and return them: they are gone then.
+
+        `own_ids` are the asker's, who has fenced older incarnations by taking them. `is_current` is asked right before
+        anybody is fenced.
+
+        Raises StaleMemberError where it says no: the asker has a successor, and nobody is fenced; WriterOpenError where
+        an id cannot be taken; and what `Contributors` does.
+        """
+        return self._fence_others(group, places, self.contributors.pending(group, places), own_ids, is_current)
+
+    def clear_holders(
+        self, group: str, places: Places, own_ids: Collection[str] = (), *, is_current: IsCurrent = lambda: True
+    ) -> list[Fenced]:
+        """Fence the producers that are each for one of these partitions alone, whether they have a transaction or not.
+
+        Nothing but their id keeps them from going on, as no member of the group. One that was locked out here before,
+        and that nobody has taken since, is not fenced again. Raises what `clear` does.
+        """
+        found = self.contributors.holders(group, places)
+        loose = [each for each in found if self._locked_out.get(each.transactional_id) != _incarnation(each)]
+        return self._fence_others(group, places, loose, own_ids, is_current)
+
+    def clear_noted(
         self,
         group: str,
-        places: Collection[TopicPartition],
+        noted: Mapping[TopicPartition, Contribution],
         own_ids: Collection[str] = (),
         *,
-        is_current: Callable[[], bool] = lambda: True,
-        seeks_holders: bool = True,
+        is_current: IsCurrent = lambda: True,
     ) -> list[Fenced]:
-        """Fence who has a transaction open over one of these partitions, and return them; their offsets are gone then.
+        """Do what `clear` does, as far as the notes of offsets tell who it is: for who may not read the log itself.
 
-        Where `seeks_holders`, also the producers that are each for one of `places` alone, open or not: nothing but
-        their id keeps them from going on. `own_ids` are the asker's, who has fenced older incarnations by taking them.
-        `is_current` is asked right before anybody is fenced; where it says no, nobody is: the asker has a successor.
-
-        Raises what `Contributors` does, and WriterOpenError where an id cannot be taken.
+        `noted` names who contributed last to partitions whose offsets are pending now. Raises what `clear` does.
         """
-        found = self.contributors.pending(group, places)
-        if seeks_holders:
-            known = {each.transactional_id for each in found}
-            found += [each for each in self.contributors.holders(group, places) if each.transactional_id not in known]
-        due = [each for each in found if each.transactional_id not in own_ids and self._is_loose(each)]
-        if not due or not is_current():
-            return []
-        return [each._replace(places=each.places & frozenset(places)) for each in self.fence(due)]
+        places: dict[str, set[TopicPartition]] = {}
+        for place, contribution in noted.items():
+            for id_ in ids_beside(contribution.transactional_id):
+                places.setdefault(id_, set()).add(place)
+        known = self.contributors.described(places.keys() - set(own_ids)).values()
+        due = [
+            Contributor(
+                t.producer_id, t.producer_epoch, dict.fromkeys(places[t.transactional_id], -1), t.transactional_id
+            )
+            for t in known
+            if t.state == _ONGOING
+        ]
+        return self._fence_others(group, noted.keys(), due, (), is_current)
 
     def fence(self, contributors: Collection[Contributor]) -> list[Fenced]:
         """Fence these, whatever they do, and end their transactions; who has no id that is known is left out.
 
         Returns once all of their offsets are gone. Raises what `clear` does.
         """
+        if not contributors:
+            return []
         named = {each.transactional_id: each for each in contributors if each.transactional_id is not None}
         fence(named, lambda id_: self._conf, self._timeout_s)
         for id_, transaction in self.contributors.described(named).items():
@@ -81,18 +117,31 @@ class InputFence:
             Fenced(id_, each.producer_id, each.producer_epoch, frozenset(each.offsets)) for id_, each in named.items()
         ]
 
-    def _is_loose(self, contributor: Contributor) -> bool:
-        """Say whether there is somebody to fence: an id that nobody has taken since we did is locked out."""
-        id_ = contributor.transactional_id
-        if id_ is None:
-            log.warning(
-                "producer %d has offsets of %s in a transaction, and cannot be fenced: no transactional id of it is "
-                "told (the principal may need Describe on it)",
-                contributor.producer_id,
-                ", ".join(f"{place.topic}-{place.partition}" for place in contributor.offsets),
-            )
-            return False
-        return contributor.is_pending or self._locked_out.get(id_) != (
+    def _fence_others(
+        self,
+        group: str,
+        places: Places,
+        found: Collection[Contributor],
+        own_ids: Collection[str],
+        is_current: IsCurrent,
+    ) -> list[Fenced]:
+        due = [each for each in found if each.transactional_id not in own_ids and _is_named(each)]
+        if due and not is_current():
+            names = ", ".join(str(each.transactional_id) for each in due)
+            raise StaleMemberError(f"this member of group {group} is none any more, and fences nobody (here {names})")
+        return [each._replace(places=each.places & frozenset(places)) for each in self.fence(due)]
+
+
+def _incarnation(contributor: Contributor) -> tuple[int, int]:
+    return contributor.producer_id, contributor.producer_epoch
+
+
+def _is_named(contributor: Contributor) -> bool:
+    if contributor.transactional_id is None:
+        log.warning(
+            "producer %d has offsets of %s in a transaction, and cannot be fenced: no transactional id of it is "
+            "told (the principal may need Describe on it)",
             contributor.producer_id,
-            contributor.producer_epoch,
+            ", ".join(f"{place.topic}-{place.partition}" for place in contributor.offsets),
         )
+    return contributor.transactional_id is not None

@@ -19,6 +19,11 @@ def lane_ids(transactional_id: str) -> tuple[str, str]:
     return transactional_id, f"{transactional_id}{_SECOND}"
 
 
+def ids_beside(transactional_id: str) -> tuple[str, str]:
+    """Return both ids of the task that has one of them."""
+    return lane_ids(transactional_id.removesuffix(_SECOND))
+
+
 def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps_second: bool) -> bool:
     """Take both ids at once (E2: whoever held the first may have held the second, too).
 

@@ -1,50 +1,175 @@
-"""Where a stream task begins: positions that nobody is about to change (KIP-447's PendingTransaction, E20)."""
+"""Where a stream task begins: positions that nobody is about to change (KIP-447's PendingTransaction, E20).
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+The order is: fence ▸ read stable ▸ while that is pending: fence ▸ read again. A partition whose offset is pending is
+never taken for one that has none.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from fencepost.kafka.topic_readers import Committed
+from fencepost.kafka.contribution import contribution_of
+from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
+from fencepost.kafka.group_metadata import Membership
+from fencepost.kafka.patience import patiently
+from fencepost.kafka.topic_readers import Committed, TopicReaders
 from fencepost.record import TopicPartition
-from fencepost.transaction.input_fence import Fenced
+from fencepost.transaction.errors import WriterOpenError
+from fencepost.transaction.input_fence import Fenced, InputFence
 
+log = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Partitions whose offsets are pending, and whose: a text for people."""
+Places = Collection[TopicPartition]
+Standing = Mapping[TopicPartition, Committed | None]
 
-    places: frozenset[TopicPartition]
-    why: str
+_ASK_S = 30.0
+_LOOK_S, _LONGEST_LOOK_S = 0.02, 0.5
+_LONGEST_WAIT_S = 75.0
 
 
 class StablePositions:
-    """Reads where a group stands, once nobody is about to change it. For the thread of one task.
-
-    The order is: fence ▸ read stable ▸ as long as that is pending: fence ▸ read again.
-    """
+    """Reads where a group stands, once nobody is about to change it. For the thread of one task."""
 
     def __init__(
         self,
-        conf: Mapping[str, Any],
+        consumer_conf: Mapping[str, Any],
+        producer_conf: Mapping[str, Any],
         own_ids: Collection[str] = (),
         *,
-        on_fenced: Callable[[Fenced], None] = lambda _: None,
-        on_waiting: Callable[[Waiting | None], None] = lambda _: None,
+        on_fenced: Callable[[Fenced], None] = lambda fenced: None,
+        on_waiting: Callable[[str], None] = lambda why: None,
         is_over: Callable[[], bool] = lambda: False,
-        timeout_s: float = 60.0,
+        timeout_s: float = _LONGEST_WAIT_S,
     ) -> None:
-        """`on_fenced` and `on_waiting` are told what happens; None: it waits no more. `is_over`: nobody needs them."""
-        raise NotImplementedError
+        """Both in librdkafka's names; the consumer's has the group, `own_ids` are what the task writes under.
 
-    def read(
-        self, group: str, places: Collection[TopicPartition], is_current: Callable[[], bool] = lambda: True
-    ) -> dict[TopicPartition, Committed]:
+        `on_fenced` is told of everybody who was fenced, `on_waiting` why it waits: empty, it waits no more. Once
+        `is_over`, nobody needs the positions. A transaction that nobody can fence is waited for `timeout_s` long.
+        """
+        self._group = str(consumer_conf["group.id"])
+        self._own_ids = frozenset(own_ids)
+        self._readers = TopicReaders(consumer_conf, timeout_s=_ASK_S)
+        self._fence = InputFence(producer_conf, timeout_s=_ASK_S)
+        self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
+        self._timeout_s = timeout_s
+        self._waiting = ""
+        self._is_denied = False  # it may not fence them
+        self._is_blind = False  # the principal may not read whose the pending offsets are
+
+    def read(self, places: Places, membership: Membership | None = None) -> dict[TopicPartition, Committed]:
         """Return where the group stands; what has no offset is left out, and nothing that is pending ever is.
 
-        Waits as long as the longest of the transactions in the way may take, at most. Raises ReadTimeoutError then,
-        and KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+        Raises ReadTimeoutError where offsets stay pending, StaleMemberError where the generation of `membership` is
+        over and somebody would have to be fenced, and what `TopicReaders` and `InputFence` raise.
         """
-        raise NotImplementedError
+        try:
+            standing = self._standing(places)
+            self._clear(places, membership)
+            if not _is_all_ours(standing):
+                self._clear_holders(places, membership)
+            standing = self._standing(places)
+            if pending := _pending(standing, places):
+                standing = self._awaited(places, pending, membership)
+        finally:
+            self.close()  # it may be hours until they are used again
+        return {place: at for place, at in standing.items() if at is not None and place in places}
 
     def close(self) -> None:
         """Let go of the connections. Idempotent."""
+        self._readers.close()
+        self._fence.close()
+
+    def _standing(self, places: Places) -> Standing:
+        return patiently(lambda: self._readers.committed(self._group, places), _ASK_S, _LOOK_S)
+
+    def _awaited(self, places: Places, pending: Places, membership: Membership | None) -> Standing:
+        """Return where the group stands once nothing of `places` is pending, whoever ends that."""
+        deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
+        try:
+            while True:
+                self._say(f"it waits for a transaction of others that has offsets of {_names(pending)}")
+                if time.monotonic() >= deadline_s or self._is_over():
+                    raise ReadTimeoutError(
+                        f"Group {self._group} has offsets of {_names(pending)} in a transaction that has not ended "
+                        f"within {self._timeout_s:g} s, and that could not be fenced"
+                    )
+                time.sleep(look_s)
+                look_s = min(look_s * 2, _LONGEST_LOOK_S)
+                self._clear(pending, membership)
+                standing = self._standing(places)
+                if not (pending := _pending(standing, places)):
+                    return standing
+        finally:
+            self._say("")
+
+    def _say(self, why: str) -> None:
+        if why != self._waiting:
+            self._waiting = why
+            if why:
+                log.info("group %s: %s", self._group, why)
+            self._on_waiting(why)
+
+    def _clear(self, places: Places, membership: Membership | None) -> None:
+        """Fence who has offsets of these partitions pending; who cannot be fenced is waited for."""
+        try:
+            self._tell(self._fenced(places, membership))
+        except WriterOpenError as error:
+            if not error.is_denied:
+                raise
+            if not self._is_denied:
+                self._is_denied = True
+                log.warning(
+                    "group %s: who has offsets of %s pending cannot be fenced: %s", self._group, _names(places), error
+                )
+
+    def _fenced(self, places: Places, membership: Membership | None) -> list[Fenced]:
+        is_current = self._is_current(membership)
+        if not self._is_blind:
+            try:
+                return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
+            except KafkaAuthorizationError as error:
+                self._go_blind(error)
+        unstable = _pending(self._standing(places), places)
+        notes = self._readers.notes(self._group, unstable) if unstable else {}
+        noted = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
+        return self._fence.clear_noted(self._group, noted, self._own_ids, is_current=is_current)
+
+    def _clear_holders(self, places: Places, membership: Membership | None) -> None:
+        """Fence the producers of another program that are each for one of these partitions alone."""
+        if self._is_blind:
+            return
+        is_current = self._is_current(membership)
+        self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
+
+    def _is_current(self, membership: Membership | None) -> Callable[[], bool]:
+        return lambda: membership is None or self._readers.is_current(self._group, *membership)
+
+    def _go_blind(self, error: Exception) -> None:
+        self._is_blind = True
+        log.warning("group %s: who has offsets pending is known from notes only: %s", self._group, error)
+
+    def _tell(self, fenced: Iterable[Fenced]) -> None:
+        for each in fenced:
+            log.warning(
+                "group %s: fenced %s (producer %d, epoch %d), who may have had offsets of %s in a transaction",
+                self._group,
+                each.transactional_id,
+                each.producer_id,
+                each.producer_epoch,
+                _names(each.places),
+            )
+            self._on_fenced(each)
+
+
+def _pending(standing: Standing, places: Places) -> list[TopicPartition]:
+    return sorted(place for place in places if place in standing and standing[place] is None)
+
+
+def _is_all_ours(standing: Standing) -> bool:
+    """Say whether the group's offsets name stream tasks, all of them: then nobody else's are there to be found."""
+    return all(at is not None and contribution_of(at.note) is not None for at in standing.values())
+
+
+def _names(places: Places) -> str:
+    return ", ".join(f"{place.topic}-{place.partition}" for place in sorted(places))
