@@ -1,0 +1,63 @@
+"""A stream of two workers, hurt while its group rebalances: its output is the function of the committed input.
+
+A third of the input's transactions come to nothing.
+"""
+
+import os
+
+import pytest
+
+from support.chaos.evidence import Evidence
+from support.chaos.gated_cluster import GatedCluster
+from support.chaos.load import PLUGIN_PATH
+from support.chaos.stream_chaos import StreamChaos
+from support.chaos.stream_fault import StreamHurt, stream_plan
+from support.mirror.workload import Workload, Written
+from support.quick import quick_kafka
+
+from fencepost.kafka.admin import Admin
+
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+QUOTAS = {
+    StreamHurt.KILL_SLOT: 8,
+    StreamHurt.STOP_SLOT: 3,
+    StreamHurt.KILL_WORKER: 2,
+    StreamHurt.STOP_WORKER: 3,
+    StreamHurt.LOSE_BROKER: 3,
+    StreamHurt.KILL_BROKER: 2,
+    StreamHurt.RESCALE: 3,
+}
+LONG_QUOTAS = {hurt: 8 * count for hurt, count in QUOTAS.items()} | {StreamHurt.RESCALE: 32}
+TRANSACTIONS_PER_S = 20.0
+SETTINGS = {
+    "session_timeout_ms": "3000",
+    "heartbeat_interval_ms": "500",
+    "slot_lease_ms": "2000",
+    "task_shutdown_graceful_timeout_ms": "2000",
+    "plugin_path": PLUGIN_PATH,
+}
+TOPICS = (Written("s-one", 3), Written("s-other", 1))
+TARGET = "numbered"
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(5400 if IS_LONG else 1800)
+def test_every_fault_of_a_stream_leaves_the_function_of_the_committed_input(tmp_path, seed, capfd):
+    group, evidence = f"chaos-stream-{seed}", Evidence("stream", seed)
+    with (
+        capfd.disabled(),
+        quick_kafka(properties={"group.min.session.timeout.ms": "1000"}) as kafka,
+        Workload(kafka.bootstrap_servers, seed, TOPICS) as workload,
+        GatedCluster(kafka.bootstrap_servers, tmp_path, group, 2, **SETTINGS) as gated,
+    ):
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(TARGET, partitions=3, replication=1)
+        chaos = StreamChaos(kafka, workload, gated, TARGET, evidence)
+        try:
+            with workload.feeding(TRANSACTIONS_PER_S):
+                chaos.start()
+                chaos.run(stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS))
+            chaos.prove()
+        finally:
+            chaos.stop()
+            evidence.close()

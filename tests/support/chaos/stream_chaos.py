@@ -1,0 +1,161 @@
+"""Hurts a stream of several workers while applications write to its input, and takes some of it back."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation, judge
+from support.chaos.evidence import Evidence
+from support.chaos.gated_cluster import GatedCluster
+from support.chaos.gated_faults import RECOVERED_S, GatedFaults
+from support.chaos.processes import peer_ports
+from support.chaos.stream_fault import StreamFault, StreamHurt
+from support.mirror.log_copy import LogCopy, Place
+from support.mirror.workload import Workload
+from support.worker import Worker
+
+NAME = "stream"
+_LOOK_S = 0.05
+_TASKS = (2, 3)
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+class StreamChaos(GatedFaults):
+    """One stream that numbers records, and what is promised after each fault: each input partition flows on."""
+
+    def __init__(
+        self, kafka: EmbeddedKafka, workload: Workload, gated: GatedCluster, target: str, evidence: Evidence
+    ) -> None:
+        super().__init__(gated, evidence)
+        self._kafka = kafka
+        self._workload = workload
+        self._target = target
+        self._watched = CommittedReader(kafka.bootstrap_servers, [target])
+        self._looked_at = 0
+        self._latest: dict[Place, int] = {}
+        self._tasks = max(_TASKS)
+
+    def config(self) -> dict[str, str]:
+        """Return the connector's."""
+        return {
+            "connector.class": "numbering_stream.NumberingStream",
+            "tasks.max": str(self._tasks),
+            "topics": ",".join(topic.name for topic in self._workload.topics),
+            "target": self._target,
+            **{f"{prefix}{kind}.converter": _BYTES for prefix in ("", "output.") for kind in ("key", "value")},
+            "header.converter": _BYTES,
+            "consumer.override.session.timeout.ms": "3000",
+            "consumer.override.heartbeat.interval.ms": "300",
+            "consumer.override.auto.offset.reset": "earliest",
+            # A transaction is open at nearly any moment, and what nobody ends stays open: its partitions would stand.
+            "transaction.boundary": "interval",
+            "transaction.boundary.interval.ms": "200",
+            "producer.override.transaction.timeout.ms": "600000",
+        }
+
+    def start(self) -> None:
+        """Create the connector, and wait until everything flows."""
+        self._watched.__enter__()
+        answer = self.gated.workers[0].create(NAME, self.config())
+        assert answer.status_code == 201, answer.text
+        self.recover()
+
+    def stop(self) -> None:
+        self._watched.__exit__()
+
+    def prove(self) -> None:
+        """Wait until all that was committed has come out; print and check the verdicts and where the group stands.
+
+        Nothing fed the topics any more.
+        """
+        self._workload.write_everywhere()
+        self._await_front({place: number - 1 for place, number in self._workload.front().items()})
+        expected = self._committed()
+        self._evidence.records = sum(map(len, expected.values()))
+        verdicts = {
+            "watched": judge(expected, self._watched.catch_up(60.0), sighting=_sighting),
+            "read afterwards": judge(expected, self._watched.read_all(), sighting=_sighting),
+        }
+        print(f"  input: {dict(self._workload.given.outcomes)}", flush=True)
+        print("\n".join(f"  {how}: {verdict}" for how, verdict in verdicts.items()), flush=True)
+        self._evidence.verdict = "anomaly"
+        assert all(verdict.is_clean for verdict in verdicts.values())
+        eventually(self._stands_at_the_end, within_s=60)
+        self.gated.workers[0].wait_for_tasks(NAME, *["RUNNING"] * self._tasks)
+        failures = self.gated.failures()
+        assert not failures, "\n".join(failures)
+        self._evidence.verdict = "clean"
+
+    def _committed(self) -> Mapping[Place, list[int]]:
+        """Return the numbers of what the log says is committed, by partition."""
+        names = {topic.name for topic in self._workload.topics}
+        with LogCopy(self._kafka.bootstrap_servers, lambda name: name in names) as copy:
+            return {place: [found.number for found in log.values()] for place, log in copy.catch_up().items() if log}
+
+    def _stands_at_the_end(self) -> bool:
+        admin = Admin({"bootstrap.servers": self._kafka.bootstrap_servers})
+        places = [(topic.name, n) for topic in self._workload.topics for n in range(topic.partitions)]
+        ends = {place: end for place, end in admin.end_offsets(places, read_committed=True).items() if end}
+        stands = self.gated.workers[0].sink_offsets(NAME)
+        differing = {place: (stands.get(place), end) for place, end in ends.items() if stands.get(place) != end}
+        assert not differing, f"stands at, of: {differing}"
+        return True
+
+    # faults
+
+    def carry_out(self, fault: StreamFault) -> float:
+        if fault.rebalances and fault.hurt is not StreamHurt.RESCALE:
+            self._rescale()
+        act: dict[StreamHurt, Callable[[StreamFault], float]] = {
+            StreamHurt.KILL_SLOT: self.kill_slot,
+            StreamHurt.STOP_SLOT: self.stop_slot,
+            StreamHurt.KILL_WORKER: self.kill_worker,
+            StreamHurt.STOP_WORKER: lambda fault: self.stop_worker(self.victim(fault)),
+            StreamHurt.LOSE_BROKER: self.lose_broker,
+            StreamHurt.KILL_BROKER: partial(self.kill_broker, self._kafka),
+            StreamHurt.RESCALE: lambda _: self._rescale() or self.recover(),
+        }
+        return act[fault.hurt](fault)
+
+    def _rescale(self) -> None:
+        self._tasks = sum(_TASKS) - self._tasks
+        self.rescale(NAME, self._tasks, self.gated.workers)
+
+    def busy(self, worker: Worker) -> list[int]:
+        """A task talks to the broker."""
+        port = self.gated.station(worker).broker.port
+        return sorted(pid for pid in worker.slots().values() if port in peer_ports(pid))
+
+    # recovery
+
+    def recover(self) -> float:
+        began = time.monotonic()
+        self._await_front(self._workload.front())
+        return time.monotonic() - began
+
+    def _await_front(self, front: Mapping[Place, int]) -> None:
+        began = time.monotonic()
+        while behind := self._behind(front):
+            self._workload.check()
+            assert time.monotonic() - began < RECOVERED_S, f"not within {RECOVERED_S:g} s: {behind} of {front}"
+            threading.Event().wait(_LOOK_S)
+
+    def _behind(self, front: Mapping[Place, int]) -> dict[Place, int]:
+        new = self._watched.seen_of(self._target, self._looked_at)
+        self._looked_at += len(new)
+        for place, number in map(_sighting, new):
+            self._latest[place] = max(number, self._latest.get(place, -1))
+        return {place: self._latest.get(place, -1) for place, n in front.items() if self._latest.get(place, -1) < n}
+
+
+def _sighting(seen: Observation) -> tuple[Place, int]:
+    """Return the input partition and the number of a record of the output."""
+    assert seen.key is not None
+    assert seen.value is not None
+    topic, partition = seen.key.decode().rsplit("-", 1)
+    return (topic, int(partition)), int(seen.value)
