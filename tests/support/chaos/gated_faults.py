@@ -89,10 +89,14 @@ class GatedFaults(ABC):
         return self.recover()
 
     def stop_slot(self, fault: Hurting) -> float:
+        """Wait until it is replaced, too, for else it has no reason to end: others may have had all partitions."""
         victim = psutil.Process(self.slot(fault))
+        worker = next(each for each in self.gated.workers if victim.pid in each.slots().values())
         victim.suspend()
         try:
-            return self.recover()
+            took_s = self.recover()
+            eventually(lambda: set(worker.slots().values()) - {victim.pid}, within_s=RECOVERED_S)
+            return took_s
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.resume()
