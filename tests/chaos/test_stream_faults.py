@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from fencepost.kafka.admin import Admin
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.load import PLUGIN_PATH
@@ -14,8 +15,6 @@ from support.chaos.stream_chaos import StreamChaos
 from support.chaos.stream_fault import StreamHurt, stream_plan
 from support.mirror.workload import Workload, Written
 from support.quick import quick_kafka
-
-from fencepost.kafka.admin import Admin
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
