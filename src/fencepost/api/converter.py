@@ -46,6 +46,10 @@ class HeaderConverter(Config):
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return schema and value of a header's bytes."""
 
+    def to_header_column(self, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
+        """Read the headers of many records, for the hot path, whose values are bytes. None: they go one by one."""
+        return None
+
     def from_header_column(self, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
         """Convert the headers of many records, which are bytes, for the hot path. None: they go one by one."""
         return None

@@ -31,6 +31,9 @@ class ByteArrayConverter(Converter, HeaderConverter):
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return self.to_connect_data(topic, data)
 
+    def to_header_column(self, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
+        return HeaderColumn(headers)
+
     def from_header_column(self, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
         return headers.raw
 

@@ -38,7 +38,10 @@ class SinkProcessor:
         return whole if whole is not None else self._one_by_one(fetched)
 
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
-        if self.chain.links or fetched.headers is not None:
+        if self.chain.links or (fetched.headers is not None and self.resend_topic):
+            return None
+        headers = None if fetched.headers is None else self.header_converter.to_header_column(fetched.headers)
+        if headers is None and fetched.headers is not None:
             return None
         try:
             values = self.value_converter.to_column(fetched.values)
@@ -59,6 +62,7 @@ class SinkProcessor:
             Repeated(keys[0], count),
             fetched.timestamps,
             fetched.places,
+            headers,
         )
 
     def _one_by_one(self, fetched: Fetched) -> SinkBatch:
