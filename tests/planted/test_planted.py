@@ -18,6 +18,7 @@ _LONE = f"{_CONFORMANCE}/test_lone_task.py"
 _SINK = "tests/unit/task/sink/test_sink_loop.py"
 _KEEPER = "tests/conformance/retention/test_keeper.py"
 _HELD = "tests/conformance/task/test_offsets_in_group.py"
+_STREAM = "tests/conformance/task/test_stream.py"
 _EPOCHS = "tests/conformance/task/test_epoch_task.py"
 
 # Plugins that no test here needs (a fuzzer's) would be half of what it costs to start.
@@ -65,6 +66,9 @@ PLANTS = {
     "round_left_out": f"{_HELD}::test_e18_a_new_plan_fences_who_is_in_it_no_more",
     "sync_outside_transaction": f"{_HELD}::test_e18_what_tells_of_records_is_not_seen_without_them",
     "unstable_position": f"{_HELD}::test_e18_a_position_that_a_transaction_may_change_is_waited_for",
+    "group_metadata_left_out": (
+        f"{_STREAM}::test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets"
+    ),
     "gap_skipped": (
         "tests/conformance/read/test_plan_input.py::"
         "test_a_log_that_begins_beyond_the_position_is_a_gap_until_somebody_says_where_to_go_on"

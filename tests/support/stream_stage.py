@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offsets import GroupOffsets
@@ -101,6 +101,7 @@ class StreamStage:
             run.runner.control.stop()
         for run in self.runs:
             run.stop()
+        del self._producer  # which else would look for a broker that is gone
 
     def produce(self, values: Sequence[Any], partition: int = 0, **fields: Any) -> None:
         for value in values:
@@ -118,6 +119,18 @@ class StreamStage:
     def await_values(self, count: int, within_s: float = 60.0) -> list[str]:
         """Return the values of the target once there are so many."""
         return eventually(lambda: found if len(found := self.values()) >= count else None, within_s=within_s) or []
+
+    def first(self, topic: str) -> Message:
+        """Return the first committed record of a topic, with all that it has."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic, "enable.auto.commit": False})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            message = consumer.poll(60)
+            assert message is not None, f"nothing is in {topic}"
+            assert message.error() is None, message.error()
+            return message
+        finally:
+            consumer.close()
 
     def offsets(self) -> dict[int, int]:
         """Return where the group stands in the source."""

@@ -1,23 +1,40 @@
 """Stream tasks on the real broker: what is read is written once, with the offsets that cover it."""
 
+import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from fencepost.api import SinkBatch
+from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.testing import eventually
+from fencepost.testing.verdict import Observation, judge
 from support.stream_stage import StreamStage
+
+Make = Callable[..., StreamStage]
 
 
 @pytest.fixture
-def stage(kafka: EmbeddedKafka, topic_name: str) -> Iterator[StreamStage]:
-    made = StreamStage(kafka.bootstrap_servers, topic_name)
-    yield made
-    made.close()
+def make(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Make]:
+    """Makes the stage of a test, with so many partitions."""
+    made: list[StreamStage] = []
+
+    def stage(**partitions: int) -> StreamStage:
+        made.append(StreamStage(kafka.bootstrap_servers, topic_name, **partitions))
+        return made[-1]
+
+    yield stage
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def stage(make: Make) -> StreamStage:
+    return make()
 
 
 def test_what_is_read_is_written_once_and_its_offsets_are_the_groups(stage: StreamStage) -> None:
@@ -52,8 +69,222 @@ def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offset
     successor = stage.start(1)
     assert stage.await_values(10) == [str(n) for n in range(10)]
     may_go_on.set()
-    eventually(lambda: zombie.runner.counters.commit_failures == 1, within_s=60)
+    counters = zombie.runner.counters
+    eventually(lambda: counters.commits + counters.commit_failures, within_s=60)
+    assert (counters.commits, counters.commit_failures) == (0, 1)
     zombie.stop()
     successor.stop()
     assert stage.values() == [str(n) for n in range(10)]
     assert stage.offsets() == {0: 10}
+
+
+def test_keys_times_and_headers_are_kept_and_rows_may_go_anywhere(stage: StreamStage) -> None:
+    other = f"{stage.name}-other"
+    stage.admin.create_topic(other, partitions=1, replication=1)
+
+    def process(task: Any, batch: SinkBatch) -> Any:
+        even = batch.where([int(value) % 2 == 0 for value in batch.values])
+        doubled = batch.select([index for index in range(len(batch)) for _ in range(2)])
+        singles = [record.to(other, value=b"one by one") for record in batch]
+        return [even.to(stage.target), doubled.to(other), *singles]
+
+    stage.scripts[stage.name] = process
+    stage.produce(range(3), key=b"k", headers={"h": b"1"}, timestamp=1_700_000_000_123)
+    stage.start()
+    assert stage.await_values(2) == ["0", "2"]
+    assert stage.values(other) == ["0", "0", "1", "1", "2", "2", *["one by one"] * 3]
+    for topic in (stage.target, other):
+        first = stage.first(topic)
+        assert (first.key(), first.headers(), first.timestamp()[1]) == (b"k", [("h", b"1")], 1_700_000_000_123)
+
+
+def test_what_is_filtered_is_passed(stage: StreamStage) -> None:
+    stage.scripts[stage.name] = lambda task, batch: None
+    stage.produce(range(20))
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 20}, within_s=30)
+    assert stage.values() == []
+
+
+def test_with_an_interval_all_that_comes_in_it_is_one_transaction(stage: StreamStage) -> None:
+    run = stage.start(boundary="interval", boundary_interval_ms=1_500)
+    for number in range(3):
+        stage.produce([number])
+        eventually(lambda: run.runner.counters.records_written > number)  # noqa: B023
+    assert (stage.values(), stage.offsets()) == ([], {})
+    eventually(lambda: run.runner.counters.commits, within_s=30)
+    assert stage.await_values(3) == ["0", "1", "2"]
+    assert run.runner.counters.transaction_size_max == 3
+    stage.produce([3])
+    eventually(lambda: run.runner.counters.records_written == 4)
+    run.stop()  # which commits what is open
+    assert stage.values() == ["0", "1", "2", "3"]
+    assert stage.offsets() == {0: 4}
+
+
+def test_two_lanes_keep_the_order(stage: StreamStage) -> None:
+    """A task that is never done sends one transaction while the last one is committed."""
+    run = stage.start(most_records=10)
+    run.runner._uses_both_lanes = True  # what it would come to by itself under load
+    wanted = [str(n) for n in range(3_000)]
+    for start in range(0, 3_000, 100):
+        stage.produce(wanted[start : start + 100])
+    assert stage.await_values(3_000) == wanted
+    run.stop()
+    assert stage.offsets() == {0: 3_000}
+    assert run.runner.counters.commits > 1
+
+
+def test_what_fails_is_aborted_and_the_next_start_goes_on_where_the_group_stands(stage: StreamStage) -> None:
+    def process(task: Any, batch: SinkBatch) -> SinkBatch:
+        if b"poison" in batch.values and stage.scripts.get("is_strict"):
+            raise ValueError("poison")
+        return batch.to(stage.target)
+
+    stage.scripts[stage.name] = process
+    stage.scripts["is_strict"] = process
+    stage.produce([*range(5), "poison", *range(5)])
+    run = stage.start(most_records=1, boundary="interval", boundary_interval_ms=60_000)
+    assert "poison" in run.trace
+    assert stage.values() == []
+    assert stage.offsets() == {}
+    del stage.scripts["is_strict"]
+    stage.start()
+    assert stage.await_values(11) == ["0", "1", "2", "3", "4", "poison", "0", "1", "2", "3", "4"]
+
+
+def test_a_batch_that_process_refuses_for_now_is_given_again(stage: StreamStage) -> None:
+    refusals = [RetriableError("not yet"), RetriableError("not yet")]
+
+    def process(task: Any, batch: SinkBatch) -> SinkBatch:
+        if refusals:
+            raise refusals.pop()
+        return batch.to(stage.target)
+
+    stage.scripts[stage.name] = process
+    stage.produce(range(10))
+    run = stage.start()
+    assert stage.await_values(10) == [str(n) for n in range(10)]
+    assert run.runner.counters.errors.retries == 2
+
+
+def test_records_as_they_came_are_refused_they_would_go_where_they_were_read(stage: StreamStage) -> None:
+    stage.scripts[stage.name] = lambda task, batch: batch.where([True] * len(batch))
+    stage.produce(range(3))
+    assert "batch.to(topic)" in stage.start().trace
+
+
+def test_a_paused_task_has_committed_stays_in_its_group_and_writes_nothing(stage: StreamStage) -> None:
+    stage.produce(range(3))
+    run = stage.start(boundary="interval", boundary_interval_ms=60_000)
+    eventually(lambda: run.runner.counters.records_written == 3)
+    run.runner.control.pause()
+    eventually(lambda: run.states[-1:] == ["PAUSED"])
+    assert stage.values() == ["0", "1", "2"]
+    assert stage.offsets() == {0: 3}
+    stage.produce(range(3, 6))
+    assert len(stage.admin.group(stage.group).members) == 1
+    run.runner.control.resume()
+    eventually(lambda: run.runner.counters.records_written == 6)
+    run.stop()
+    assert stage.values() == [str(n) for n in range(6)]
+
+
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.context.headers.enable": "true",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "output.transforms": "add",
+    "output.transforms.add.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "output.transforms.add.static.field": "x",
+    "output.transforms.add.static.value": "y",
+}
+
+
+def test_e15_dead_letters_of_both_ways_and_of_process_are_in_the_transaction_as_they_were_read(
+    stage: StreamStage,
+) -> None:
+    dead = f"{stage.name}-dead"
+
+    def process(task: Any, batch: SinkBatch) -> Any:
+        rows = []
+        for record in batch:
+            if record.value == {"n": "report"}:
+                task.context.report(record, ValueError("reported"))
+            else:
+                rows.append(record.to(stage.target))
+        return rows
+
+    stage.scripts[stage.name] = process
+    refused = ["{no json", '{"n":"report"}', '"no fields"']
+    stage.produce(['{"n":1}', *refused, '{"n":2}'])
+    config = {**LETTERS, "errors.deadletterqueue.topic.name": dead}
+    letters = {"dead_letters_topic": dead, "dead_letters_replication": 1, "dead_letters_headers": True}
+    run = stage.start(config=config, boundary="interval", boundary_interval_ms=60_000, **letters)
+    eventually(lambda: run.runner.counters.errors.dead_letters == 3)
+    assert (stage.values(), stage.values(dead)) == ([], [])
+    run.stop()
+    assert stage.values() == ['{"n":1,"x":"y"}', '{"n":2,"x":"y"}']
+    assert sorted(stage.values(dead)) == sorted(refused)
+    assert dict(stage.first(dead).headers() or [])["__connect.errors.topic"] == stage.source.encode()
+    assert stage.offsets() == {0: 5}
+
+
+def seen(one: Observation) -> tuple[int, int]:
+    partition, number = (one.value or b"").decode().split("-")
+    return int(partition), int(number)
+
+
+def test_e19_forced_rebalances_leave_the_output_what_was_made_of_the_input(make: Make) -> None:
+    """Tasks come, stop, are abandoned, and are thrown out of the group while they write."""
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    stage = make(partitions=6)
+    removal = MemberRemoval(30)
+    running = {task: stage.start(task, most_records=20) for task in range(3)}
+    written = 0
+
+    def feed(count: int) -> int:
+        for partition in range(6):
+            stage.produce([f"{partition}-{n}" for n in range(written, written + count)], partition)
+        return written + count
+
+    def change(task: int) -> None:
+        how = chance.choice(("stop", "remove", "replace", "abandon"))
+        run = running[task]
+        if how == "remove":
+            removal.remove(run.runner.spec.consumer_conf, lambda: True)
+            return
+        if how == "stop":
+            run.stop()
+        elif how == "abandon":
+            run.runner.abandon()
+        running[task] = stage.start(task, most_records=20)  # "replace": its predecessor does not know of it
+
+    for _ in range(6):
+        written = feed(100)
+        seen_before = sum(run.runner.counters.records_written for run in stage.runs)
+        eventually(lambda: sum(run.runner.counters.records_written for run in stage.runs) > seen_before, within_s=60)  # noqa: B023
+        change(chance.randrange(3))
+    written = feed(100)
+    eventually(lambda: stage.offsets() == dict.fromkeys(range(6), written), within_s=120)
+    for run in stage.runs:
+        run.stop()
+    verdict = judge({p: range(written) for p in range(6)}, stage.written(), sighting=seen)
+    assert verdict.is_clean, f"seed {seed}: {verdict}"
+
+
+def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
+    stage = make(partitions=100)
+    run = stage.start()
+    for partition in range(100):
+        stage.produce(range(3), partition)
+    assert len(stage.await_values(300)) == 300
+    eventually(lambda: stage.offsets() == dict.fromkeys(range(100), 3))
+    run.stop()
+    admin = TransactionAdmin({"bootstrap.servers": stage.bootstrap})
+    own = [t.transactional_id for t in admin.list() if stage.name in t.transactional_id]
+    admin.close()
+    assert sorted(own) == [f"g-{stage.name}-0", f"g-{stage.name}-0#1"]
