@@ -18,6 +18,7 @@ from fencepost.config.connector import (
     SinkChoice,
     SinkTopicsConfig,
     SourceConnectorConfig,
+    StreamConnectorConfig,
 )
 from fencepost.config.setting import rendered
 from fencepost.config.worker import WorkerConfig
@@ -114,6 +115,12 @@ def _connector_settings() -> Iterator[str]:
     yield from _table(_own(SourceConnectorConfig))
     yield from ("", "## Every sink connector")
     yield from _table(_own(SinkTopicsConfig))
+    yield from ("", "## Every stream connector")
+    yield from _paragraph(
+        "Beside those of a sink and, where it is to create topics, those of [topic creation](#topic-creation): "
+        "[how to](../how-to/write-a-stream-task.md)."
+    )
+    yield from _table(_own(StreamConnectorConfig))
     yield from ("", "## Dead letters")
     yield from _paragraph(
         "For sinks, and beyond Kafka Connect for sources whose tasks run in slots: [how to](../how-to/dead-letters.md)."

@@ -74,6 +74,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> PluginRegistry:
         ("suffix", "docs/how-to/write-a-connector.md", "class Suffix("),
         ("suffixpolicy", "docs/how-to/write-a-connector.md", "class SuffixPolicy("),
         ("logsink", "docs/how-to/write-a-sink.md", "LogSinkTask"),
+        ("longwords", "docs/how-to/write-a-stream-task.md", "LongWordsTask"),
         ("tablesink", "docs/how-to/write-a-sink.md", "TableSinkTask"),
         ("parquetepochs", "docs/how-to/write-a-dataframe-sink.md", "class ParquetEpochs"),
         ("sqlitesink", "docs/how-to/write-a-dataframe-sink.md", "class SqliteSink"),
@@ -330,3 +331,14 @@ def test_the_replication_policy_of_the_page_names_topics_there_and_back(registry
     assert policy.format_remote_topic("west", "orders") == "orders_from_west"
     assert (policy.topic_source("orders_from_west"), policy.original_topic("orders_from_west")) == ("west", "orders")
     assert policy.topic_source("orders") is None
+
+
+def test_the_stream_has_fifteen_lines_and_passes_long_words_on(registry: PluginRegistry) -> None:
+    text = _python("docs/how-to/write-a-stream-task.md", "LongWordsTask")
+    assert len([line for line in text.splitlines() if line.strip()]) <= 15
+    connector = registry.find(PluginKind.CONNECTOR, "LongWords")
+    task = connector.task()
+    task.initialize(Context(), connector({"topics": "words", "target": "long", "letters": "4"}))
+    words = [SinkRecord("words", 0, n, word, key=n) for n, word in enumerate(("one", "three", "seven"))]
+    rows = list(task.process(SinkBatch.of_records(words)))
+    assert [(r.topic, r.key, r.value) for r in rows] == [("long", 1, "THREE"), ("long", 2, "SEVEN")]

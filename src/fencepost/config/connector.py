@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.config.check import at_least, between, no_control_characters, one_of, topic_name, unique
+from fencepost.config.output import OUTPUT
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Setting, Type, Width, setting
 from fencepost.config.topic_creation import DEFAULT_GROUP, TopicCreationGroup, topic_creation_groups
 from fencepost.config.transaction import ExactlyOnceDemand, TransactionBoundary
@@ -18,6 +19,7 @@ _ERRORS = "Error Handling"
 _TOPIC_CREATION = "Topic Creation"
 _EXACTLY_ONCE = "Exactly Once Support"
 _OFFSETS_TOPIC = "offsets.topic"
+_OUTPUT = "Output"
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,51 @@ class SinkChoice(Config):
 
 class SinkConnectorConfig(DeadLetterConfig, SinkTopicsConfig):
     """What sink connectors have in addition, in Kafka Connect's order."""
+
+
+class StreamConnectorConfig(SinkConnectorConfig):
+    """What streams have in addition to sinks: how they write."""
+
+    output_key_converter: str | None = setting(
+        f"{OUTPUT}key.converter", default=None, type=Type.CLASS, importance=MEDIUM, group=_OUTPUT, order=1,
+        width=Width.SHORT, display_name="Output key converter class",
+        doc="Converts keys that are written; its settings stand below it. Unset: as keys that are read, key.converter.",
+    )  # fmt: skip
+    output_value_converter: str | None = setting(
+        f"{OUTPUT}value.converter", default=None, type=Type.CLASS, importance=MEDIUM, group=_OUTPUT, order=2,
+        width=Width.SHORT, display_name="Output value converter class",
+        doc="The same for values; unset: value.converter.",
+    )  # fmt: skip
+    output_header_converter: str | None = setting(
+        f"{OUTPUT}header.converter", default=None, type=Type.CLASS, importance=LOW, group=_OUTPUT, order=3,
+        width=Width.SHORT, display_name="Output header converter class",
+        doc="The same for the values of headers; unset: header.converter.",
+    )  # fmt: skip
+    output_transforms: list[str] = setting(
+        f"{OUTPUT}transforms", default=[], check=unique("unique transformation aliases"), importance=LOW, group=_OUTPUT,
+        order=4, width=Width.LONG, display_name="Output transforms",
+        doc="Aliases of the transforms that records go through on their way out, in this order; each is configured "
+        "below output.transforms.ALIAS. Those in `transforms` are for what is read.",
+    )  # fmt: skip
+    output_predicates: list[str] = setting(
+        f"{OUTPUT}predicates", default=[], check=unique("unique predicate aliases"), importance=LOW, group=_OUTPUT,
+        order=5, width=Width.LONG, display_name="Output predicates",
+        doc="Aliases of the predicates that these use, configured below output.predicates.ALIAS.",
+    )  # fmt: skip
+    transaction_boundary: str = setting(
+        SourceConnectorConfig.key_of("transaction_boundary"), default=TransactionBoundary.POLL.value,
+        check=one_of(TransactionBoundary.POLL.value, TransactionBoundary.INTERVAL.value), importance=MEDIUM,
+        group=_EXACTLY_ONCE, order=1, width=Width.SHORT, display_name="Transaction Boundary",
+        doc="What a transaction holds. poll: each batch, or those that have come while the one before was committed; "
+        "interval: what comes in a time.",
+    )  # fmt: skip
+    transaction_boundary_interval_ms: int | None = setting(
+        SourceConnectorConfig.key_of("transaction_boundary_interval_ms"), default=None, type=Type.LONG,
+        check=at_least(0), importance=LOW, group=_EXACTLY_ONCE, order=2, width=Width.SHORT,
+        display_name="Transaction boundary interval",
+        doc="That time, from the first record on; unset: the worker's offset.flush.interval.ms, at most half of the "
+        "producer's transaction.timeout.ms, which it has to stay below.",
+    )  # fmt: skip
 
 
 def implicit_transform_settings() -> list[Setting]:

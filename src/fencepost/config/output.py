@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-PREFIX = "output."
+OUTPUT = "output."
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
@@ -11,7 +11,7 @@ def output_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
     A converter that it does not name is that of the way in, with its settings.
     """
-    own = {key[len(PREFIX) :]: value for key, value in properties.items() if key.startswith(PREFIX)}
+    own = {key[len(OUTPUT) :]: value for key, value in properties.items() if key.startswith(OUTPUT)}
     for name in _CONVERTERS:
         if name not in own:
             own |= {key: value for key, value in properties.items() if key == name or key.startswith(f"{name}.")}

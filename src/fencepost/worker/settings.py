@@ -19,6 +19,7 @@ from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.settings import (
+    COMMITTED_ONLY,
     Translated,
     admin_conf,
     member_conf,
@@ -240,9 +241,10 @@ class WorkerSettings:
     ) -> TaskSpec:
         """Return what a slot needs to run a task of a stream, which writes in transactions on any worker."""
         raw = snapshot.connectors[connector]
-        producer = self.fencing_conf(raw)
+        producer, spec = self.fencing_conf(raw), self.sink_spec(snapshot, connector, task_config, **identity)
         return replace(
-            self.sink_spec(snapshot, connector, task_config, **identity),
+            spec,
+            consumer_conf={**spec.consumer_conf, **COMMITTED_ONLY},
             producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
             **self._transactions(raw, producer),

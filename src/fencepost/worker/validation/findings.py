@@ -3,10 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.api import Connector, SinkConnector
+from fencepost.api import Connector, SinkConnector, StreamConnector
 from fencepost.cluster.info import KeyDefinition, KeyReport, KeyValue
 from fencepost.config import Config, Setting, SettingValue
-from fencepost.config.connector import ConnectorConfig, SinkConnectorConfig, SourceConnectorConfig
+from fencepost.config.connector import (
+    ConnectorConfig,
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+    StreamConnectorConfig,
+)
 from fencepost.config.setting import rendered
 
 
@@ -19,6 +24,8 @@ def plugin_definitions(plugin: type[Config]) -> list[KeyDefinition]:
 
 def framework_config(connector: type[Connector]) -> type[ConnectorConfig]:
     """Return what the framework reads of the configs of a class of connectors."""
+    if issubclass(connector, StreamConnector):
+        return StreamConnectorConfig
     return SinkConnectorConfig if issubclass(connector, SinkConnector) else SourceConnectorConfig
 
 

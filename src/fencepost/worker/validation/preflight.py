@@ -55,10 +55,10 @@ def check_boundary(findings: Findings, instance: SourceConnector) -> None:
         )
 
 
-def check_interval(findings: Findings, timeout_ms: int | None, worker: WorkerConfig) -> None:
-    """`timeout_ms`: how long a transaction may take, None where that is not known."""
+def check_interval(findings: Findings, timeout_ms: int | None) -> None:
+    """`timeout_ms`: how long a transaction may take, None where that is not known, or there is none."""
     boundary, key = (SourceConnectorConfig.key_of(f"transaction_boundary{tail}") for tail in ("", "_interval_ms"))
-    if timeout_ms is None or worker.exactly_once is not ExactlyOnceSource.ENABLED:
+    if timeout_ms is None:
         return
     is_valid = findings.is_valid(boundary) and findings.is_valid(key)
     if not is_valid or _chosen(findings, boundary) != TransactionBoundary.INTERVAL.value:

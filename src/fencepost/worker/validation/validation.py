@@ -11,7 +11,7 @@ Nothing is stored or started. Texts and counts are Kafka Connect's where it has 
 
 from collections.abc import Callable, Mapping
 
-from fencepost.api import Connector, DataFrameConnector, DataFrameSink, SinkConnector, SourceConnector
+from fencepost.api import Connector, DataFrameConnector, DataFrameSink, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ValidationReport
 from fencepost.config import Config, ConfigError
@@ -24,7 +24,7 @@ from fencepost.config.connector import (
 )
 from fencepost.config.raw import RawConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
-from fencepost.config.worker import WorkerConfig
+from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.splits import SplitReader
@@ -41,6 +41,7 @@ from fencepost.worker.validation.findings import (
 )
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
 from fencepost.worker.validation.sink import check_sink
+from fencepost.worker.validation.stream import check_stream
 
 __all__ = ["FindPlugin", "definition_of", "plugin_definitions", "require_valid", "validate_connector"]
 
@@ -70,7 +71,9 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     check_converters(findings, given, find_plugin)
     if issubclass(connector, SinkConnector):
         check_sink(findings, given, worker)
-    else:
+    if issubclass(connector, StreamConnector):
+        check_stream(findings, given, worker, find_plugin)
+    if not issubclass(connector, SinkConnector) or issubclass(connector, StreamConnector):
         _check_topic_creation(findings, given)
     _check_letters(findings, given, worker)
     for key, text in own_client_faults(connector, given, worker).items():
@@ -184,7 +187,8 @@ def _check_construction(
         return
     check_exactly_once(findings, instance, worker)
     check_boundary(findings, instance)
-    check_interval(findings, transaction_limit_ms(given, worker), worker)
+    if worker.exactly_once is ExactlyOnceSource.ENABLED:
+        check_interval(findings, transaction_limit_ms(given, worker))
     if isinstance(instance, DataFrameConnector):
         _check_frame(findings, lambda: SplitReader(instance, given))
         _check_no_letters(findings, given)

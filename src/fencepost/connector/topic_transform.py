@@ -1,0 +1,115 @@
+"""TopicTransform: records of topics, through transforms and converters, to other topics, each exactly once."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.api import (
+    HIGH,
+    LOW,
+    MEDIUM,
+    RecordError,
+    Repeated,
+    SinkBatch,
+    SinkRecord,
+    StreamConnector,
+    StreamTask,
+    TopicPartition,
+    setting,
+)
+
+_SOURCE = "${topic}"
+
+
+class TopicTransformTask(StreamTask):
+    """Says of each record which topic it goes to; all else is done by transforms and converters on both sides."""
+
+    config: "TopicTransformConnector"
+
+    def process(self, batch: SinkBatch) -> SinkBatch | list[SinkRecord]:
+        if self.config.topic_field is not None:
+            return [moved for moved in map(self._by_field, batch) if moved is not None]
+        pattern = str(self.config.topic)
+        if _SOURCE not in pattern:
+            topics: Any = pattern
+        elif isinstance(batch.topics, Repeated):
+            topics = pattern.replace(_SOURCE, batch.topics.value)
+        else:
+            topics = [pattern.replace(_SOURCE, topic) for topic in batch.topics]
+        if not self.config.keeps_partition:
+            return batch.to(topics)
+        return batch.to(topics, partitions=[place.partition for place in batch.places])
+
+    def _by_field(self, record: SinkRecord) -> SinkRecord | None:
+        try:
+            topic = _named(record.value, str(self.config.topic_field))
+        except RecordError as error:
+            self.context.report(record, error)
+            return None
+        return record.to(topic, kafka_partition=self._partition(record.at))
+
+    def _partition(self, place: TopicPartition | None) -> int | None:
+        return place.partition if place is not None and self.config.keeps_partition else None
+
+
+def _named(value: Any, field: str) -> str:
+    topic = value.get(field) if isinstance(value, Mapping) else None
+    if not isinstance(topic, str) or not topic:
+        raise RecordError(f"the value has no text in the field {field}, which output.topic.field takes for a topic")
+    return topic
+
+
+class TopicTransformConnector(StreamConnector):
+    """Writes what is in topics to other topics of the same cluster, exactly once.
+
+    Transforms and converters change records on their way in (`transforms`, `value.converter`) and on their way out
+    (`output.transforms`, `output.value.converter`). Keys, timestamps and headers are kept where these leave them.
+    """
+
+    task = TopicTransformTask
+
+    topic: str | None = setting(
+        "output.topic",
+        default=None,
+        importance=HIGH,
+        doc="The topic that records go to; ${topic} stands for the one that a record comes from.",
+    )
+    topic_field: str | None = setting(
+        "output.topic.field",
+        default=None,
+        importance=MEDIUM,
+        doc="A field of the value, which names the topic of each record. This or output.topic.",
+    )
+    keeps_partition: bool = setting(
+        "output.partition.kept",
+        default=False,
+        importance=LOW,
+        doc="Whether a record goes to the partition of the same number as it comes from, of which its topic must have "
+        "enough, and not to one by its key: records without keys keep their order then.",
+    )
+
+    def check_together(self) -> list[str]:
+        """Ask for one way to name a topic, and refuse one that is read."""
+        names, field = type(self).key_of("topic"), type(self).key_of("topic_field")
+        if (self.topic is None) is (self.topic_field is None):
+            return [f"{names}: set either {names} or {field}, which say where records go"]
+        if self.topic is not None and self._is_read(self.topic):
+            return [
+                f"{names}: {self.topic} is a topic that is read; what is written there would be read again, for ever. "
+                "Name another one"
+            ]
+        return []
+
+    def _is_read(self, topic: str) -> bool:
+        if topic == _SOURCE:
+            return not (self.originals.get("output.transforms") or self.originals.get("transforms"))
+        read = [name.strip() for name in str(self.originals.get("topics") or "").split(",")]
+        pattern = str(self.originals.get("topics.regex") or "")
+        return topic in read or bool(pattern and _matches(pattern, topic))
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error:  # Java's, or wrong: who checks topics.regex says so
+        return False

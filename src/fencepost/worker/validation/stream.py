@@ -1,0 +1,45 @@
+"""What only a stream has: a way out, and transactions in which it commits where it stands."""
+
+from collections.abc import Mapping
+
+from fencepost.config.connector import ConnectorConfig
+from fencepost.config.output import OUTPUT
+from fencepost.config.worker import WorkerConfig
+from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
+from fencepost.worker.validation.client_settings import transaction_limit_ms
+from fencepost.worker.validation.findings import Findings, below
+from fencepost.worker.validation.preflight import check_interval
+
+_ISOLATION = "consumer.override.isolation.level"
+_OF_THE_WAY_OUT = [
+    ConnectorConfig.key_of(name)
+    for name in ("key_converter", "value_converter", "header_converter", "transforms", "predicates")
+]
+
+
+def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, find_plugin: FindPlugin) -> None:
+    """Check converters and transforms of the way out, the boundary's interval, and that only committed is read."""
+    _check_output(findings, below(OUTPUT, given), find_plugin)
+    check_interval(findings, transaction_limit_ms(given, worker))
+    if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
+        findings.fault(
+            _ISOLATION,
+            f"{_ISOLATION}: what a stream makes of records must not outlive them: it reads committed ones only. "
+            f"Remove {_ISOLATION}.",
+        )
+
+
+def _check_output(findings: Findings, output: Mapping[str, str], find_plugin: FindPlugin) -> None:
+    """Check it as the same settings of any connector; faults are told by the keys that the user knows."""
+    found = Findings()
+    found.add(value for value in ConnectorConfig.validate_values(output) if value.setting.key in _OF_THE_WAY_OUT)
+    found.add(transform_findings(output, find_plugin))
+    check_converters(found, output, find_plugin)
+    errors = {key: list(texts) for key, texts in found.errors.items()}
+    for report in converter_reports(found, output, find_plugin):
+        errors.setdefault(report.value.name, []).extend(report.value.errors)
+    for key, texts in errors.items():
+        own = OUTPUT + key
+        for text in texts:
+            if text.replace(key, own) not in findings.errors.get(own, ()):
+                findings.fault(own, text.replace(key, own))
