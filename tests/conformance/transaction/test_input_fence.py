@@ -1,0 +1,351 @@
+"""E20: whoever has a transaction open over the input of a task is fenced before the task begins, and nobody else is."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from fencepost.kafka import offsets_log
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.contribution import Contribution, beside, contribution_of
+from fencepost.kafka.contributors import Contributors
+from fencepost.kafka.errors import ReadTimeoutError
+from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.group_metadata import Membership
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.settings import sink_conf
+from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids
+from fencepost.transaction.errors import CommitUnknownError
+from fencepost.transaction.input_fence import Fenced
+from fencepost.transaction.signature import Signature
+from fencepost.transaction.stable_positions import StablePositions
+
+GONE = (WriterFencedError, CommitUnknownError)
+LONG_S = 30.0
+
+
+class Scene:
+    """A group that reads three partitions of a topic, programs that process them, and a task that takes over."""
+
+    def __init__(self, bootstrap: str, topic: str, make_writer: Callable[..., TransactionalWriter]) -> None:
+        self.conf = {"bootstrap.servers": bootstrap}
+        self.topic, self.group = topic, f"group-{topic}"
+        self.out = f"{topic}-out"
+        self.make_writer = make_writer
+        self.fenced: list[Fenced] = []
+        self.waiting: list[str] = []
+        Admin(self.conf).create_topic(topic, partitions=3, replication=1)
+        Admin(self.conf).create_topic(self.out, partitions=1, replication=1)
+
+    def place(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic, partition)
+
+    def places(self, *partitions: int) -> list[TopicPartition]:
+        return [self.place(partition) for partition in partitions]
+
+    def producer(self, id_: str) -> TransactionalWriter:
+        """A producer of the program, which commits as no member: as one for each partition did."""
+        writer = self.make_writer(f"{self.topic}-{id_}")
+        writer.open()
+        return writer
+
+    def produce(self, writer: TransactionalWriter) -> None:
+        writer.send(self.out, b"x")
+        writer.flush()
+
+    def send(self, writer: TransactionalWriter, offsets: Mapping[int, int], group: str | None = None) -> None:
+        """Have offsets pending in the writer's transaction."""
+        self.produce(writer)
+        asked = [GroupOffset(*self.place(partition), offset, "noted") for partition, offset in offsets.items()]
+        writer.send_group_offsets(asked, memberless(group or self.group))
+
+    def commit(self, writer: TransactionalWriter, offsets: Mapping[int, int]) -> None:
+        self.send(writer, offsets)
+        writer.commit()
+
+    def positions(self, *own_ids: str, timeout_s: float = LONG_S) -> StablePositions:
+        return StablePositions(
+            {**self.conf, "group.id": self.group},
+            self.conf,
+            own_ids,
+            on_fenced=self.fenced.append,
+            on_waiting=self.waiting.append,
+            timeout_s=timeout_s,
+        )
+
+    def read(self, *partitions: int, own_ids: tuple[str, ...] = (), membership: Membership | None = None) -> Any:
+        found = self.positions(*own_ids).read(self.places(*partitions), membership)
+        return {place.partition: committed.offset for place, committed in found.items()}
+
+    def fenced_ids(self) -> dict[str, set[int]]:
+        return {
+            each.transactional_id.removeprefix(f"{self.topic}-"): {place.partition for place in each.places}
+            for each in self.fenced
+        }
+
+    def neighbour(self) -> str:
+        """Return a group whose offsets are in the same partition of the same log."""
+        contributors = Contributors(self.conf)
+        contributors.pending(self.group)
+        count = Admin(self.conf).partitions(offsets_log.TOPIC)
+        contributors.close()
+        assert count is not None
+        wanted = offsets_log.partition_of(self.group, count)
+        names = (f"{self.topic}-neighbour-{n}" for n in itertools.count())
+        return next(name for name in names if offsets_log.partition_of(name, count) == wanted)
+
+
+@pytest.fixture
+def scene(kafka, topic_name: str, make_writer: Callable[..., TransactionalWriter]) -> Scene:
+    made = Scene(kafka.bootstrap_servers, topic_name, make_writer)
+    made.commit(made.producer("first"), {0: 5, 1: 6})  # also: the cluster has a coordinator of groups
+    return made
+
+
+def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its_offsets_never_count(
+    scene: Scene,
+) -> None:
+    zombie = scene.producer("zombie")
+    scene.send(zombie, {0: 50, 1: 60})
+    found = scene.positions(timeout_s=5).read(scene.places(0))  # which begins to wait when everybody is fenced
+    assert found[scene.place(0)].offset == 5
+    assert scene.fenced_ids() == {"zombie": {0}}
+    with pytest.raises(GONE):
+        zombie.commit()
+    assert scene.read(0, 1, 2) == {0: 5, 1: 6}
+
+
+def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: Scene) -> None:
+    zombie = scene.producer("zombie")
+    scene.send(zombie, {0: 50})
+    scene.read(0)
+    zombie.close()
+    again = scene.producer("zombie")
+    scene.commit(again, {0: 7})
+    assert scene.read(0) == {0: 7}
+    assert len(scene.fenced) == 1
+
+
+def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alone(scene: Scene) -> None:
+    neighbour = scene.neighbour()
+    other, beside_it = scene.producer("other"), scene.producer("beside")
+    scene.send(other, {1: 60})
+    scene.send(beside_it, {0: 50}, group=neighbour)
+    assert scene.read(0) == {0: 5}
+    assert scene.fenced == []
+    other.commit()
+    beside_it.commit()
+    assert scene.read(0, 1) == {0: 5, 1: 60}
+
+
+def test_e20_a_first_offset_that_is_pending_is_not_taken_for_none(scene: Scene) -> None:
+    own = scene.producer("own")
+    scene.send(own, {2: 7})  # of the asker itself, which it does not fence
+    found: dict[int, int] = {}
+    thread = threading.Thread(target=lambda: found.update(scene.read(2, own_ids=(own.transactional_id,))))
+    thread.start()
+    assert eventually(lambda: scene.waiting, within_s=LONG_S)
+    assert scene.topic in scene.waiting[0]
+    own.commit()
+    thread.join(LONG_S)
+    assert found == {2: 7}
+    assert scene.waiting[-1] == ""
+    assert scene.fenced == []
+
+
+def test_e20_offsets_that_stay_pending_are_an_error_and_no_position(scene: Scene) -> None:
+    own = scene.producer("own")
+    scene.send(own, {0: 7})
+    with pytest.raises(ReadTimeoutError, match=r"has not ended"):
+        scene.positions(own.transactional_id, timeout_s=0.3).read(scene.places(0))
+    own.commit()
+    assert scene.read(0) == {0: 7}
+
+
+@pytest.mark.parametrize("point", ["idle", "begun", "sent"])
+def test_e20_a_producer_for_one_partition_is_fenced_at_each_point_of_its_transaction(scene: Scene, point: str) -> None:
+    zombie = scene.producer("old-1")
+    scene.commit(zombie, {1: 10})
+    if point == "begun":
+        scene.produce(zombie)
+    if point == "sent":
+        scene.send(zombie, {1: 99})
+    assert scene.read(1) == {1: 10}
+    assert scene.fenced_ids() == {"old-1": {1}}
+    with pytest.raises(GONE):
+        scene.commit(zombie, {1: 100})
+    assert scene.read(1) == {1: 10}
+
+
+def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by_the_others(scene: Scene) -> None:
+    scene.commit(scene.producer("old-1"), {1: 10})
+    silent, elsewhere = scene.producer("old-2"), scene.producer("old-0")
+    scene.produce(silent)
+    scene.produce(elsewhere)
+    assert scene.read(2) == {}
+    assert scene.fenced_ids() == {"old-2": {2}}
+    with pytest.raises(GONE):
+        scene.commit(silent, {2: 3})
+    scene.commit(elsewhere, {0: 8})
+    assert scene.read(0, 2, own_ids=(elsewhere.transactional_id,)) == {0: 8}
+
+
+def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(scene: Scene) -> None:
+    positions = scene.positions()
+    scene.commit(scene.producer("old-1"), {1: 10})
+    for offset in (10, 20):
+        assert positions.read(scene.places(1))[scene.place(1)].offset == offset
+        assert positions.read(scene.places(1))[scene.place(1)].offset == offset
+        again = scene.producer("old-1")  # the partition is its again
+        scene.commit(again, {1: 20})
+    assert len(scene.fenced) == 2  # once each time
+
+
+def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: Scene) -> None:
+    """Its partition was revoked, and it goes on with others: the group refuses it if it is stale (E19)."""
+    task, signature = scene.producer("task-1"), Signature(Contributors(scene.conf))
+    scene.produce(task)
+    task.commit(
+        group_offsets=signature.sign(task, [GroupOffset(*scene.place(1), 9)]), group_metadata=memberless(scene.group)
+    )
+    scene.send(task, {0: 8})
+    assert scene.read(1) == {1: 9}
+    assert scene.fenced == []
+    task.commit()
+
+
+def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted(scene: Scene) -> None:
+    task, signature = scene.producer("task"), Signature(Contributors(scene.conf))
+    offsets = signature.sign(task, [GroupOffset(*scene.place(0), 8, "noted")])
+    readers = TopicReaders({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
+
+    def note() -> str:
+        return readers.notes(scene.group, scene.places(0))[scene.place(0)]
+
+    scene.produce(task)
+    task.send_group_offsets(offsets, memberless(scene.group))
+    assert note() == "noted"
+    assert contribution_of(note()) is None
+    (pending,) = Contributors(scene.conf).pending(scene.group)
+    assert pending.is_ours
+    assert pending.offsets == {scene.place(0): 8}
+    task.commit()
+    named = eventually(lambda: contribution_of(note()), within_s=LONG_S)
+    assert named == Contribution(task.transactional_id, pending.producer_id, pending.producer_epoch)
+    assert beside(note()) == "noted"
+    readers.close()
+
+
+def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(scene: Scene) -> None:
+    zombie = scene.producer("task")
+    signature = Signature(Contributors(scene.conf))
+    scene.produce(zombie)
+    zombie.commit(
+        group_offsets=signature.sign(zombie, [GroupOffset(*scene.place(0), 8)]), group_metadata=memberless(scene.group)
+    )
+    second = scene.make_writer(lane_ids(zombie.transactional_id)[1])
+    second.open()
+    scene.send(second, {0: 9})
+    positions = scene.positions()
+    positions._go_blind(Exception("denied"))
+    assert positions.read(scene.places(0))[scene.place(0)].offset == 8
+    assert [each.transactional_id for each in scene.fenced] == [second.transactional_id]
+    with pytest.raises(GONE):
+        second.commit()
+    scene.produce(zombie)
+    zombie.commit()
+
+
+def test_the_last_contributor_of_each_partition_is_known_whatever_was_set_by_hand_since(scene: Scene) -> None:
+    scene.commit(scene.producer("second"), {1: 60, 2: 70})
+    scene.send(scene.producer("third"), {2: 71})
+    last = Contributors(scene.conf).last(scene.group)
+    names = {
+        place.partition: str(each.transactional_id).removeprefix(f"{scene.topic}-") for place, each in last.items()
+    }
+    assert names == {0: "first", 1: "second", 2: "third"}
+    assert [place.partition for place, each in last.items() if each.is_pending] == [2]
+
+
+class Member:
+    """A member of the group that reads its positions as a stream task does. An assignee that takes note."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        self.assignment: Mapping[TopicPartition, int] = {}
+        self.begins: list[Mapping[TopicPartition, int]] = []
+        self.writer = scene.producer(name)
+        own = lane_ids(self.writer.transactional_id)
+        settings = {**scene.conf, "heartbeat.interval.ms": "300"}
+        self.conf: dict[str, Any] = dict(sink_conf(settings, scene.group, name).conf)
+        positions = StablePositions(self.conf, scene.conf, own, on_fenced=scene.fenced.append)
+        self.input = GroupInput(self.conf, [scene.topic], self, positions=positions)
+
+    def assigned(self, positions: Mapping[TopicPartition, int], fresh: Any) -> Mapping[TopicPartition, int]:
+        self.begins.append(dict(positions))
+        return {}
+
+    def revoked(self, partitions: Any) -> None: ...
+
+    def lost(self, partitions: Any) -> None: ...
+
+    def join(self) -> Mapping[TopicPartition, int]:
+        """Return where it begins, once it has been assigned all partitions anew."""
+        seen = len(self.begins)
+        eventually(lambda: self.input.poll(0.05, 1) is None or len(self.begins) > seen, within_s=LONG_S)
+        return self.begins[-1]
+
+
+@pytest.fixture
+def make_member(scene: Scene) -> Iterator[Callable[[str], Member]]:
+    made: list[Member] = []
+
+    def make(name: str) -> Member:
+        made.append(Member(scene, name))
+        return made[-1]
+
+    yield make
+    for each in reversed(made):  # who has joined last is waited for by those before
+        each.input.close()
+
+
+def test_e20_a_member_that_takes_over_fences_who_has_the_input_and_is_not_fenced_by_it(
+    scene: Scene, make_member: Callable[[str], Member]
+) -> None:
+    one = make_member("one")
+    assert one.join() == {scene.place(0): 5, scene.place(1): 6, scene.place(2): 0}
+    scene.produce(one.writer)
+    one.writer.send_group_offsets([GroupOffset(*scene.place(0), 50)], one.input.metadata)
+    stale = one.input.generation
+    MemberRemoval(LONG_S).remove(one.conf, lambda: True)  # it is taken for dead, and stands still
+    two = make_member("two")
+    assert two.join() == {scene.place(0): 5, scene.place(1): 6, scene.place(2): 0}
+    assert scene.fenced_ids() == {"one": {0}}
+    scene.produce(two.writer)
+    two.writer.send_group_offsets([GroupOffset(*scene.place(0), 7)], two.input.metadata)
+    with pytest.raises(GONE):
+        one.writer.commit()
+    assert stale is not None
+    with pytest.raises(StaleMemberError):  # it wakes up, and may not fence its successor
+        scene.read(0, membership=Membership(stale, "one"))
+    two.writer.commit()
+    assert len(scene.fenced) == 1
+    assert scene.read(0) == {0: 7}
+
+
+def test_a_member_is_current_in_its_generation_alone(scene: Scene, make_member: Callable[[str], Member]) -> None:
+    one = make_member("one")
+    one.join()
+    generation, member_id = one.input.generation, one.input._member
+    assert generation is not None
+    readers = TopicReaders(one.conf, timeout_s=LONG_S)
+    assert readers.is_current(scene.group, generation, member_id)
+    assert not readers.is_current(scene.group, generation - 1, member_id)
+    assert not readers.is_current(scene.group, generation, "another")
+    readers.close()
