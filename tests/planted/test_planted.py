@@ -19,6 +19,7 @@ _SINK = "tests/unit/task/sink/test_sink_loop.py"
 _KEEPER = "tests/conformance/retention/test_keeper.py"
 _HELD = "tests/conformance/task/test_offsets_in_group.py"
 _STREAM = "tests/conformance/task/test_stream.py"
+_INPUT = f"{_CONFORMANCE}/test_input_fence.py"
 _EPOCHS = "tests/conformance/task/test_epoch_task.py"
 
 # Plugins that no test here needs (a fuzzer's) would be half of what it costs to start.
@@ -68,6 +69,13 @@ PLANTS = {
     "unstable_position": f"{_HELD}::test_e18_a_position_that_a_transaction_may_change_is_waited_for",
     "group_metadata_left_out": (
         f"{_STREAM}::test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offsets"
+    ),
+    "conflict_waited_out": (
+        f"{_INPUT}::test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its_offsets_never_count"
+    ),
+    "input_read_unstable": f"{_INPUT}::test_e20_offsets_that_stay_pending_are_an_error_and_no_position",
+    "contribution_outside_transaction": (
+        f"{_INPUT}::test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted"
     ),
     "gap_skipped": (
         "tests/conformance/read/test_plan_input.py::"

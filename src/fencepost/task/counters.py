@@ -133,6 +133,11 @@ class SinkCounters(Counters):
 
 @dataclass
 class StreamCounters(SinkCounters):
-    """What a stream's task keeps beside them; a poll is a call of `process`."""
+    """What a stream's task keeps beside them; a poll is a call of `process`.
+
+    `producers_fenced` are those of others that had its input, `is_waiting_for_offsets` is 1 while it waits for them.
+    """
 
     is_stream: int = 1
+    producers_fenced: int = 0
+    is_waiting_for_offsets: int = 0

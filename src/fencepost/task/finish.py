@@ -16,6 +16,7 @@ from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import Batch
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter
+from fencepost.transaction.signature import Signature
 
 OffsetRecords = Sequence[tuple[bytes, bytes | None]]
 Closing = Callable[[], Sequence[SourceRecord]]
@@ -98,6 +99,7 @@ class Finish:
     closing: Closing | None = None
     offsets: Sequence[GroupOffset] = field(default=())
     group_metadata: Any = None
+    signature: Signature | None = None
 
     def send(self, writer: TransactionalWriter) -> None:
         """Send what the task adds, and have it in the log. The records before are there already."""
@@ -111,6 +113,7 @@ class Finish:
     def commit(self, writer: TransactionalWriter) -> None:
         """Commit, and with it the offsets of the group."""
         if self.offsets:
-            writer.commit(group_offsets=self.offsets, group_metadata=self.group_metadata)  # E18, E19
+            offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
+            writer.commit(group_offsets=offsets, group_metadata=self.group_metadata)  # E18, E19
         else:
             writer.commit()

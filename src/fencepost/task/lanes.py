@@ -16,6 +16,7 @@ from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
+from fencepost.transaction.signature import Signature
 
 # A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
 # has one producer, and larger transactions keep one busy by themselves.
@@ -34,8 +35,10 @@ class LanedDelivery(Delivery):
         may_widen: bool = False,
         on_failure: Callable[[], None] | None = None,
         group: GroupPositions | None = None,
+        signature: Signature | None = None,
     ) -> None:
-        """`group` keeps the offsets, in place of the topic, where it is given.
+        """`group` keeps the offsets, in place of the topic, where it is given; `signature` signs what is committed in
+        the group of the input.
 
         `on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
         transaction did not end well; without it a commit is waited for. `room` None: nothing is queued ahead.
@@ -43,6 +46,7 @@ class LanedDelivery(Delivery):
         self._lanes = [Lane(writer) for writer in writers]
         self._offsets_topic = offsets_topic
         self._group = group
+        self._signature = signature
         self._room = room or Room()
         self._may_widen = may_widen
         self._on_failure = on_failure
@@ -108,7 +112,7 @@ class LanedDelivery(Delivery):
 
         `finished` tells of it as of any commit; StaleMemberError: the group has a newer generation (E19).
         """
-        self._hand_over(self._begin(), Finish(None, positions, group_metadata))
+        self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._signature))
 
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
         before = None if self._last is None or self._last.is_committed else self._last

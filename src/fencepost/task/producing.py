@@ -26,6 +26,7 @@ from fencepost.transaction import (
     lane_ids,
     open_lanes,
 )
+from fencepost.transaction.signature import Signature
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +162,7 @@ class ProducingLife(TaskLife):
         transactional_id: str,
         on_failure: Callable[[], None] | None,
         group: GroupPositions | None = None,
+        signature: Signature | None = None,
     ) -> LanedDelivery:
         """Take both ids, also where one is to be used: whoever had them before may have used both (E2)."""
         room = None
@@ -175,6 +177,7 @@ class ProducingLife(TaskLife):
             may_widen=self._lanes_allowed > 1,
             on_failure=on_failure,
             group=group,
+            signature=signature,
         )
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
             if self._lanes_allowed > 1:

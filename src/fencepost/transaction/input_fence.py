@@ -33,6 +33,13 @@ class Fenced(NamedTuple):
     producer_epoch: int
     places: frozenset[TopicPartition]
 
+    def __str__(self) -> str:
+        names = ", ".join(f"{place.topic}-{place.partition}" for place in sorted(self.places))
+        return (
+            f"{self.transactional_id} (producer {self.producer_id}, epoch {self.producer_epoch}), whose transaction "
+            f"had, or may have had, offsets of {names}"
+        )
+
 
 class InputFence:
     """Fences producers by the input they contribute offsets of. Connects at the first use; one thread.

@@ -6,7 +6,7 @@ never taken for one that has none.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fencepost.kafka.contribution import contribution_of
@@ -37,14 +37,14 @@ class StablePositions:
         producer_conf: Mapping[str, Any],
         own_ids: Collection[str] = (),
         *,
-        on_fenced: Callable[[Fenced], None] = lambda fenced: None,
+        on_fenced: Callable[[list[Fenced]], None] = lambda fenced: None,
         on_waiting: Callable[[str], None] = lambda why: None,
         is_over: Callable[[], bool] = lambda: False,
         timeout_s: float = _LONGEST_WAIT_S,
     ) -> None:
         """Both in librdkafka's names; the consumer's has the group, `own_ids` are what the task writes under.
 
-        `on_fenced` is told of everybody who was fenced, `on_waiting` why it waits: empty, it waits no more. Once
+        `on_fenced` is told who was fenced, `on_waiting` why it waits: empty, it waits no more. Once
         `is_over`, nobody needs the positions. A transaction that nobody can fence is waited for `timeout_s` long.
         """
         self._group = str(consumer_conf["group.id"])
@@ -88,7 +88,7 @@ class StablePositions:
         deadline_s, look_s = time.monotonic() + self._timeout_s, _LOOK_S
         try:
             while True:
-                self._say(f"it waits for a transaction of others that has offsets of {_names(pending)}")
+                self._say(f"a transaction of others has offsets of {_names(pending)}, and has to end first")
                 if time.monotonic() >= deadline_s or self._is_over():
                     raise ReadTimeoutError(
                         f"Group {self._group} has offsets of {_names(pending)} in a transaction that has not ended "
@@ -107,7 +107,7 @@ class StablePositions:
         if why != self._waiting:
             self._waiting = why
             if why:
-                log.info("group %s: %s", self._group, why)
+                log.info("group %s: waits: %s", self._group, why)
             self._on_waiting(why)
 
     def _clear(self, places: Places, membership: Membership | None) -> None:
@@ -149,17 +149,11 @@ class StablePositions:
         self._is_blind = True
         log.warning("group %s: who has offsets pending is known from notes only: %s", self._group, error)
 
-    def _tell(self, fenced: Iterable[Fenced]) -> None:
+    def _tell(self, fenced: list[Fenced]) -> None:
         for each in fenced:
-            log.warning(
-                "group %s: fenced %s (producer %d, epoch %d), who may have had offsets of %s in a transaction",
-                self._group,
-                each.transactional_id,
-                each.producer_id,
-                each.producer_epoch,
-                _names(each.places),
-            )
-            self._on_fenced(each)
+            log.warning("group %s: fenced %s", self._group, each)
+        if fenced:
+            self._on_fenced(fenced)
 
 
 def _pending(standing: Standing, places: Places) -> list[TopicPartition]:

@@ -75,7 +75,7 @@ class Scene:
             {**self.conf, "group.id": self.group},
             self.conf,
             own_ids,
-            on_fenced=self.fenced.append,
+            on_fenced=self.fenced.extend,
             on_waiting=self.waiting.append,
             timeout_s=timeout_s,
         )
@@ -284,7 +284,7 @@ class Member:
         own = lane_ids(self.writer.transactional_id)
         settings = {**scene.conf, "heartbeat.interval.ms": "300"}
         self.conf: dict[str, Any] = dict(sink_conf(settings, scene.group, name).conf)
-        positions = StablePositions(self.conf, scene.conf, own, on_fenced=scene.fenced.append)
+        positions = StablePositions(self.conf, scene.conf, own, on_fenced=scene.fenced.extend)
         self.input = GroupInput(self.conf, [scene.topic], self, positions=positions)
 
     def assigned(self, positions: Mapping[TopicPartition, int], fresh: Any) -> Mapping[TopicPartition, int]:

@@ -8,6 +8,7 @@ group stands only behind both (E3).
 import threading
 from collections.abc import Callable
 
+from fencepost.kafka.contributors import Contributors
 from fencepost.kafka.group_input import GroupInput
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import StreamCounters
@@ -20,6 +21,8 @@ from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.task.stream.boundary import stream_boundary_of
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.loop import StreamLoop
+from fencepost.task.stream.takeover import Takeover
+from fencepost.transaction.signature import Signature
 
 
 class StreamRunner(ProducingLife):
@@ -29,6 +32,8 @@ class StreamRunner(ProducingLife):
         super().__init__(spec, admit, report)
         self.counters: StreamCounters = StreamCounters()
         self._input: GroupInput | None = None
+        self._takeover = Takeover(self.counters, self.report)
+        self._signature = Signature(Contributors(spec.producer_conf))
 
     def abandon(self) -> None:
         """Give up on a task that does not stop in time: its producers are dropped under it, and it leaves the group."""
@@ -76,7 +81,10 @@ class StreamRunner(ProducingLife):
         try:
             task.start()
             whole = (self.spec.resend_topic,)
-            self._input = GroupInput(self.spec.consumer_conf, subscription(self.spec), loop, whole=whole)  # step 7, E3
+            positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
+            self._input = GroupInput(
+                self.spec.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
+            )
             self.report(RunState.RUNNING)
             loop.run(self._input, delivery)  # step 8
         finally:
@@ -85,7 +93,9 @@ class StreamRunner(ProducingLife):
 
     def _open_delivery(self) -> LanedDelivery:
         assert self.spec.transactional_id is not None
-        return self._open_lanes(self._settings(), self.spec.transactional_id, self.control.wake)
+        return self._open_lanes(
+            self._settings(), self.spec.transactional_id, self.control.wake, signature=self._signature
+        )
 
     def _replaced(self) -> tuple[LanedDelivery, bool]:
         is_struck = self._retire_delivery()

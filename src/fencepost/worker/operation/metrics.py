@@ -168,7 +168,21 @@ _FROM_COUNTERS_OF_SINKS: tuple[tuple[str, str, Value], ...] = (
         _ratio("poll_time_total_s", "batches", 1000),
     ),
 )
+_STREAM = "fencepost_stream_task"
+_FROM_COUNTERS_OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
+    (
+        f"{_STREAM}_fenced_producers_total",
+        f"Producers of others that were fenced as they had partitions of the task's input, {_SINCE}.",
+        _of("producers_fenced"),
+    ),
+    (
+        f"{_STREAM}_is_waiting_for_offsets",
+        "1 while the task waits for transactions of others that have offsets of its input, and cannot be fenced.",
+        _of("is_waiting_for_offsets"),
+    ),
+)
 _OF_A_SINK = "partition_count"  # a counter that only sinks have
+_OF_A_STREAM = "producers_fenced"
 # Of tasks that run: what stands still here while the task is RUNNING is worth an alarm.
 _LAST: tuple[tuple[str, str, str], ...] = (
     (
@@ -272,6 +286,8 @@ class WorkerMetrics(Collector):
             yield _family(name, text, value, sources if name.startswith(_SOURCE) else reports)
         for name, text, value in _FROM_COUNTERS_OF_SINKS:
             yield _family(name, text, value, sinks)
+        for name, text, value in _FROM_COUNTERS_OF_STREAMS:
+            yield _family(name, text, value, [report for report in sinks if _OF_A_STREAM in report.counters])
         for name, text, counter in _LAST:
             running = [r for r in reports if r.state == State.RUNNING.value and r.counters.get(counter)]
             yield _family(name, text, _of(counter), running)

@@ -1,0 +1,82 @@
+"""E20: a stream's task begins when nobody else may move its positions any more, and says who might have."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.contribution import contribution_of
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
+from support.stream_stage import StreamStage
+
+
+@pytest.fixture
+def stage(kafka: EmbeddedKafka, topic_name: str) -> Iterator[StreamStage]:
+    made = StreamStage(kafka.bootstrap_servers, topic_name)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def old(kafka: EmbeddedKafka, stage: StreamStage) -> Iterator[TransactionalWriter]:
+    """The producer for partition 0 of a program that has processed the group so far."""
+    id_ = f"old-{stage.name}-0"
+    writer = TransactionalWriter(transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, id_).conf, id_)
+    writer.open()
+    yield writer
+    writer.close()
+
+
+def begin(stage: StreamStage, writer: TransactionalWriter, offset: int) -> None:
+    """Do what the program does, up to the commit."""
+    writer.send(stage.target, b"old %d" % offset)
+    writer.flush()
+    writer.send_group_offsets([GroupOffset(stage.source, 0, offset)], memberless(stage.group))
+
+
+@pytest.mark.parametrize("has_committed", [True, False])
+def test_e20_a_stream_s_task_fences_who_has_its_input_and_says_so(
+    stage: StreamStage, old: TransactionalWriter, has_committed: bool
+) -> None:
+    stage.produce(range(10))
+    if has_committed:
+        begin(stage, old, 4)
+        old.commit()
+    begin(stage, old, 7)
+    run = stage.start()
+    expected = (["old 4", *map(str, range(4, 10))]) if has_committed else [str(n) for n in range(10)]
+    assert stage.await_values(len(expected)) == expected
+    assert run.runner.counters.producers_fenced == 1
+    told = next(report for report in run.reports if report.trace)
+    assert told.state.value == "RUNNING"
+    assert f"{old.transactional_id} (producer" in str(told.trace)
+    assert f"{stage.source}-0" in str(told.trace)
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        old.commit()
+    run.stop()
+    assert stage.values() == expected
+    assert stage.offsets() == {0: 10}
+
+
+def test_e20_what_a_stream_s_task_commits_names_its_producer_and_nobody_is_looked_for_then(stage: StreamStage) -> None:
+    stage.produce(range(3))
+    run = stage.start()
+    stage.await_values(3)
+    run.stop()
+    place = TopicPartition(stage.source, 0)
+    readers = TopicReaders({"bootstrap.servers": stage.bootstrap, "group.id": stage.group}, timeout_s=30)
+    named = eventually(lambda: contribution_of(readers.notes(stage.group, [place])[place]), within_s=30)
+    readers.close()
+    assert named is not None
+    assert named.transactional_id == run.runner.spec.transactional_id
+    assert (named.producer_id >= 0, named.producer_epoch >= 0) == (True, True)
+    again = stage.start(1)
+    stage.produce([3])
+    assert stage.await_values(4) == ["0", "1", "2", "3"]
+    assert again.runner.counters.producers_fenced == 0

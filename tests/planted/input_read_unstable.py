@@ -1,0 +1,5 @@
+"""Where a stream's task begins is read as it is, though a transaction is about to change that (E20)."""
+
+from planted import unstable_offset
+
+known = unstable_offset.known
