@@ -65,6 +65,9 @@ PLANTS = {
     "groups_not_looked_at": f"{_KEEPER}::test_e9_nothing_goes_while_a_group_outside_reads",
     "deletion_not_written_first": f"{_KEEPER}::test_e9_a_leader_that_was_deposed_while_it_decided_deletes_nothing",
     "round_left_out": f"{_HELD}::test_e18_a_new_plan_fences_who_is_in_it_no_more",
+    "lane_positions_early": (
+        f"{_HELD}::test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_of_it"
+    ),
     "sync_outside_transaction": f"{_HELD}::test_e18_what_tells_of_records_is_not_seen_without_them",
     "unstable_position": f"{_HELD}::test_e18_a_position_that_a_transaction_may_change_is_waited_for",
     "group_metadata_left_out": (

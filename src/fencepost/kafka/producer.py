@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -141,6 +142,15 @@ _LOOK_FOR_STRIKES_S = 0.1
 _STRUCK_S = 3.0
 
 
+@dataclass(frozen=True)
+class _Adding:
+    """Offsets of a group on their way into a transaction."""
+
+    done: Future[None]
+    timeout_s: float
+    give_up_at: float
+
+
 class ProducerClient:
     """One librdkafka producer. Not thread-safe beyond what librdkafka is; bound to the process that made it (E8)."""
 
@@ -153,6 +163,7 @@ class ProducerClient:
         self.failed_delivery: ProducerError | None = None
         self._is_transactional = "transactional.id" in conf
         self._is_in_transaction = False
+        self._adding: _Adding | None = None
         self._watched: set[tuple[str, int | None]] = set()
         self._record_bytes = 0  # of one of those sent last
         self._kept_bytes = int(conf.get("batch.size", 1_000_000))  # what may stay queued until it is flushed
@@ -397,6 +408,7 @@ class ProducerClient:
         self.serve(0)
         if not self._strikes.has_failed_transaction:
             return
+        self._leave_offsets()
         try:
             self._producer.begin_transaction()
         except KafkaException as error:
@@ -433,14 +445,15 @@ class ProducerClient:
         self._is_in_transaction = True
 
     def send_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Add offsets of a consumer group to the transaction (KIP-447).
+        """Add offsets of a consumer group to the transaction (KIP-447). Raises what the two halves of this raise."""
+        self.begin_offsets(offsets, group_metadata, timeout_s)
+        self.await_offsets()
 
-        A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
-        whatever the time-out (librdkafka 2.16): it is given up `timeout_s` after the beginning, or `_STRUCK_S` after a
-        strike. Its request may still be sent, under an epoch that is fenced by then.
+    def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
+        """Begin to add offsets of a consumer group to the transaction, beside what is sent; `await_offsets` ends it.
 
-        Raises ProducerError; ValueError without an offset of 0 or more: librdkafka would then say that all is well
-        without asking the coordinator whether the member is current (E4).
+        Raises ValueError without an offset of 0 or more: librdkafka would then say that all is well without asking the
+        coordinator whether the member is current (E4).
         """
         self._fork.check("a producer")
         if not any(each.offset >= 0 for each in offsets):  # E10
@@ -455,15 +468,33 @@ class ProducerClient:
             except Exception as error:
                 done.set_exception(error)
 
+        self._adding = _Adding(done, timeout_s, time.monotonic() + timeout_s)
         threading.Thread(target=call, name="group offsets", daemon=True).start()
-        give_up_at = time.monotonic() + timeout_s
-        while not wait([done], _LOOK_FOR_STRIKES_S).done:
+
+    def await_offsets(self) -> None:
+        """Wait until offsets that were begun are in the transaction. Raises ProducerError where they may not be.
+
+        A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
+        whatever the time-out (librdkafka 2.16): it is given up when its time is over, or `_STRUCK_S` after a strike.
+        Its request may still be sent, under an epoch that is fenced by then.
+        """
+        adding, self._adding = self._adding, None
+        if adding is None:
+            return
+        give_up_at = adding.give_up_at
+        while not wait([adding.done], _LOOK_FOR_STRIKES_S).done:
             if self.strikes:
                 give_up_at = min(give_up_at, time.monotonic() + _STRUCK_S)
             if time.monotonic() > give_up_at:
-                why = self.last_strike or f"no answer within {timeout_s:g} s"
+                why = self.last_strike or f"no answer within {adding.timeout_s:g} s"
                 raise ProducerError(Failure.PASSING, f"the group's offsets are not accepted: {why}")
-        done.result()
+        adding.done.result()
+
+    def _leave_offsets(self) -> None:
+        """Let go of offsets that were begun, after a while: until then the client would refuse what comes next."""
+        adding, self._adding = self._adding, None
+        if adding is not None:
+            wait([adding.done], _STRUCK_S)
 
     def commit(self, timeout_s: float) -> None:
         self._fork.check("a producer")
@@ -472,6 +503,7 @@ class ProducerClient:
 
     def abort(self, timeout_s: float) -> None:
         self._fork.check("a producer")
+        self._leave_offsets()
         self._call("abort_transaction", timeout_s)
         self._is_in_transaction = False
 

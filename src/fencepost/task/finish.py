@@ -1,7 +1,8 @@
-"""What belongs to a transaction and is known only when its records are in the log: the last things before its commit.
+"""What belongs to a transaction besides its records: the last things before its commit.
 
-A task that wants to may add records that tell where its own went (`SourceTask.closing`); source offsets may have to be
-committed in a group of the target (`OffsetsInGroup`). Both are part of the transaction (E1, E18).
+Source offsets may have to be committed in a group of the target (`OffsetsInGroup`), and are on their way while the
+records are. A task that wants to may add records that tell where its own went (`SourceTask.closing`), which is known
+only when they are in the log. Both are part of the transaction (E1, E18).
 """
 
 from collections.abc import Callable, Sequence
@@ -101,19 +102,19 @@ class Finish:
     group_metadata: Any = None
     signature: Signature | None = None
 
+    def begin(self, writer: TransactionalWriter) -> None:
+        """Have the group's offsets added while the records are flushed: these are known, and wait for nothing."""
+        if self.offsets:
+            offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
+            writer.begin_group_offsets(offsets, self.group_metadata)  # E18, E19
+
     def send(self, writer: TransactionalWriter) -> None:
-        """Send what the task adds, and have it in the log. The records before are there already."""
+        """Send what the task adds, and have it all in the log. The records before are there already."""
         records = () if self.closing is None else self.closing()
         for record in records:
             fields = {"key": record.key, "partition": record.kafka_partition, "timestamp": record.timestamp}
             writer.send(record.topic, record.value, **fields)
         if records:
             writer.flush()
-
-    def commit(self, writer: TransactionalWriter) -> None:
-        """Commit, and with it the offsets of the group."""
         if self.offsets:
-            offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
-            writer.commit(group_offsets=offsets, group_metadata=self.group_metadata)  # E18, E19
-        else:
-            writer.commit()
+            writer.await_group_offsets()

@@ -2,11 +2,12 @@
 
 A transaction, once the task has handed it over, goes these steps; `before` is the one handed over before it:
 
-1. `before` is flushed: all its records are in the log, so that these come behind them;
-2. flush; what the task adds now that it is known where its records went (`Finish`) is flushed, too;
+1. `before` is flushed: all its records are in the log, so that these come behind them, and so are the offsets of a
+   group, where that keeps them: of two transactions its coordinator keeps what came to it last;
+2. flush, and the offsets of the group meanwhile; what the task adds now that it is known where its records went
+   (`Finish`) is flushed, too;
 3. `before` is committed: a transaction is never visible without all those before it;
-4. commit, together with the offsets of a group where that keeps them: its coordinator would keep those of `before`, if
-   they came to it later.
+4. commit.
 
 Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`).
 """
@@ -128,12 +129,13 @@ class Turn:
                 self._before.await_flushed()  # 1
             if self._held is not None:
                 self._held.ensure_held()
-            self._writer.flush()  # 2
+            self._finish.begin(self._writer)  # 2, E18
+            self._writer.flush()
             self._finish.send(self._writer)
             self._flushed.set()
             if self._before is not None:
                 self._before.await_committed()  # 3
-            self._finish.commit(self._writer)  # 4, E18
+            self._writer.commit()  # 4
             self.is_struck = self._writer.is_struck
         except Exception as error:
             self.error = error

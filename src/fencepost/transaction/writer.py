@@ -188,6 +188,22 @@ class TransactionalWriter:
         except ProducerError as error:
             raise self._produce_error(error) from None
 
+    def begin_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
+        """Begin to add offsets of a consumer group to the transaction, while records of it are being flushed.
+
+        `await_group_offsets` tells of what has come of it; a commit awaits that, too. Raises ProduceError.
+        """
+        self._ensure_begun()
+        self._client.begin_offsets(offsets, group_metadata, self._timeouts.commit_s)
+
+    def await_group_offsets(self) -> None:
+        """Wait for offsets that were begun. Raises ProduceError, WriterFencedError, StaleMemberError."""
+        self._ensure_state("await offsets", WriterState.OPEN, WriterState.IN_TRANSACTION)
+        try:
+            self._client.await_offsets()
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
     def commit(self, *, group_offsets: Sequence[GroupOffset] = (), group_metadata: Any = None) -> None:
         """Commit the records sent, source offsets among them, all together.
 
@@ -203,6 +219,7 @@ class TransactionalWriter:
         else:
             self._ensure_begun()
             self.flush()
+        self.await_group_offsets()
         try:
             self._client.commit(self._timeouts.commit_s)
         except ProducerError as error:

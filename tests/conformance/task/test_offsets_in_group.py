@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from fencepost.record import Batch
 from fencepost.storage.offset_topic import encode
 from fencepost.task.delivery import PlainDelivery
 from fencepost.task.finish import GroupPositions, LastSent
+from fencepost.task.lane import Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
     ProduceError,
@@ -93,12 +96,18 @@ class Scene:
     def conf(self) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap}
 
-    def open(self, on_failure: Callable[[], None] | None = None, task: int = 0) -> LanedDelivery:
-        conf = {**transactional_conf(self.conf, self.id).conf, "delivery.report.only.error": False}
+    def open(
+        self, on_failure: Callable[[], None] | None = None, task: int = 0, via: str | None = None
+    ) -> LanedDelivery:
+        """Open both lanes. `via`: where the producers find the broker; they queue ahead, then."""
+        servers = {"bootstrap.servers": via or self.bootstrap}
+        conf = {**transactional_conf(servers, self.id).conf, "delivery.report.only.error": False}
+        room = None if via is None else Room.made_in(conf)
         writers = [TransactionalWriter(conf, id_) for id_ in self.ids(task)]
         open_lanes(*writers, keeps_second=True)
         self.position()  # as at the admission; it also makes a new broker have a coordinator of groups
-        delivery = LanedDelivery(writers, self.offsets, group=GroupPositions(self.held), on_failure=on_failure)
+        group = GroupPositions(self.held)
+        delivery = LanedDelivery(writers, self.offsets, room=room, group=group, on_failure=on_failure)
         self.opened.append(delivery)
         return delivery
 
@@ -183,6 +192,69 @@ def test_e18_many_transactions_of_two_lanes_keep_their_order_in_the_group_and_in
     told = [tuple(map(int, value.split(b"="))) for value in scene.values(scene.syncs)]
     assert [source for source, _ in told] == list(range(2, 600, 3))
     assert told == sorted(told)
+
+
+@pytest.fixture
+def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
+    with KafkaProxy(kafka.bootstrap_servers) as proxy:
+        yield proxy
+
+
+def opened_twice(scene: Scene, proxy: KafkaProxy) -> LanedDelivery:
+    """Open lanes behind the proxy that have committed a transaction each."""
+    delivery = scene.open(on_failure=lambda: None, via=proxy.bootstrap_servers)
+    for number in range(2):
+        scene.write(delivery, [number])
+    delivery.finished(wait=True)
+    return delivery
+
+
+def test_a_position_is_on_its_way_while_its_records_are(scene, proxy):
+    delivery = opened_twice(scene, proxy)
+    records = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER, 1)
+    position = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, 1)
+    scene.write(delivery, [2])
+    records.await_met()
+    position.await_met()
+    records.release()
+    delivery.finished(wait=True)
+    assert scene.position() == 3
+    assert scene.values(scene.syncs)[2:] == [b"2=4"]
+
+
+def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_of_it(scene, proxy):
+    """The group keeps what came to it last, whatever is committed last."""
+    delivery = opened_twice(scene, proxy)
+    first = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1)
+    early = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, 1)
+    for number in (2, 3):
+        scene.write(delivery, [number])
+    first.await_met()
+    with suppress(AssertionError):
+        early.await_answered(within_s=1.0)
+    was_early = early.met
+    first.release()
+    delivery.finished(wait=True)
+    assert was_early == 0
+    assert scene.position() == 4
+
+
+def test_a_record_that_is_refused_is_the_reason_though_its_position_was_on_its_way(scene, proxy):
+    delivery = opened_twice(scene, proxy)
+    position = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1)
+    scene.data = f"narrow-{scene.id}"
+    configs = {"max.message.bytes": "100"}
+    Admin(scene.conf).create_topic(scene.data, partitions=1, replication=1, configs=configs)
+    last = scene.send(delivery, [10**200])
+    delivery.commit([encode("c", {"p": 0}, {"offset": 2})], last.closing)
+    position.await_met()
+    position.release()
+    with pytest.raises(ProduceError, match=scene.data) as refused:
+        delivery.finished(wait=True)
+    assert refused.value.is_refused
+    delivery.abort()
+    scene.data = scene.held.topic
+    assert scene.position() == 2
 
 
 def test_e18_a_zombie_commits_neither_records_nor_a_position(scene):
