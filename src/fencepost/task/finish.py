@@ -108,13 +108,16 @@ class Finish:
             offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
             writer.begin_group_offsets(offsets, self.group_metadata)  # E18, E19
 
+    def await_offsets(self, writer: TransactionalWriter) -> None:
+        """Wait until the offsets are in the transaction."""
+        if self.offsets:
+            writer.await_group_offsets()
+
     def send(self, writer: TransactionalWriter) -> None:
-        """Send what the task adds, and have it all in the log. The records before are there already."""
+        """Send what the task adds, and have it in the log. The records before are there already."""
         records = () if self.closing is None else self.closing()
         for record in records:
             fields = {"key": record.key, "partition": record.kafka_partition, "timestamp": record.timestamp}
             writer.send(record.topic, record.value, **fields)
         if records:
             writer.flush()
-        if self.offsets:
-            writer.await_group_offsets()

@@ -4,10 +4,11 @@ A transaction, once the task has handed it over, goes these steps; `before` is t
 
 1. `before` is flushed: all its records are in the log, so that these come behind them, and so are the offsets of a
    group, where that keeps them: of two transactions its coordinator keeps what came to it last;
-2. flush, and the offsets of the group meanwhile; what the task adds now that it is known where its records went
-   (`Finish`) is flushed, too;
-3. `before` is committed: a transaction is never visible without all those before it;
-4. commit.
+2. flush, and the offsets of the group meanwhile;
+3. what the task adds now that it is known where its records went (`Finish`) is flushed, behind what it added to
+   `before`;
+4. `before` is committed: a transaction is never visible without all those before it;
+5. commit.
 
 Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`).
 """
@@ -104,6 +105,7 @@ class Turn:
         self._before = before
         self._held = held
         self._flushed = threading.Event()
+        self._told = threading.Event()
         self._done = threading.Event()
         self.error: Exception | None = None
         self.is_struck = False
@@ -131,27 +133,39 @@ class Turn:
                 self._held.ensure_held()
             self._finish.begin(self._writer)  # 2, E18
             self._writer.flush()
-            self._finish.send(self._writer)
+            self._finish.await_offsets(self._writer)
             self._flushed.set()
             if self._before is not None:
-                self._before.await_committed()  # 3
-            self._writer.commit()  # 4
+                self._before.await_told()
+            self._finish.send(self._writer)  # 3
+            self._told.set()
+            if self._before is not None:
+                self._before.await_committed()  # 4
+            self._writer.commit()  # 5
             self.is_struck = self._writer.is_struck
         except Exception as error:
             self.error = error
         finally:
             self._before = None  # else every transaction would keep all those before it
             self.ended_s = time.monotonic()
-            self._done.set()
-            self._flushed.set()
+            for step in (self._done, self._told, self._flushed):
+                step.set()
 
     def await_flushed(self) -> None:
-        """Wait until its records are in the log. Raises EarlierTransactionError where they may not be."""
+        """Wait until its records are in the log, and its positions in the transaction.
+
+        Like the others, raises EarlierTransactionError where that may never be so.
+        """
         self._flushed.wait()
         self._raise_if_failed()
 
+    def await_told(self) -> None:
+        """Wait until what the task added to it is in the log, too."""
+        self._told.wait()
+        self._raise_if_failed()
+
     def await_committed(self) -> None:
-        """Wait until it is committed. Raises EarlierTransactionError where it is not, or nobody knows."""
+        """Wait until it is committed."""
         self._done.wait()
         self._raise_if_failed()
 

@@ -25,7 +25,7 @@ from fencepost.task.lane import Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.testing import eventually
-from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
     ProduceError,
@@ -237,6 +237,27 @@ def test_e18_no_lane_sends_its_position_before_that_of_the_transaction_in_front_
     delivery.finished(wait=True)
     assert was_early == 0
     assert scene.position() == 4
+
+
+def test_records_do_not_wait_for_what_tells_of_those_before_them_and_what_tells_of_them_does(scene, proxy):
+    delivery = opened_twice(scene, proxy)
+    first, early = (proxy.on(ApiKey.PRODUCE, a, 1, of(scene.syncs)) for a in (Action.HOLD, Action.PASS))
+    records = proxy.on(ApiKey.PRODUCE, Action.PASS, 2, of(scene.data))
+    for number in (2, 3):
+        scene.write(delivery, [number])
+    first.await_met()
+    records.await_answered(2)
+    with suppress(AssertionError):
+        early.await_answered(within_s=1.0)
+    was_early = early.met
+    first.release()
+    delivery.finished(wait=True)
+    assert was_early == 0
+    assert scene.values(scene.syncs)[2:] == [b"2=4", b"3=5"]
+
+
+def of(topic: str) -> Callable[[Request], bool]:
+    return lambda request: topic.encode() in request.frame
 
 
 def test_a_record_that_is_refused_is_the_reason_though_its_position_was_on_its_way(scene, proxy):
