@@ -34,6 +34,8 @@ _ALONE_WINS = (
 )  # fmt: skip
 _EACH_ITS_OWN = frozenset({WorkerConfig.key_of("group_id"), WorkerConfig.key_of("client_id")})
 _LISTENERS = WorkerConfig.key_of("listeners")
+# Spark's JVM runs slots alone: it needs neither a heap in proportion to the machine's memory nor the better compiler.
+_JVM = {"spark.driver.extraJavaOptions": "-Xms32m -XX:TieredStopAtLevel=1"}
 
 
 class FlowChoice(Config):
@@ -167,6 +169,7 @@ class Flow:
             key("value_converter"): _BYTES,
             key("header_converter"): _BYTES,
             key("exactly_once_source_support"): support.value,
+            **_JVM,
         }
 
     def _listener(self, given: str | None, number: int) -> str:

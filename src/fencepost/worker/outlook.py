@@ -15,6 +15,7 @@ class TaskOutlook:
     topics: WorkerTopics
     supervision: Supervision
     attendance: Attendance
+    awaits_frames: bool = True
 
     @property
     def takes_over(self) -> bool:

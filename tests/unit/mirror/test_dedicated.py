@@ -90,6 +90,12 @@ def test_a_worker_is_told_what_stands_at_its_target_and_what_kafkas_mirror_maker
     assert worker["offset.flush.interval.ms"] == "6"
 
 
+def test_sparks_jvm_is_small_unless_the_file_says_what_it_is_to_be() -> None:
+    key = "spark.driver.extraJavaOptions"
+    assert flow().worker_properties()[key] == "-Xms32m -XX:TieredStopAtLevel=1"
+    assert flow(f"{key} = -Xms1g\n").worker_properties()[key] == "-Xms1g"
+
+
 def test_the_sink_type_has_a_connector_that_bears_the_flows_name() -> None:
     found = flow("A->B.connector.type = sink\nA->B.transaction.producer = true\n")
     assert (found.record_connector, found.rival) == ("MirrorSinkConnector-A->B", "MirrorSourceConnector")

@@ -81,6 +81,10 @@ class Outlook(Protocol):
         """Say whether tasks may come that run elsewhere now; such a task pauses while it waits for a slot here."""
 
     @property
+    def awaits_frames(self) -> bool:
+        """Say whether there may soon be a DataFrame, whose session had better be there already."""
+
+    @property
     def began_last_s(self) -> float:
         """Return when a task began last, by the monotonic clock."""
 
@@ -164,10 +168,10 @@ class SparkKeeper:
 
         Tasks that move here wait for nothing more than their own start: slots are there before they are asked for,
         and the session, seconds of processor time, is made when no more of them start (a DataFrame does not wait for
-        that).
+        that). A session takes two hundred megabytes, too: where no DataFrame is to be expected, the first one makes it.
         """
         began_s, ready_s = time.monotonic(), None
-        is_session_due = True
+        is_session_due = self._outlook.awaits_frames
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:

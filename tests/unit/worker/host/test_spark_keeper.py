@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from fencepost.spark.cores import CoreLedger
+from fencepost.worker.host import spark_keeper
 from fencepost.worker.host.spark_keeper import SparkKeeper
 
 
 class Scene:
     """The keeper's neighbours in one: Sparks that go at once, doors that take notes, and a worker that may stop."""
 
-    context = session = None
+    context = None
+    awaits_frames = True
     cores, is_alive, jvm_pid = 2, True, None
     takes_over, began_last_s = False, 0.0
 
@@ -22,9 +24,15 @@ class Scene:
         self.stopping = threading.Event()
         self.frames: list[str] = []
         self.slots: list[str] = []
+        self.sessions = 0
         self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
 
     # Sparks, and one of them
+
+    @property
+    def session(self) -> object:
+        self.sessions += 1
+        return None
 
     def runtime(self) -> "Scene":
         return self
@@ -87,3 +95,39 @@ def test_slots_are_lost_with_spark_and_with_the_worker() -> None:
     scene = Scene(is_stopping=False)
     scene.keeper.run()
     assert scene.slots == ["ready", "gone", "ready", "gone"]
+
+
+class Looked(threading.Event):
+    """Is set once it was looked at so many times."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks = looks
+
+    def is_set(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+class Idle(Scene):
+    """A worker whose slots are there, and that stops after some looks at Spark."""
+
+    def __init__(self, *, awaits_frames: bool) -> None:
+        super().__init__(is_stopping=False)
+        self.awaits_frames = awaits_frames
+        self.stopping = Looked(10)
+        self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
+
+    def wait_until_there(self, timeout_s: float) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("awaits_frames", [True, False])
+def test_a_session_is_made_ahead_only_where_dataframes_may_come(
+    awaits_frames: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+    scene = Idle(awaits_frames=awaits_frames)
+    scene.keeper.run()
+    assert scene.sessions == awaits_frames
