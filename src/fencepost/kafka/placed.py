@@ -12,6 +12,8 @@ NO_PARTITION = -1
 """The client chooses a partition by the key."""
 NOW = 0
 """The record's timestamp is the time at which the client takes it."""
+EARLIEST = 1
+"""The earliest timestamp that a record can have: the client takes 0, the first millisecond of 1970, for `NOW`."""
 
 
 class PlacedRecords(NamedTuple):

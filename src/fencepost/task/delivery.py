@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.api import RecordMetadata
 from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.placed import NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
+from fencepost.kafka.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
@@ -175,7 +175,7 @@ def _placed(outgoing: Outgoing, on_delivered: OnDelivered | None) -> PlacedRecor
         outgoing.values,
         outgoing.keys or Repeated(None, count),
         _filled(outgoing.partitions, NO_PARTITION, count),
-        _filled(outgoing.timestamps, NOW, count),
+        _times(outgoing.timestamps, count),
         outgoing.headers or Repeated((), count),
         outgoing.told if on_delivered is None else _told_of_each(outgoing, on_delivered),
     )
@@ -185,6 +185,13 @@ def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Se
     if column is None:
         return Repeated(missing, count)
     return [missing if each is None else each for each in column]
+
+
+def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
+    """Return timestamps as the client takes them: 0 becomes the millisecond behind it, rather than now."""
+    if column is None:
+        return Repeated(NOW, count)
+    return [NOW if each is None else each or EARLIEST for each in column]
 
 
 def _told_of_each(outgoing: Outgoing, on_delivered: OnDelivered) -> dict[int, DeliveryCallback]:
