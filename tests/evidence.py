@@ -1,7 +1,8 @@
 """The page of evidence: `python -m tests.evidence [DIRECTORY]`.
 
-With a directory of JSON lines (see `support.chaos.evidence`) it makes the summary anew; the page is always made from
-the summary. Both are committed: `docs/explanation/evidence.json` and `evidence.md`.
+With a directory of JSON lines (see `support.chaos.evidence`) it makes the summary of the tests that have records there
+anew; the others stay. The page is always made from the summary. Both are committed: `docs/explanation/evidence.json` and
+`evidence.md`.
 """
 
 import json
@@ -22,6 +23,7 @@ _PHASES_OF_SINKS = ("open", "put", "flush", "offset commit")
 _MATRIX = "matrix"
 _SINK_MATRIX = "sink-matrix"
 _CLUSTER = "cluster"
+_MIRROR = "mirror"
 
 _HEAD = """\
 # Evidence
@@ -94,6 +96,25 @@ the status topic for a FAILED.
 |---|---|---|---|---|---|---|
 """
 
+_MIRROR_TEXT = """\
+## Faults of a mirror
+
+Two workers of one group run a mirror of the sink type, with transactions, from one broker to another, while
+applications write to the source: tombstones, headers, every codec, a compacted topic, a third of the transactions
+aborted. The source is reached through a proxy, the target by each worker through one of its own. With every other fault
+the plan changes: another number of tasks, a new topic, more partitions.
+
+*New records* is the time from the fault until records that were written after it are at the target, in every partition
+that is written to. At the end both readers are compared with what was committed at the source, for each partition in
+order; each offset sync has to name the record that it says; and the group of the target stands at the end of each
+partition.
+
+`python -m pytest tests/chaos/test_mirror_faults.py`
+
+| what | meets | faults | new records, median | longest |
+|---|---|---|---|---|
+"""
+
 _OTHER_TEXT = """\
 ## Other faults
 
@@ -112,6 +133,15 @@ def summarise(directory: Path) -> dict[str, Any]:
         "runs": [{**head, "faults": count[head["run"]]} for head in heads],
         "cells": list(_cells(faults)),
     }
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a summary in which the tests that the new one has are as there, and the others as in the old one."""
+    tests = {run["test"] for run in new["runs"]}
+    both = {
+        kind: [*(each for each in old[kind] if each["test"] not in tests), *new[kind]] for kind in ("runs", "cells")
+    }
+    return {"runs": sorted(both["runs"], key=lambda run: run["run"]), "cells": both["cells"]}
 
 
 def _cells(faults: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -140,7 +170,8 @@ def page(summary: Mapping[str, Any]) -> str:
     matrix = [cell for cell in cells if cell["test"] == _MATRIX]
     cluster = [cell for cell in cells if cell["test"] == _CLUSTER]
     sinks = [cell for cell in cells if cell["test"] == _SINK_MATRIX]
-    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX)]
+    mirrors = [cell for cell in cells if cell["test"] == _MIRROR]
+    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR)]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
         parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix, _PHASES)))
@@ -148,6 +179,8 @@ def page(summary: Mapping[str, Any]) -> str:
         parts.append(_SINK_TEXT + "\n" + "\n".join(_tables(sinks, _PHASES_OF_SINKS)))
     if cluster:
         parts.append(_CLUSTER_TEXT + "\n".join(map(_cluster_row, cluster)) + "\n")
+    if mirrors:
+        parts.append(_MIRROR_TEXT + "\n".join(map(_mirror_row, mirrors)) + "\n")
     if others:
         parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
     return "\n".join(parts)
@@ -207,15 +240,24 @@ def _cluster_row(cell: Mapping[str, Any]) -> str:
     return f"| {cell['what']} | {cell['phase']} | {cell['faults']} | {' | '.join(f'{t:.1f} s' for t in times)} |"
 
 
+def _mirror_row(cell: Mapping[str, Any]) -> str:
+    return f"| {cell['what']} | {cell['phase']} | {cell['faults']} | {_recovery(cell)} |"
+
+
 def _other(cell: Mapping[str, Any]) -> str:
+    return f"| {cell['test']} | {cell['what']} | {cell['phase']} | {cell['faults']} | {_recovery(cell)} |"
+
+
+def _recovery(cell: Mapping[str, Any]) -> str:
     median, longest = (f"{t:.1f} s" for t in cell["recovery_s"]) if cell["recovery_s"] else ("", "")
-    return f"| {cell['test']} | {cell['what']} | {cell['phase']} | {cell['faults']} | {median} | {longest} |"
+    return f"{median} | {longest}"
 
 
 def main(arguments: Sequence[str]) -> None:
     PAGE.parent.mkdir(exist_ok=True)
     if arguments:
-        SUMMARY.write_text(json.dumps(summarise(Path(arguments[0])), indent=1) + "\n")
+        found = merged(json.loads(SUMMARY.read_text()), summarise(Path(arguments[0])))
+        SUMMARY.write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(page(json.loads(SUMMARY.read_text())))
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from evidence import PAGE, SUMMARY, page, summarise
+from evidence import PAGE, SUMMARY, merged, page, summarise
 from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
 
 DOORS = [Door.SLOT] * 6 + [Door.SPLIT]
@@ -38,8 +38,8 @@ def test_a_commit_under_way_is_prepared():
     assert Point(Phase.INIT, Moment.AFTER).is_initialised is True
 
 
-def _records(directory, verdict):
-    about = {"test": "matrix", "seed": 5, "run": "matrix-5-1"}
+def _records(directory, verdict, test="matrix"):
+    about = {"test": test, "seed": 5, "run": f"{test}-5-1"}
     head = {**about, "date": "2026-01-01", "commit": "abc", "versions": {"Python": "3"}, "records": 10}
     fault = {"what": "SIGKILL", "door": "slot", "phase": "before commit", "state": "Ongoing", "recovery_s": 1.25}
     lines = [
@@ -69,6 +69,20 @@ def test_the_page_of_evidence_shows_what_a_fault_of_a_cluster_took(tmp_path):
     ]
     (tmp_path / "run.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     assert "| SIGKILL of the leader | any moment | 2 | 2.5 s | 3.0 s | 3.5 s | 4.0 s |" in page(summarise(tmp_path))
+
+
+def test_the_page_of_evidence_shows_what_a_fault_of_a_mirror_met(tmp_path):
+    _records(tmp_path, "clean", "mirror")
+    assert "| SIGKILL | before commit | 2 | 1.2 s | 1.2 s |" in page(summarise(tmp_path))
+
+
+def test_what_no_records_were_kept_of_this_time_stays_in_the_evidence(tmp_path):
+    _records(tmp_path, "clean")
+    before = summarise(tmp_path)
+    _records(tmp_path, "anomaly", "mirror")
+    both = merged(before, summarise(tmp_path))
+    assert [(run["test"], run["verdict"]) for run in both["runs"]] == [("matrix", "clean"), ("mirror", "anomaly")]
+    assert merged(both, before) == {"runs": both["runs"], "cells": both["cells"][::-1]}
 
 
 @pytest.mark.parametrize("verdict", ["anomaly", "unproven"])
