@@ -1,8 +1,8 @@
 """The page of evidence: `python -m tests.evidence [DIRECTORY]`.
 
 With a directory of JSON lines (see `support.chaos.evidence`) it makes the summary of the tests that have records there
-anew; the others stay. The page is always made from the summary. Both are committed: `docs/explanation/evidence.json` and
-`evidence.md`.
+anew; the others stay. The page is always made from the summary. Both are committed: `evidence.json` and `evidence.md`
+of `docs/explanation`.
 """
 
 import json
