@@ -15,6 +15,12 @@ class ConnectorContext(Protocol):
     def raise_error(self, error: Exception) -> None:
         """Fail the connector from a thread of its own."""
 
+    def remark(self, text: str | None) -> None:
+        """Say in the connector's status, as its `trace`, what is amiss though it runs; None: nothing any more.
+
+        It is forgotten when the connector ends.
+        """
+
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Return (partition, offset) of everything that the connector has committed, read now."""
 

@@ -50,6 +50,7 @@ class Told:
     offsets: Sequence[StoredOffset]
     state: str
     tasks: Sequence[str]
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,12 @@ class TopicStatus:
 
 @dataclass(frozen=True)
 class FlowStatus:
-    """One flow. `note` says why there are no topics, where they cannot be looked at."""
+    """One flow.
+
+    Attributes:
+        note: why there are no topics, where they cannot be looked at.
+        remarks: why it, or a task, has failed, or what is amiss though it runs, such as topics that are left out.
+    """
 
     flow: str
     connector: str
@@ -81,6 +87,7 @@ class FlowStatus:
     gaps: Sequence[Mapping[str, Any]]
     topics: Sequence[TopicStatus]
     note: str = ""
+    remarks: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as `--json` prints it."""
@@ -89,6 +96,7 @@ class FlowStatus:
             "connector": self.connector,
             "state": self.state,
             "tasks": list(self.tasks),
+            "remarks": list(self.remarks),
             "gaps": [dict(gap) for gap in self.gaps],
             "topics": [vars(topic) for topic in self.topics],
             **({"note": self.note} if self.note else {}),
@@ -125,12 +133,19 @@ def _told(side: Side) -> Told:
             offsets = read_offsets(settings, topics, side.name, side.config, _READ_S).offsets
         statuses.start(_READ_S)
         state = _state(side, statuses)
-        tasks = [task.state.value for task in statuses.table.tasks(side.name).values()]
+        said = statuses.table.tasks(side.name).values()
+        own = statuses.table.status(side.name)
     except MissingTopicError:
         return Told(side.name, side.config, (), "NEVER RUN", ())
     finally:
         statuses.stop()
-    return Told(side.name, side.config, offsets, state, tasks)
+    remarks = _remarks([None if own is None else own.trace, *(task.trace for task in said)])
+    return Told(side.name, side.config, offsets, state, [task.state.value for task in said], remarks)
+
+
+def _remarks(traces: Iterable[str | None]) -> list[str]:
+    """Return what connector and tasks say of themselves, each once: of a stack the last line, which is the error."""
+    return list(dict.fromkeys(trace.strip().splitlines()[-1] for trace in traces if trace and trace.strip()))
 
 
 def _state(side: Side, statuses: StatusTopic) -> str:
@@ -153,8 +168,10 @@ def of_workers(url: str) -> Iterator[Told]:
                 answer = rest.get(f"/connectors/{quote(name, safe='')}/offsets").raise_for_status().json()
                 offsets = [StoredOffset(one["partition"], one["offset"]) for one in answer["offsets"]]
                 status = said.get("status", {})
-                tasks = [task["state"] for task in status.get("tasks", [])]
-                yield Told(name, config, offsets, status.get("connector", {}).get("state", "UNKNOWN"), tasks)
+                own, tasks = status.get("connector", {}), status.get("tasks", [])
+                remarks = _remarks([each.get("trace") for each in (own, *tasks)])
+                states = [task["state"] for task in tasks]
+                yield Told(name, config, offsets, own.get("state", "UNKNOWN"), states, remarks)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
         raise ConfigError(f"{url}: no worker answers as one ({error}); name its REST address, or a file") from None
 
@@ -182,7 +199,7 @@ def looked_at(told: Told) -> FlowStatus:
     hidden = sorted(key for key, value in told.config.items() if value == HIDDEN)
     note = f"not looked at, as workers do not tell {', '.join(hidden)}: give the file" if hidden else ""
     topics = [] if hidden else list(_topics(connector, standing))
-    return FlowStatus(connector.flow, told.name, told.state, told.tasks, gaps, topics, note)
+    return FlowStatus(connector.flow, told.name, told.state, told.tasks, gaps, topics, note, told.remarks)
 
 
 def _topics(connector: MirrorSourceConnector, standing: Mapping[TopicPartition, int]) -> Iterator[TopicStatus]:
@@ -248,6 +265,7 @@ def _last_syncs(connector: MirrorSourceConnector) -> dict[str, int]:
 def shown(status: FlowStatus) -> Iterator[str]:
     """Yield the lines of a flow."""
     yield f"{status.flow}  {status.connector}  {status.state}  {_counted(status.tasks)}"
+    yield from status.remarks
     for gap in status.gaps:
         yield f"gap: {json.dumps(gap)}"
     if status.note:

@@ -43,6 +43,14 @@ class Selection:
         return source == self.target_alias or (upstream not in (None, topic) and self._is_cycle(str(upstream)))
 
 
+def shared_names(topics: Iterable[str], selection: Selection) -> dict[str, list[str]]:
+    """Return the remote topics that several topics would be mirrored into, which would mix their records."""
+    sources: dict[str, list[str]] = {}
+    for topic in sorted(topics):
+        sources.setdefault(selection.remote_topic(topic), []).append(topic)
+    return {remote: found for remote, found in sources.items() if len(found) > 1}
+
+
 @dataclass(frozen=True)
 class Shortage:
     """What the target lacks of the topics that are mirrored, by topic of the source: partitions in all."""

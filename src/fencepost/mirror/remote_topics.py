@@ -4,17 +4,24 @@ One topic that may not be read, made or written is left out, loudly, and the oth
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fencepost.api import FatalError
 from fencepost.kafka.topic_admin import Refusals, TopicAcl, TopicAdmin, TopicSetting, TopicSpec, TopicView
-from fencepost.mirror.filters import NameFilter
-from fencepost.mirror.planning import Selection, partitions_to_copy, shortage
+from fencepost.mirror.filters import NameFilter, TopicSelection
+from fencepost.mirror.planning import Selection, partitions_to_copy, shared_names, shortage
+from fencepost.mirror.setting import MirrorSettings
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
 _ALLOW, _READ, _WRITE, _ALL = "ALLOW", "READ", "WRITE", "ALL"
+_MOST_NAMED = 20
+
+
+class SharedTopicError(FatalError):
+    """Several topics of the source would be mirrored into one."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,17 @@ class RemoteTopics:
         self._rule = rule
         self._replication = replication
         self._left_out: dict[str, str] = {}  # topics of the source, and why
+        self._unread: list[str] = []  # topics of the source that may not be read
         self._topics: list[str] = []  # that are mirrored
         self._granted: set[TopicAcl] = set()
 
     def refresh(self) -> list[TopicPartition]:
-        """Look at both ends, make what the target lacks, and return the partitions that can be copied now."""
+        """Look at both ends, make what the target lacks, and return the partitions that can be copied now.
+
+        Raises SharedTopicError where topics would be mixed.
+        """
         chosen = self._selection.chosen(self._source.topic_names())
+        self._keep_apart(chosen)
         source, left_out = self._source.look_at(chosen)
         remote = {topic: self._selection.remote_topic(topic) for topic in source}
         target, refused = self._target.look_at(set(remote.values()))
@@ -60,8 +72,18 @@ class RemoteTopics:
         have = {name: view.partitions for name, view in target.items()}
         left_out |= self._make(counts, have)
         self._tell(left_out)
+        self._unread = sorted(_withheld(source, _READ) - left_out.keys())
         self._topics = sorted(counts.keys() - left_out.keys())
         return partitions_to_copy(counts, have, self._selection)
+
+    def remark(self) -> str | None:
+        """Return what is to be said of topics that are not mirrored; None: nothing."""
+        why = dict.fromkeys(self._unread, f"{_READ} on it is not granted at the source") | self._left_out
+        if not why:
+            return None
+        named = [f"{topic}: {why[topic]}" for topic in sorted(why)[:_MOST_NAMED]]
+        more = f"; and {len(why) - len(named)} more" if len(why) > len(named) else ""
+        return f"Not mirrored, though the others are ({len(why)}): {'; '.join(named)}{more}"
 
     def sync_configs(self) -> None:
         """Have the remote topics have the configs that the source's have."""
@@ -84,15 +106,22 @@ class RemoteTopics:
             log.warning("the rights on topic %s are not mirrored: %s", name, error)
         self._granted |= {acl for acl in fresh if acl.topic not in refused}
 
+    def _keep_apart(self, topics: Sequence[str]) -> None:
+        for remote, mixed in shared_names(topics, self._selection).items():
+            raise SharedTopicError(
+                f"The topics {', '.join(mixed)} of {self._selection.source_alias} are all called {remote} at "
+                f"{self._selection.target_alias}, where their records would be mixed. Leave all but one of them out "
+                f"({TopicSelection.key_of('topics_exclude')}), or set a "
+                f"{MirrorSettings.key_of('replication_policy_class')} that tells them apart"
+            )
+
     def _not_writable(self, remote: Mapping[str, str], target: Mapping[str, TopicView]) -> Refusals:
         """Return the topics that may not be written, though others may.
 
         Who may write none is not who writes: records go by the worker's producer, whose principal may be another.
         """
         there = {topic: target[name] for topic, name in remote.items() if name in target}
-        closed = {topic for topic, view in there.items() if not view.allows(_WRITE)}
-        if len(closed) == len(there):
-            return {}
+        closed = _withheld(there, _WRITE)
         return {topic: PermissionError(f"{_WRITE} on {remote[topic]} is not granted") for topic in closed}
 
     def _make(self, counts: Mapping[str, int], have: dict[str, int]) -> Refusals:
@@ -133,6 +162,12 @@ class RemoteTopics:
         is_all = (acl.permission, acl.operation) == (_ALLOW, _ALL)
         operation = _READ if is_all else acl.operation
         return replace(acl, topic=self._selection.remote_topic(acl.topic), operation=operation)
+
+
+def _withheld(views: Mapping[str, TopicView], operation: str) -> set[str]:
+    """Return the topics on which a principal may not do what it may on others: who may on none does another thing."""
+    closed = {topic for topic, view in views.items() if not view.allows(operation)}
+    return set() if len(closed) == len(views) else closed
 
 
 def _different(wanted: Mapping[str, str | None], have: Mapping[str, TopicSetting]) -> dict[str, str | None]:

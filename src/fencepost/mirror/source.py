@@ -117,9 +117,11 @@ class MirrorSourceConnector(
             self._plan = self._topics.refresh()
         except (FatalError, ConfigError) as error:
             if before is not None:
+                self.context.remark(str(error))
                 raise
             self.context.raise_error(error)
             return
+        self.context.remark(self._topics.remark())
         if self._plan != before:
             log.info("%s: %d partitions are mirrored now", self.flow, len(self._plan))
             self.context.request_task_reconfiguration()

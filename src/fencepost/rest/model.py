@@ -104,9 +104,7 @@ class RestartBody(BaseModel):
 class StateBody(BaseModel):
     state: Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", "DESTROYED"]
     worker_id: str
-    trace: str = Field(
-        default="", description="Only present when something failed, or keeps a task that runs from getting on."
-    )
+    trace: str = Field(default="", description="Only present when something failed, or is amiss with what runs.")
     version: str = Field(default="", description="Only present when the plugin has one.")
     restart: RestartBody | None = Field(
         default=None, description="Only present where it has failed, and errors.restart.enabled is true."

@@ -10,8 +10,8 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.topic_admin import TopicAcl, TopicAdmin
 from fencepost.mirror.filters import NameFilter
 from fencepost.mirror.planning import Selection
-from fencepost.mirror.policy import policy_of
-from fencepost.mirror.remote_topics import ConfigRule, RemoteTopics
+from fencepost.mirror.policy import DefaultReplicationPolicy, policy_of
+from fencepost.mirror.remote_topics import ConfigRule, RemoteTopics, SharedTopicError
 from fencepost.testing import eventually
 
 Made = Callable[..., RemoteTopics]
@@ -108,6 +108,7 @@ def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
     ]
     assert len(told) == 1
     assert long in told[0]
+    assert (topics.remark() or "").startswith(f"Not mirrored, though the others are (1): {long}: ")
 
 
 def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_for_that(
@@ -153,3 +154,24 @@ def test_one_topic_that_may_not_be_written_is_left_out(
     assert source.create_acls(rights) == {}
     eventually(lambda: topics.refresh() == places(topic_name, 1))
     assert f"topic {closed} is not mirrored, the others are: WRITE on {alias}.{closed} is not granted" in caplog.text
+
+
+class OneName(DefaultReplicationPolicy):
+    """Calls every topic the same."""
+
+    def format_remote_topic(self, source_cluster_alias: str, topic: str) -> str:
+        return f"{source_cluster_alias}-all"
+
+
+def test_topics_that_would_be_mixed_at_the_target_are_refused_by_their_names(
+    source: TopicAdmin, target: TopicAdmin, topic_name: str, alias: str
+) -> None:
+    for suffix in ("b", "a"):
+        source.create_topic(f"{topic_name}-{suffix}", partitions=1, replication=1)
+    takes = NameFilter([rf"{re.escape(topic_name)}.*"], []).takes
+    selection = Selection(OneName({}), alias, "b", takes, with_heartbeats=False)
+    topics = RemoteTopics(source, target, selection, ConfigRule(NameFilter([".*"], [])), 1)
+    with pytest.raises(SharedTopicError) as refused:
+        topics.refresh()
+    assert f"The topics {topic_name}-a, {topic_name}-b of {alias} are all called {alias}-all at b" in str(refused.value)
+    assert target.topics([f"{alias}-all"]) == {}

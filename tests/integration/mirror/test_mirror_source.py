@@ -8,6 +8,7 @@ import pytest
 from flow import Flow
 from mirrored import SOON, await_same, rows
 
+from fencepost.cli.mirror_status import of_workers
 from fencepost.kafka.log import LogReader
 from fencepost.kafka.topic_admin import TopicAcl, TopicAdmin
 from fencepost.mirror.formats import OffsetSync
@@ -225,6 +226,11 @@ def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flo
     await_same(flow, topic)
     eventually(lambda: f"topic {closed} is not read, the others are" in flow.worker.newest_log_text())
     assert flow.worker.task_states(name) == ["RUNNING"]
+    remark = f"Not mirrored, though the others are (1): {closed}: READ on it is not granted at the source"
+    eventually(lambda: flow.worker.status(name)["connector"].get("trace") == remark)
+    assert f'fencepost_connector_has_remark{{connector="{name}"}} 1.0' in flow.worker.rest.get("/metrics").text
+    told = {one.name: one.remarks for one in of_workers(str(flow.worker.rest.base_url))}
+    assert told[name] == [remark]
     assert rows(flow.target.bootstrap, f"{flow.source_alias}.{closed}", 1) == {0: []}
 
 

@@ -11,9 +11,10 @@ def test_a_flow_is_a_line_and_a_table_of_its_topics() -> None:
         TopicStatus("quiet", "A.quiet", 1, 0, 0, None),
         TopicStatus("new", "A.new", 2, None, None, None),
     ]
-    status = FlowStatus("A->B", "m", "RUNNING", ["RUNNING", "FAILED", "RUNNING"], [GAP], topics)
+    status = FlowStatus("A->B", "m", "RUNNING", ["RUNNING", "FAILED", "RUNNING"], [GAP], topics, remarks=["why"])
     assert list(shown(status)) == [
         "A->B  m  RUNNING  tasks: 1 FAILED, 2 RUNNING",
+        "why",
         'gap: {"topic": "t", "partition": 0, "position": 4, "log_start": 9}',
         "topic   remote topic  partitions  behind             for    last sync",
         "orders  A.orders      4           12                 3.2 s  0.1 s",

@@ -1,12 +1,22 @@
 """What a mirror plans: which topics, into what, and who copies which partitions."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.mirror.filters import NameFilter
-from fencepost.mirror.planning import Selection, as_text, divided, from_text, partitions_to_copy, shortage
-from fencepost.mirror.policy import policy_of
+from fencepost.mirror.planning import (
+    Selection,
+    as_text,
+    divided,
+    from_text,
+    partitions_to_copy,
+    shared_names,
+    shortage,
+)
+from fencepost.mirror.policy import DefaultReplicationPolicy, policy_of
 from fencepost.record import TopicPartition
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,20}", fullmatch=True)
@@ -44,6 +54,19 @@ def test_what_came_from_the_target_does_not_go_back_over_however_many_clusters()
 
 def test_the_identity_policy_cannot_tell_and_takes_all() -> None:
     assert selection(policy="IdentityReplicationPolicy").chosen(["B.orders", "orders"]) == ["B.orders", "orders"]
+
+
+class Lowering(DefaultReplicationPolicy):
+    """Tells topics apart by more than their case."""
+
+    def format_remote_topic(self, source_cluster_alias: str, topic: str) -> str:
+        return topic.lower()
+
+
+def test_a_policy_that_calls_several_topics_the_same_is_found_out() -> None:
+    topics = ["b", "A", "Other", "a", "B"]
+    assert shared_names(topics, replace(selection(), policy=Lowering())) == {"a": ["A", "a"], "b": ["B", "b"]}
+    assert shared_names(topics, selection()) == {}
 
 
 def test_the_target_lacks_topics_and_partitions() -> None:

@@ -262,15 +262,22 @@ class WorkerMetrics(Collector):
             for state in _STATES
         }
         total = _of_connector("total_task_count", "Tasks of the connector, on any worker.")
+        remarks = _metric(
+            "fencepost_connector_has_remark",
+            "1 where the connector runs and something is amiss: its status says what, as its trace.",
+            ("connector",),
+        )
         for name, config in self._snapshot().connectors.items():
             status = self._statuses.status(name)
             tasks = self._statuses.tasks(name).values()
             if status is not None:
                 info.add_metric([name, status.state.value.lower(), str(config.get("connector.class"))], 1)
+                has_remark = status.state is State.RUNNING and status.trace is not None
+                remarks.add_metric([name], float(has_remark))
             total.add_metric([name], len(tasks))
             for state, family in counts.items():
                 family.add_metric([name], sum(t.state is state for t in tasks))
-        yield from (info, total, *counts.values())
+        yield from (info, total, *counts.values(), remarks)
 
     def _tasks(self) -> Iterator[Metric]:
         reports = self._totals.reports().values()

@@ -58,6 +58,9 @@ class _Context:
         trace = "".join(traceback.format_exception(error))
         self._around.take_turn(self._life.name, lambda: self._life.fail(trace))
 
+    def remark(self, text: str | None) -> None:
+        self._around.take_turn(self._life.name, lambda: self._life.remark(self, text))
+
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return self._around.offsets_of(self._life.name)
 
@@ -76,6 +79,7 @@ class ConnectorLife:
         self._target: TargetState | None = None
         self._instance: Connector | None = None
         self._is_failed = False
+        self._remark: str | None = None
         self._restarts: AutomaticRestarts[str] = AutomaticRestarts()
         self._failure: object = None  # the newest, which a restart by itself belongs to
         self._began_s = 0.0
@@ -136,6 +140,12 @@ class ConnectorLife:
         self._around.board.connector(self.name, State.RESTARTING)
         self._begin(self._config)
 
+    def remark(self, context: _Context, text: str | None) -> None:
+        """Say what the connector remarks on; one that has ended meanwhile has nothing to say."""
+        if self._instance is not None and self._instance.context is context and text != self._remark:
+            self._remark = text
+            self._around.board.connector(self.name, State.RUNNING, text)
+
     def fail(self, trace: str) -> None:
         if self._config is None:
             return
@@ -171,7 +181,7 @@ class ConnectorLife:
             self._around.board.connector(self.name, State(target.value))
 
     def _begin(self, config: RawConfig) -> None:
-        self._is_failed = False
+        self._is_failed, self._remark = False, None
         self._began_s = time.monotonic()
         self._around.count_startup("attempts")
         try:

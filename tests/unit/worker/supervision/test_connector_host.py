@@ -31,9 +31,11 @@ class Board:
     def __init__(self) -> None:
         self.said: list[State] = []
         self.plans: list[Plan | None] = []
+        self.traces: list[str | None] = []
 
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self.said.append(state)
+        self.traces.append(trace)
 
     def failed(self, name: str, trace: str, plan: Plan | None) -> None:
         self.said.append(State.FAILED)
@@ -92,7 +94,18 @@ class Unknowing(SourceConnector):
         return [{"topic": "found"}]
 
 
-OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken, "Unknowing": Unknowing}
+class Remarking(SourceConnector):
+    """Has something to say."""
+
+    task = SourceTask
+    all: ClassVar[list["Remarking"]] = []
+
+    def start(self) -> None:
+        self.all.append(self)
+        self.context.remark(str(len(self.all)))
+
+
+OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken, "Unknowing": Unknowing, "Remarking": Remarking}
 
 
 class Stage:
@@ -181,6 +194,24 @@ def test_a_connector_that_cannot_plan_yet_is_asked_again_and_does_not_fail(
     Unknowing.answers.set()
     eventually(lambda: stage.topics == ["found"], within_s=10)
     assert stage.board.said == [State.RUNNING]
+
+
+def test_what_a_connector_remarks_on_is_in_its_status_until_it_says_otherwise_or_ends(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Remarking, "all", [])
+    stage.put(**{"connector.class": "Remarking"})
+    eventually(lambda: stage.board.traces == [None, "1"], within_s=10)
+    [first] = Remarking.all
+    first.context.remark("1")
+    first.context.remark(None)
+    eventually(lambda: stage.board.traces == [None, "1", None], within_s=10)
+    stage.put(**{"connector.class": "Remarking", "topic": "other"})
+    eventually(lambda: stage.board.traces[3:] == [None, "2"], within_s=10)
+    first.context.remark("too late")
+    Remarking.all[1].context.remark("last")
+    eventually(lambda: stage.board.traces[5:] == ["last"], within_s=10)
+    assert set(stage.board.said) == {State.RUNNING}
 
 
 def test_task_configs_that_cannot_be_sent_fail_the_connector_and_do_not_keep_the_next_ones_back(
