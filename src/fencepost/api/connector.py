@@ -58,6 +58,14 @@ class Connector(Config):
         return [{k: str(v) for k, v in self.originals.items() if v is not None}]
 
     @classmethod
+    def refusal_to_follow(cls, former: "type[Connector]") -> str | None:
+        """Return why a connector of the class `former` must not become one of this class by a change of its config.
+
+        Such as offsets that would not be found again. None: it may.
+        """
+        return None
+
+    @classmethod
     def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
         """Check a config before it is accepted: one answer per declared key."""
         return cls.validate_values(properties)

@@ -5,7 +5,16 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
-from fencepost.api import LOW, ConfigError, ExactlyOnceSupport, FatalError, RetriableError, SourceConnector, setting
+from fencepost.api import (
+    LOW,
+    ConfigError,
+    Connector,
+    ExactlyOnceSupport,
+    FatalError,
+    RetriableError,
+    SourceConnector,
+    setting,
+)
 from fencepost.kafka.settings import Kind, isolation_level
 from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.mirror.clients import Cluster
@@ -86,6 +95,18 @@ class MirrorSourceConnector(
         """Say whether the source is read committed: else records of aborted transactions would be mirrored, too."""
         is_committed = isolation_level(self.client(Cluster.SOURCE, Kind.CONSUMER, "")) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
+
+    @classmethod
+    def refusal_to_follow(cls, former: type[Connector]) -> str | None:
+        """Refuse the other type of mirror: its positions are elsewhere, and all would be mirrored again."""
+        is_same = not issubclass(former, MirrorSourceConnector) or former.offsets_in_group is cls.offsets_in_group
+        if is_same:
+            return None
+        return (
+            f"{cls.__name__} looks for its positions elsewhere than {former.__name__}, and would mirror everything "
+            "again. Give it a name of its own, and take the positions along while both are stopped: `fencepost mirror "
+            "migrate FILE --connector NAME --into OTHER`"
+        )
 
     def alter_offsets(self, offsets: Alterations) -> bool:
         """Accept positions in partitions of the source, and tombstones for anything."""

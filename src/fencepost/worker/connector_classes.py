@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.api import OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
+from fencepost.api import Connector, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
@@ -38,6 +38,17 @@ def is_stream_config(config: RawConfig) -> bool:
         return issubclass(registry().find(PluginKind.CONNECTOR, config.get("connector.class") or ""), StreamConnector)
     except ConfigError:
         return False
+
+
+def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
+    """Return why a connector's class must not change so; None where it may, or does not, or a class is not here."""
+    try:
+        former, new = (
+            registry().find(PluginKind.CONNECTOR, each.get("connector.class") or "") for each in (before, after)
+        )
+    except ConfigError:
+        return None
+    return new.refusal_to_follow(former) if issubclass(new, Connector) else None
 
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:

@@ -209,8 +209,12 @@ def test_the_offsets_of_mirrormaker_are_taken_over(flow: Flow, topic: str) -> No
 
 def test_with_the_identity_policy_topics_keep_their_names(flow: Flow, topic: str) -> None:
     flow.source.send(topic, numbers(0, 5))
-    start(flow, topic, replication__policy__class="IdentityReplicationPolicy")
+    name = start(flow, topic, replication__policy__class="IdentityReplicationPolicy")
     await_same(flow, topic, remote=topic)
+    # The other type would mirror everything once more.
+    other = flow.config("Sink", topics=topic, replication__policy__class="IdentityReplicationPolicy")
+    answer = flow.worker.rest.put(f"/connectors/{name}/config", json=other)
+    assert (answer.status_code, "fencepost mirror migrate" in answer.text) == (400, True), answer.text
 
 
 def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flow: Flow, topic: str) -> None:

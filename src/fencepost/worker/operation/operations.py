@@ -66,7 +66,7 @@ from fencepost.storage.change import RestartRequested
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, Status
-from fencepost.worker.connector_classes import type_of, type_of_config
+from fencepost.worker.connector_classes import refusal_of_change, type_of, type_of_config
 from fencepost.worker.membership.membership import Membership
 from fencepost.worker.operation.masking import HIDDEN, masked, unmasked
 from fencepost.worker.operation.metrics import WorkerMetrics
@@ -266,6 +266,8 @@ class WorkerOperations:
         before = self._snapshot
         config = unmasked(config, before.connectors.get(name))
         self._check(config)
+        if refusal := refusal_of_change(before.connectors.get(name, {}), config):
+            raise BadRequestError(f"The class of connector {name} cannot be changed so: {refusal}")
         snapshot = self._lead(
             PutConnector(name, config, expected=expected), f"writing a config for connector {name} to the config topic"
         )

@@ -8,6 +8,7 @@ import pytest
 from fencepost.cluster.errors import OperationError, RequestTimeoutError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.connector_classes import refusal_of_change
 from fencepost.worker.operation.operations import WorkerOperations
 from fencepost.worker.progress import Progress
 
@@ -69,3 +70,26 @@ def test_a_right_that_is_missing_is_named(request_name: str) -> None:
     act, _ = REQUESTS[request_name]
     with pytest.raises(OperationError, match=r"^Write on topic configs$"):
         act(operations(KafkaAuthorizationError("Write on topic configs")))
+
+
+MIRROR = {
+    "name": "m",
+    "source.cluster.alias": "a",
+    "source.cluster.bootstrap.servers": "a:1",
+    "target.cluster.bootstrap.servers": "b:1",
+}
+
+
+@pytest.mark.parametrize("types", [("Source", "Sink"), ("Sink", "Source")])
+def test_a_mirror_does_not_become_one_of_the_other_type(types: tuple[str, str]) -> None:
+    before, after = ({**MIRROR, "connector.class": f"Mirror{each}Connector"} for each in types)
+    refusal = refusal_of_change(before, after) or ""
+    assert f"Mirror{types[1]}Connector looks for its positions elsewhere than Mirror{types[0]}Connector" in refusal
+    assert "fencepost mirror migrate" in refusal
+
+
+def test_any_other_change_of_a_connector_s_class_is_its_owner_s_business() -> None:
+    for before in ("MirrorHeartbeatConnector", "FileStreamSource", "MirrorSinkConnector", "NotHere", None):
+        assert refusal_of_change({"connector.class": before}, {"connector.class": "MirrorSinkConnector"}) is None
+    assert refusal_of_change({}, {"connector.class": "MirrorSourceConnector"}) is None
+    assert refusal_of_change({"connector.class": "MirrorSourceConnector"}, {"connector.class": "NotHere"}) is None
