@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fencepost.api import HIGH, Config, ConfigError, non_empty, setting
 from fencepost.config.properties import read_properties
+from fencepost.config.provider import resolved
 from fencepost.config.worker import WorkerConfig, nearest
 from fencepost.mirror.clients import is_to_connect
 from fencepost.mirror.flow import (
@@ -44,8 +45,8 @@ class MirrorFile(Config):
 
     @classmethod
     def load(cls, path: Path) -> "MirrorFile":
-        """Raise ConfigError: the file cannot be read, or is wrong."""
-        return cls(read_properties(path))
+        """Return a file with what its config providers look up. Raises ConfigError: it cannot be read, or is wrong."""
+        return cls(resolved(read_properties(path)))
 
     @cached_property
     def pairs(self) -> list[Flow]:

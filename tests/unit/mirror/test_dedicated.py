@@ -1,5 +1,7 @@
 """MirrorMaker 2 files: which flows they name, and what goes for each."""
 
+from pathlib import Path
+
 import pytest
 
 from fencepost.config import ConfigError
@@ -49,6 +51,20 @@ def test_a_flow_has_mirror_makers_names() -> None:
     connector = MirrorSourceConnector(source())
     assert (connector.source_servers, connector.target_servers) == (["a:1"], ["b:2"])
     assert (connector.flow, connector.is_enabled) == ("A->B", True)
+
+
+def test_config_providers_look_up_what_a_file_refers_to(tmp_path: Path) -> None:
+    (tmp_path / "servers").write_text("z:9")
+    path = tmp_path / "mm2.properties"
+    providers = "config.providers = d\nconfig.providers.d.class = DirectoryConfigProvider\n"
+    path.write_text(f"{GIVEN}{providers}A.bootstrap.servers = ${{d:{tmp_path}:servers}}\n")
+    found = MirrorFile.load(path)
+    assert found.unknown_keys() == []
+    (only,) = found.flows()
+    connector = only.connectors()["MirrorSourceConnector"]
+    assert connector["source.cluster.bootstrap.servers"] == "z:9"
+    told = {*connector, *only.worker_properties()}
+    assert not [key for key in told if key.startswith("config.providers")]
 
 
 def test_a_connector_is_told_what_stands_alone_unless_the_flow_says_otherwise() -> None:
