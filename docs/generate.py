@@ -297,6 +297,8 @@ def _metrics() -> Iterator[str]:
         "`kafka_connect_source_task_metrics_source_record_poll_total`, and `connector-count` of "
         "`kafka.connect:type=connect-worker-metrics` is `kafka_connect_connect_worker_metrics_connector_count`. Where "
         "an attribute begins with `total-`, its metric ends in `_total`: `total-record-errors` is `record_errors_total`. "
+        "The beans of mirrors stand in lower case: `record-count` of "
+        "`kafka.connect.mirror:type=MirrorSourceConnector` is `kafka_connect_mirror_mirrorsourceconnector_record_count`. "
         "`fencepost_` begins what Kafka Connect does not have; `process_` is the worker's process, and "
         "`fencepost_spark_jvm_process_` the JVM of its Spark."
     )

@@ -146,6 +146,14 @@ class SourceTask(ABC):
         """
         return ()
 
+    def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
+        """Return what the task has measured itself, for `GET /metrics`: rows of labels and numbers, by kind.
+
+        The kinds are those that the worker knows: a mirror's. Called once a second, in another thread, also before
+        `start` and after `stop`; it must not raise.
+        """
+        return {}
+
     def stop(self) -> None:
         """Close what `start` opened. Called in the task's thread after the last `poll`."""
 

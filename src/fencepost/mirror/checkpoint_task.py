@@ -29,6 +29,7 @@ from fencepost.mirror.clients import Cluster
 from fencepost.mirror.ends import Ends
 from fencepost.mirror.followed import FollowedTopic
 from fencepost.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync
+from fencepost.mirror.measured import MeasuredCheckpoints, Rows
 from fencepost.mirror.translation import Translation
 from fencepost.mirror.troubles import Troubles
 from fencepost.record import Repeated, TopicPartition
@@ -45,6 +46,9 @@ class MirrorCheckpointTask(SourceTask):
     """Writes checkpoints of its groups every interval, and commits them at the target where that is asked for."""
 
     config: "MirrorCheckpointConnector"
+
+    def __init__(self) -> None:
+        self.measured = MeasuredCheckpoints()
 
     def start(self) -> None:
         config = self.config
@@ -71,6 +75,12 @@ class MirrorCheckpointTask(SourceTask):
         self.emission = Beat(config.interval_s)
         self.commits = Beat(config.sync_group_offsets_interval_s)
         self.unread, self.refused = Troubles(LOG), Troubles(LOG)
+
+    def commit(self) -> None:
+        self.measured.committed()
+
+    def figures(self) -> Rows:
+        return self.measured.rows(self.config.source_cluster_alias, self.config.target_cluster_alias)
 
     def poll(self) -> Batch | None:
         if not self.emission.left_s():
@@ -108,6 +118,7 @@ class MirrorCheckpointTask(SourceTask):
         fresh = self._fresh(found)  # 4
         for checkpoint in fresh:
             self.written.note(checkpoint)
+        self.measured.made((each.group, each.topic_partition) for each in fresh)
         return fresh
 
     def _fresh(self, found: list[Checkpoint]) -> list[Checkpoint]:

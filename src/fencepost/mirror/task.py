@@ -16,6 +16,7 @@ from fencepost.kafka.settings import Kind, begins_at, most_records, plan_conf, p
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.gap import gap_error, gap_record
+from fencepost.mirror.measured import MeasuredRecords, Rows
 from fencepost.mirror.offset_syncs import DueSyncs, SyncWriter, as_record
 from fencepost.mirror.planning import from_text
 from fencepost.mirror.position import OffsetColumn, last_of, place_of, position_of, source_offset, source_partition
@@ -39,6 +40,7 @@ class MirrorSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._opened = ExitStack()
+        self._measured = MeasuredRecords()
         self._unwritten: deque[OffsetSync] = deque()  # of records that are in the log, and were not told of yet
 
     def start(self) -> None:
@@ -71,6 +73,7 @@ class MirrorSourceTask(SourceTask):
 
     def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
         """Have syncs committed with the records where their topic is at the target, else keep them until `commit`."""
+        self._measured.flushed((place_of(one.partition), last_of(one.offset or {})) for one in sent)
         if not self.config.emit_offset_syncs:
             return ()
         due = self._syncs.among(
@@ -82,12 +85,17 @@ class MirrorSourceTask(SourceTask):
         return ()
 
     def commit(self) -> None:
+        self._measured.committed()
         if self._sync_writer is not None and self._unwritten:
             count = len(self._unwritten)  # more may come meanwhile
             self._sync_writer.write([self._unwritten.popleft() for _ in range(count)])
 
     def stop(self) -> None:
         self._opened.close()
+
+    def figures(self) -> Rows:
+        config = self.config
+        return self._measured.rows(config.source_cluster_alias, config.target_cluster_alias, config.policy())
 
     def _reader_conf(self, settings: Mapping[str, object]) -> dict[str, Any]:
         return dict(plan_conf(settings).conf)
@@ -105,6 +113,7 @@ class MirrorSourceTask(SourceTask):
                 "%s goes on at offset %d, as %s=record says: %s", self.config.flow, gap.start, "on.source.gap", gap
             )
             self._input.go_on(gap.place, gap.start)
+            self._measured.gone_on(gap)
             self._committed.append(gap_record(self._alias, gap, time.time_ns() // 1_000_000))
 
     def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -115,6 +124,7 @@ class MirrorSourceTask(SourceTask):
 
     def _batch(self, fetched: Fetched, ends: list[tuple[dict[str, Any], dict[str, Any]]]) -> Batch:
         places, counts = _runs(fetched)
+        self._measured.read(places, counts, fetched)
         return Batch(
             Runs([self._selection.remote_topic(place.topic) for place in places], counts),
             fetched.values,

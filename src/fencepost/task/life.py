@@ -5,6 +5,7 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from fencepost.storage.ids import TargetState
@@ -111,4 +112,9 @@ class TaskLife(ABC):
 
     def snapshot(self, trace: str | None = None) -> TaskReport:
         """Return state and counters as they are."""
-        return report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)
+        report = report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)
+        return replace(report, figures=self.figures())
+
+    def figures(self) -> str:
+        """Return what the task itself has measured, as JSON. Any thread."""
+        return ""

@@ -8,6 +8,8 @@ and 7 before anything is produced, but for 7 where a task only takes a second pr
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import orjson
+
 from fencepost.api import SourceTask
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
@@ -34,6 +36,11 @@ class TaskRunner(ProducingLife):
         super().__init__(spec, admit, report)
         self.counters = Counters()
         self._copier = copier_of(spec, copy)
+        self._task: SourceTask | None = None  # the newest instance, which may have ended
+
+    def figures(self) -> str:
+        found = {} if self._task is None else self._task.figures()
+        return orjson.dumps(found).decode() if found else ""
 
     def _before_the_last_report(self) -> None:
         """Have the last copies written: the worker takes copies only of starts that have not ended."""
@@ -74,6 +81,7 @@ class TaskRunner(ProducingLife):
             transaction_context(boundary),
         )
         task.initialize(context, config)
+        self._task = task
         processor = processor_of(self.spec, self.control, self.counters.errors)
         if processor.letters is not None:
             ensure_topics(self.spec)

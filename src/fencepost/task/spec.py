@@ -129,7 +129,11 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a slot says of one incarnation; counters are totals since it started."""
+    """What a slot says of one incarnation; counters are totals since it started.
+
+    `figures` is what the task itself has measured (`SourceTask.figures`), as JSON: there may be thousands, which are
+    copied at once so, and looked into only where somebody asks for metrics.
+    """
 
     connector: str
     task: int
@@ -138,6 +142,7 @@ class TaskReport:
     trace: str | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    figures: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -171,6 +171,11 @@ def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, 
     assert (gap["reason"], gap["position"], gap["log_start"]) == ("recreated", 10, 0)
     told = flow.worker.rest.get(f"/connectors/{name}/gaps").json()["gaps"]
     assert {**gap, "cluster": flow.source_alias, "topic": topic, "partition": 0} in told
+    place = {"connector": name, "source": flow.source_alias, "topic": remote, "partition": "0"}
+    eventually(lambda: flow.metric("fencepost_mirror_gaps_total", **place) == 1)
+    records = "kafka_connect_mirror_mirrorsourceconnector_record_count"
+    eventually(lambda: flow.metric(records, **place) == 30)
+    assert 0 < flow.metric("kafka_connect_mirror_mirrorsourceconnector_replication_latency_ms_max", **place) < 600_000
     flow.worker.wait_for_tasks(name, "RUNNING")
 
 

@@ -9,11 +9,13 @@ with `fencepost_`, and what any process has with `process_`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import orjson
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fencepost.cluster.info import RetentionInfo
+from fencepost.mirror.metric import KINDS
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.spec import TaskReport
@@ -248,6 +250,7 @@ class WorkerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._connectors()
         yield from self._tasks()
+        yield from _measured(self._totals.reports().values())
         yield from self._worker()
         yield from _emptied(self._figures.retention())
 
@@ -323,6 +326,22 @@ class WorkerMetrics(Collector):
         for name, count in self._figures.ended_by_signal().items():
             ended.add_metric([name], count)
         yield ended
+
+
+def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
+    """Yield what tasks of mirrors have measured themselves."""
+    found = [(report, orjson.loads(report.figures)) for report in reports if report.figures]
+    for name, kind in KINDS.items():
+        families = [
+            _metric(f"{kind.prefix}_{value}", text, (*_TASK, *kind.labels)) for value, text in kind.values.items()
+        ]
+        for report, figures in found:
+            own = (report.connector, str(report.task))
+            for row in figures.get(name, ()):
+                labels, values = row[: len(kind.labels)], row[len(kind.labels) :]
+                for family, value in zip(families, values, strict=True):
+                    family.add_metric([*own, *labels], value)
+        yield from families
 
 
 _EMPTIED = "fencepost_retention"

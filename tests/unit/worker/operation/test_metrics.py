@@ -1,8 +1,10 @@
 """The page for Prometheus: what is a counter, what is a gauge, and what each of them says."""
 
+import json
 import os
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,7 +13,7 @@ from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicReten
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
 from fencepost.task.counters import Counters
-from fencepost.task.spec import TaskReport
+from fencepost.task.spec import RunState, TaskReport
 from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals
 
@@ -108,6 +110,29 @@ def test_the_process_and_the_jvm_of_spark_are_measured() -> None:
 
 def test_processes_that_a_signal_ended_are_counted_by_its_name(page: Page) -> None:
     assert 'fencepost_processes_ended_by_signal_total{signal="SIGSEGV"} 2.0' in page.text
+
+
+def test_what_a_mirror_measures_has_mirror_makers_names(page: Page) -> None:
+    row = ["A", "B", "A.t", "3", 7, 70, 4.0, 9.0, 1.0, 5.0, 8.0, 12.0, 2.0, 6.0]
+    figures = {"source": [row], "gap": [["A", "B", "A.t", "3", 1, 20]]}
+    page.totals.reported(TaskReport("m", 2, "i", RunState.RUNNING, figures=json.dumps(figures)))
+    labels = '{connector="m",partition="3",source="A",target="B",task="2",topic="A.t"}'
+    lines = {"".join(sorted_labels(line)) for line in page.text.splitlines() if "mirror" in line and line[0] != "#"}
+    assert {line.removeprefix("kafka_connect_mirror_mirrorsourceconnector_") for line in lines} == {
+        f"record_count{labels} 7.0", f"byte_count{labels} 70.0",
+        f"record_age_ms{labels} 4.0", f"record_age_ms_max{labels} 9.0",
+        f"record_age_ms_min{labels} 1.0", f"record_age_ms_avg{labels} 5.0",
+        f"replication_latency_ms{labels} 8.0", f"replication_latency_ms_max{labels} 12.0",
+        f"replication_latency_ms_min{labels} 2.0", f"replication_latency_ms_avg{labels} 6.0",
+        f"fencepost_mirror_gaps_total{labels} 1.0", f"fencepost_mirror_gap_offsets_total{labels} 20.0",
+    }  # fmt: skip
+
+
+def sorted_labels(line: str) -> Iterator[str]:
+    """Yield the parts of a line with its labels in order."""
+    name, _, rest = line.partition("{")
+    labels, _, value = rest.partition("}")
+    yield from (name, "{", ",".join(sorted(labels.split(","))), "}", value)
 
 
 def test_automatic_restarts_are_counted(page: Page) -> None:

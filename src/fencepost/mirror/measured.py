@@ -1,0 +1,150 @@
+"""Measures what a mirror's task has done. Its threads measure, another one reads: single values, no lock."""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fencepost.api import ReplicationPolicy
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.log_gap import LogGap
+from fencepost.mirror.metric import CHECKPOINT, GAP, SOURCE
+from fencepost.record import TopicPartition
+
+Rows = Mapping[str, Sequence[Sequence[str | float]]]
+"""By kind."""
+_LOOKED_AT = 100  # records of a poll and partition whose age is measured
+_MOST_LOTS = 1_000  # that wait for a commit, of each partition: a transform may filter all of them
+
+
+class Spread:
+    """The newest, largest, smallest and mean of numbers."""
+
+    def __init__(self) -> None:
+        self._last = self._most = self._least = self._sum = 0.0
+        self._count = 0
+
+    def take(self, least: float, most: float, mean: float, count: int) -> None:
+        """Add so many numbers at once; the smallest of times is the newest record's."""
+        self._last = least
+        self._most = max(self._most, most)
+        self._least = min(self._least, least) if self._count else least
+        self._sum += mean * count
+        self._count += count
+
+    def values(self) -> tuple[float, ...]:
+        return self._last, self._most, self._least, self._sum / self._count if self._count else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lot:
+    """Records of a partition that one poll has returned: `times_ms` are timestamps of some of them, maybe of none."""
+
+    last: int
+    count: int
+    size_bytes: int
+    times_ms: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Place:
+    """A partition of the source."""
+
+    records: int = 0
+    size_bytes: int = 0
+    age: Spread = field(default_factory=Spread)
+    latency: Spread = field(default_factory=Spread)
+    waiting: deque[_Lot] = field(default_factory=lambda: deque(maxlen=_MOST_LOTS))
+
+
+class MeasuredRecords:
+    """Records of a task, and its gaps."""
+
+    def __init__(self) -> None:
+        self._places: dict[TopicPartition, _Place] = defaultdict(_Place)
+        self._gaps: dict[TopicPartition, tuple[int, int]] = {}
+        self._flushed: deque[tuple[TopicPartition, _Lot]] = deque()
+
+    def read(self, places: Sequence[TopicPartition], counts: Sequence[int], fetched: Fetched) -> None:
+        """Measure what a poll has returned: so many records of these partitions, one after the other."""
+        now_ms, start = time.time() * 1000, 0
+        for place, count in zip(places, counts, strict=True):
+            stop = start + count
+            step = -(-count // _LOOKED_AT)
+            times = [each for each in fetched.timestamps[start:stop:step] if each is not None]
+            size = sum(map(len, filter(None, fetched.values[start:stop])))
+            measured = self._places[place]
+            _take(measured.age, times, now_ms)
+            measured.waiting.append(_Lot(fetched.offsets[stop - 1], count, size, times))
+            start = stop
+
+    def flushed(self, lasts: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Take note that records up to these offsets are in the log; the next `committed` is of them."""
+        for place, last in lasts:
+            waiting = self._places[place].waiting
+            while waiting and waiting[0].last <= last:
+                self._flushed.append((place, waiting.popleft()))
+
+    def committed(self) -> None:
+        """Count what was flushed."""
+        now_ms = time.time() * 1000
+        for _ in range(len(self._flushed)):  # more may come meanwhile
+            place, lot = self._flushed.popleft()
+            measured = self._places[place]
+            measured.records += lot.count
+            measured.size_bytes += lot.size_bytes
+            _take(measured.latency, lot.times_ms, now_ms)
+
+    def gone_on(self, gap: LogGap) -> None:
+        """Count a gap that the task goes on behind."""
+        gaps, offsets = self._gaps.get(gap.place, (0, 0))
+        self._gaps[gap.place] = gaps + 1, offsets + max(0, gap.start - gap.position)
+
+    def rows(self, source: str, target: str, policy: ReplicationPolicy) -> Rows:
+        """Return what was measured."""
+
+        def labels(place: TopicPartition) -> tuple[str, ...]:
+            return source, target, policy.format_remote_topic(source, place.topic), str(place.partition)
+
+        return {
+            SOURCE: [
+                (*labels(place), one.records, one.size_bytes, *one.age.values(), *one.latency.values())
+                for place, one in list(self._places.items())
+            ],
+            GAP: [(*labels(place), *numbers) for place, numbers in list(self._gaps.items())],
+        }
+
+
+class MeasuredCheckpoints:
+    """Checkpoints of a task, by group and partition of the target."""
+
+    def __init__(self) -> None:
+        self._latency: dict[tuple[str, TopicPartition], Spread] = defaultdict(Spread)
+        self._made: deque[tuple[tuple[str, TopicPartition], float]] = deque()
+
+    def made(self, places: Iterable[tuple[str, TopicPartition]]) -> None:
+        """Take note that checkpoints are to be written."""
+        self._made.extend((place, time.time()) for place in places)
+
+    def committed(self) -> None:
+        """Measure those that were made and not measured yet."""
+        now_s = time.time()
+        for _ in range(len(self._made)):
+            place, made_s = self._made.popleft()
+            took_ms = max(0.0, (now_s - made_s) * 1000)
+            self._latency[place].take(took_ms, took_ms, took_ms, 1)
+
+    def rows(self, source: str, target: str) -> Rows:
+        found = list(self._latency.items())
+        return {
+            CHECKPOINT: [
+                (source, target, group, place.topic, str(place.partition), *spread.values())
+                for (group, place), spread in found
+            ]
+        }
+
+
+def _take(spread: Spread, times_ms: Sequence[int], now_ms: float) -> None:
+    if times_ms:
+        mean = now_ms - sum(times_ms) / len(times_ms)
+        spread.take(max(0.0, now_ms - max(times_ms)), max(0.0, now_ms - min(times_ms)), max(0.0, mean), len(times_ms))
