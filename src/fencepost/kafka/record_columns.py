@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
-from fencepost.record import TopicPartition
+from fencepost.record import HeaderBytes, TopicPartition
 
 _ROWS = 10_000
 _OBJECTS = 600  # from 700 new ones on Python's garbage collector looks at each lot, which costs a third more
@@ -133,7 +133,11 @@ def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
 
 
 def _header_column(messages: Sequence[Any]) -> pa.Array:
-    headers: list[list[tuple[str, bytes | None]] | None] = list(map(Message.headers, messages))
+    return header_lists(list(map(Message.headers, messages)))
+
+
+def header_lists(headers: Sequence[Sequence[HeaderBytes] | None]) -> pa.Array:
+    """Return the headers of records as lists of structs; null where a record has none."""
     if set(map(type, headers)) <= _NONE:
         return pa.nulls(len(headers), pa.list_(_HEADER))
     flat = list(chain.from_iterable(filter(None, headers)))
