@@ -41,6 +41,15 @@ def streams_member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
             yield
 
 
+def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
+    """Return the lines of `BatchReader`: one for each record, in the order of each partition."""
+    _ensure_compiler()
+    command = [str(find_java().path), *_QUICK, "-cp", _classpath(), str(_PROGRAMS / "BatchReader.java")]
+    done = subprocess.run([*command, bootstrap, topic], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
 class MirrorTools:
     """MirrorMaker's own classes, asked a line a question; each is answered with a line."""
 

@@ -24,8 +24,10 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.log import LogReader, LogRecord
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
+from support.batch_topic import Records, difference, written_batches
 from support.log_writer import LogWriter
 from support.quick import spark_properties
+from support.slow_batch import PlainRecord
 
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]
@@ -150,6 +152,19 @@ def test_columns_that_a_schema_names_are_read_and_no_others(
     assert found.columns == ["offset", "value"]
     assert found.collect() == reader.load().selectExpr("offset", "cast(value AS STRING) AS value").collect()
     assert [row.hex for row in found.selectExpr("hex(value) AS hex").collect()] == ["61", "FFFE", None]
+
+
+def test_batches_that_were_made_column_by_column_are_read(read: Read, kafka: EmbeddedKafka, topic_name: str) -> None:
+    seed = int(os.environ.get("FENCEPOST_CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+    written = written_batches(kafka.bootstrap_servers, topic_name, random.Random(seed))
+    frame = read("fencepost", subscribe=topic_name, includeHeaders="true").orderBy("partition", "offset")
+    found: Records = {partition: [] for partition in written}
+    for row in frame.selectExpr("partition", "key", "value", "unix_millis(timestamp) AS at", "headers").collect():
+        data = (None if field is None else bytes(field) for field in (row.key, row.value))
+        headers = tuple((name, None if value is None else bytes(value)) for name, value in row.headers or ())
+        found[row.partition].append(PlainRecord(*data, row.at, headers))
+    assert difference(found, written) is None
 
 
 def test_uncommitted_records_are_read_when_asked_for(read: Read, layouts: list[Layout], log_writer: LogWriter) -> None:
