@@ -115,8 +115,7 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
         raise LooseBatchError(f"{place} has the format of version {magic}, of before Kafka 0.11")
     if length + _BEHIND_LENGTH != len(view):
         raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _BEHIND_LENGTH}. {_CORRUPT}")
-    if _checksum(view[_BEHIND_CHECKSUM:]) != checksum:
-        raise CorruptBatchError(f"{place} is not what its checksum was made of. {_CORRUPT}")
+    _ensure_intact(view, checksum, place)
     if attributes & _CONTROL:
         raise LooseBatchError(f"{place} is a transaction's marker")
     if count < 1 or count != last + 1:
@@ -124,6 +123,12 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     if attributes & _LOG_APPEND_TIME and not is_append_time:
         raise LooseBatchError(f"{place} has the time of its append, which the target's topic does not give")
     return EncodedBatch((view[HEADER.size :],), count, attributes & _CODEC, first, newest)
+
+
+def _ensure_intact(batch: memoryview, checksum: int, place: str) -> None:
+    """Look before the batch gets a checksum of ours: that would make what was damaged look whole."""
+    if _checksum(batch[_BEHIND_CHECKSUM:]) != checksum:
+        raise CorruptBatchError(f"{place} is not what its checksum was made of. {_CORRUPT}")
 
 
 def _checksum(*parts: Buffer) -> int:

@@ -1,0 +1,12 @@
+"""All records of a batch have the offset of its first: no broker says a word about it."""
+
+from fencepost.kafka.batch import encode
+from fencepost.kafka.batch.encode_field import Field, constant
+from planted import replace
+
+
+def _steps(count: int, before: bytes, after: bytes) -> Field:
+    return constant(before + b"\0" + after)
+
+
+replace(encode, "steps", _steps)
