@@ -1,6 +1,6 @@
 """Whoever takes over plans a new epoch, from where the group stands, and leaves the one that was begun (E16)."""
 
-from fencepost.worker.host import epoch_task
+from fencepost.worker.host import epoch_life
 from planted import replace
 
-replace(epoch_task, "begun", lambda standings: None)
+replace(epoch_life, "begun", lambda standings: None)

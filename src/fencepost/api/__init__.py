@@ -9,7 +9,9 @@ Errors are grouped by what the runtime does about them: retry, skip the record, 
 from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
 from fencepost.api.dataframe import DataFrameConnector, Split
-from fencepost.api.dataframe_sink import DataFrameSink, Epoch, OffsetRange
+from fencepost.api.dataframe_sink import DataFrameSink
+from fencepost.api.dataframe_stream import DataFrameStream
+from fencepost.api.epoch import Epoch, EpochConnector, OffsetRange
 from fencepost.api.errors import ConnectError, FatalError, FencedError, RecordError, RetriableError
 from fencepost.api.offsets_in_group import OffsetsInGroup
 from fencepost.api.replication_policy import ReplicationPolicy
@@ -73,7 +75,9 @@ __all__ = [
     "Converter",
     "DataFrameConnector",
     "DataFrameSink",
+    "DataFrameStream",
     "Epoch",
+    "EpochConnector",
     "ErrantRecordReporter",
     "ExactlyOnceSupport",
     "FatalError",

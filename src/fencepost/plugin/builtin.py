@@ -25,6 +25,7 @@ BUILT_IN: dict[PluginKind, dict[str, str]] = {
         "fencepost.connector.datagen.DatagenConnector": "fencepost.connector.datagen:DatagenConnector",
         "fencepost.connector.files_sink.FilesSink": "fencepost.connector.files_sink:FilesSink",
         "fencepost.connector.spool.SpoolDirectorySource": "fencepost.connector.spool:SpoolDirectorySource",
+        "fencepost.connector.topic_sql.TopicSql": "fencepost.connector.topic_sql:TopicSql",
         "fencepost.connector.topic_transform.TopicTransformConnector": (
             "fencepost.connector.topic_transform:TopicTransformConnector"
         ),

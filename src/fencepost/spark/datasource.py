@@ -37,7 +37,7 @@ from fencepost.spark.columns import RecordColumns, check_types
 from fencepost.spark.epoch_read import EpochDataReader
 from fencepost.spark.kafka_read.columns import chosen, columns
 from fencepost.spark.rerun import compare_reruns
-from fencepost.spark.runtime_options import CHANNEL_OPTION, READING_OPTION, RUN_OPTION
+from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         options = {k: str(v) for k, v in self.options.items()}
         names = [f.name for f in schema.fields]
+        if RANGES_OPTION in options:
+            return RangeWriter(options, names)
         if CHANNEL_OPTION in options:
             return SplitWriter(options, names)
         check_types({f.name: f.dataType.simpleString() for f in schema.fields})
@@ -138,6 +140,29 @@ class SplitWriter(_Writer):
             )
         run.report(written)
         return PartitionWritten(TaskContext.get().partitionId(), written.rows, written.skipped)
+
+
+class RangeWriter(_Writer):
+    """The runtime's: what a query makes of the ranges of an epoch, row partition `n` of range `n`."""
+
+    def write(self, iterator: Iterator[Any]) -> PartitionWritten:
+        from fencepost.spark.epoch_output import write_range
+        from fencepost.spark.epoch_read import asked_reading, ranges_of
+
+        partition = TaskContext.get().partitionId()
+        reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
+        topic = reading.output.topic if reading.output is not None and "topic" not in self.names else None
+        columns = RecordColumns(self.names, topic)
+        written = write_range(reading, ranges_of(self.options)[partition], iterator, columns.outgoing, ensure_complete)
+        return PartitionWritten(partition, written.rows, written.skipped)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Check that nothing was left out: a query of which Spark sees that it gives no rows is not run at all."""
+        from fencepost.spark.epoch_read import ranges_of
+
+        count = len(ranges_of(self.options))
+        if len(messages) != count:
+            raise ConfigError(f"transforms.sql gives no rows, whatever there is: {count} ranges are not read at all")
 
 
 class HandWriter(_Writer):

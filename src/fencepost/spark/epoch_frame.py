@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pyspark.errors import ParseException
 from pyspark.sql import functions as F  # noqa: N812
 
-from fencepost.api import DataFrameSink, Epoch
+from fencepost.api import Epoch, EpochConnector
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
@@ -29,7 +29,7 @@ _CHEAPEST = "partition"  # where rows are only counted
 class EpochReader:
     """Makes the frames of a sink's epochs. One per task; driver side."""
 
-    def __init__(self, sink: DataFrameSink, properties: Mapping[str, str]) -> None:
+    def __init__(self, sink: EpochConnector, properties: Mapping[str, str]) -> None:
         """Raise ConfigError for settings of `properties` that a DataFrame sink cannot follow."""
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame sink transforms with {_SQL}; remove transforms")

@@ -22,6 +22,12 @@ def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
     return {CHANNEL_OPTION: channel_url, RUN_OPTION: run, RANGES_OPTION: orjson.dumps(ranges).decode()}
 
 
+def ranges_of(options: Mapping[str, str]) -> list[LogRange]:
+    """Return the ranges that `options_of` has told."""
+    found = orjson.loads(options[RANGES_OPTION])
+    return [LogRange(TopicPartition(topic, partition), start, end) for topic, partition, start, end in found]
+
+
 def asked_reading(channel_url: str, run: str) -> "EpochReading":
     """Ask the worker about a run, on an executor. Raises ChannelError."""
     from fencepost.task.channel import ChannelClient
@@ -40,8 +46,7 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges; nobody is asked."""
-        found = orjson.loads(self._options[RANGES_OPTION])
-        return [InputPartition(LogRange(TopicPartition(t, p), start, end)) for t, p, start, end in found]
+        return [InputPartition(range_) for range_ in ranges_of(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a range, on an executor. Raises ChannelError, and what `RangeInput` raises."""

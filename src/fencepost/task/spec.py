@@ -365,19 +365,51 @@ class SplitAdmission:
 
 
 @dataclass(frozen=True)
+class EpochOutput:
+    """How executors write what is made of an epoch's ranges, each in a transaction, in the name of a group's member.
+
+    Each range has a transactional id of its own, which begins with `transactional_id`. `metadata` is what the client
+    says of the membership; `note` is kept with the offsets.
+    """
+
+    producer_conf: Mapping[str, Any] = field(repr=False)
+    transactional_id: str
+    group: str
+    metadata: bytes
+    topic: str
+    note: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "producer_conf": dict(self.producer_conf), "metadata": self.metadata.hex()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "EpochOutput":
+        return cls(**{**data, "metadata": bytes.fromhex(data["metadata"])})
+
+
+@dataclass(frozen=True)
 class EpochReading:
     """How executors get at the topics of an epoch, the settings of a consumer, and where its dead letters go."""
 
     conf: Mapping[str, Any] = field(repr=False)
     letters: TaskSpec | None = field(default=None, repr=False)
+    output: EpochOutput | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {"conf": dict(self.conf), "letters": None if self.letters is None else self.letters.to_json()}
+        return {
+            "conf": dict(self.conf),
+            "letters": None if self.letters is None else self.letters.to_json(),
+            "output": None if self.output is None else self.output.to_json(),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "EpochReading":
-        letters = data.get("letters")
-        return cls(dict(data["conf"]), None if letters is None else TaskSpec.from_json(letters))
+        letters, output = data.get("letters"), data.get("output")
+        return cls(
+            dict(data["conf"]),
+            None if letters is None else TaskSpec.from_json(letters),
+            None if output is None else EpochOutput.from_json(output),
+        )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.api import Connector, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
+from fencepost.api import Connector, DataFrameStream, OffsetsInGroup, SinkConnector, SourceConnector, StreamConnector
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.raw import RawConfig
@@ -35,9 +35,10 @@ def is_stream(snapshot: ClusterSnapshot, name: str) -> bool:
 def is_stream_config(config: RawConfig) -> bool:
     """Say the same of a connector with this config."""
     try:
-        return issubclass(registry().find(PluginKind.CONNECTOR, config.get("connector.class") or ""), StreamConnector)
+        found = registry().find(PluginKind.CONNECTOR, config.get("connector.class") or "")
     except ConfigError:
         return False
+    return issubclass(found, StreamConnector | DataFrameStream)
 
 
 def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:

@@ -211,9 +211,18 @@ class WorkerSettings:
         self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
     ) -> TaskSpec:
         """Return what runs the task of a DataFrame sink; `identity` holds task, generation, incarnation."""
-        raw = snapshot.connectors[connector]
-        spec = self.sink_spec(snapshot, connector, task_config, **identity)
-        reader = range_conf(self._consumer_properties(raw), self.sink_group(connector, raw))
+        return self._in_epochs(snapshot, self.sink_spec(snapshot, connector, task_config, **identity))
+
+    def epoch_stream_spec(
+        self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any
+    ) -> TaskSpec:
+        """Return what runs the task of a DataFrame stream, which writes in transactions."""
+        return self._in_epochs(snapshot, self.stream_spec(snapshot, connector, task_config, **identity))
+
+    def _in_epochs(self, snapshot: ClusterSnapshot, spec: TaskSpec) -> TaskSpec:
+        """Return the same with what plans epochs, and reads them on executors."""
+        raw = snapshot.connectors[spec.connector]
+        reader = range_conf(self._consumer_properties(raw), self.sink_group(spec.connector, raw))
         return replace(spec, reader_admin_conf=self.sink_admin_conf(raw), reader_conf=_logged(reader))
 
     def sink_spec(self, snapshot: ClusterSnapshot, connector: str, task_config: RawConfig, **identity: Any) -> TaskSpec:

@@ -22,7 +22,7 @@ from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
 from fencepost.task.sink.epoch_plan import Note
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
-from fencepost.worker.host import epoch_task as module
+from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
 
 
@@ -98,14 +98,14 @@ class Stage:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store()
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
-        monkeypatch.setattr(module, "job_group", lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr(epoch_life, "job_group", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: None)
-        monkeypatch.setattr(module, "_LAST_WORK_S", 0.5)
+        monkeypatch.setattr(epoch_life, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
             "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
         )
         monkeypatch.setattr("fencepost.spark.epoch_frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
-        monkeypatch.setattr(module, "write_letters", lambda epoch, *_: self._write_letters(epoch))
+        monkeypatch.setattr(epoch_task, "write_letters", lambda epoch, *_: self._write_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=2, replication=1)
 
     def _write_letters(self, epoch: Epoch) -> int:

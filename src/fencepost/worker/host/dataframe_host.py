@@ -30,6 +30,7 @@ from fencepost.task.spec import (
     TaskSpec,
 )
 from fencepost.worker.channel import Handler, RefusedError
+from fencepost.worker.host.epoch_stream_task import EpochStreamTask
 from fencepost.worker.host.epoch_task import EpochTask
 from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime
 from fencepost.worker.host.frame_task import FrameTask, Run
@@ -87,7 +88,8 @@ class DataFrameHost:
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)
-        task = EpochTask(self, spec, runtime) if spec.is_sink else FrameTask(self, spec, runtime)
+        life = EpochStreamTask if spec.is_stream else EpochTask if spec.is_sink else FrameTask
+        task = life(self, spec, runtime)
         with self._lock:
             if self._runtime is not runtime:
                 raise NoRoomError("Spark is starting again")

@@ -8,261 +8,36 @@ comes next goes on from what is durable (E16).
 
 import contextlib
 import logging
-import threading
 import time
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fencepost.api import DataFrameSink, Epoch, FatalError, FencedError, RetriableError
+from fencepost.api import DataFrameSink, Epoch
 from fencepost.config import ConfigError
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group_input import GroupInput
-from fencepost.record import TopicPartition
-from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.epoch_letters import Tally, letters_spec, write_letters
-from fencepost.spark.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
-from fencepost.spark.slots import job_group
-from fencepost.task.admitted import admitted
-from fencepost.task.channel import ChannelError
-from fencepost.task.counters import SinkCounters
 from fencepost.task.dead_letter import ensure_topics
-from fencepost.task.sink.epoch_plan import (
-    NOTE_MAX_BYTES,
-    Begun,
-    Note,
-    Standing,
-    Standings,
-    begun,
-    newest,
-    planned,
-    tokens,
-)
-from fencepost.task.sink.ripeness import Ripeness
-from fencepost.task.sink.subscription import subscription
-from fencepost.task.spec import EpochReading, RunState, TaskSpec
-from fencepost.worker.host.frame_life import FrameHost, FrameLife, Runtime
+from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Standings, tokens
+from fencepost.task.spec import EpochReading, TaskSpec
+from fencepost.worker.host.epoch_life import CutShortError, EpochLife
+from fencepost.worker.host.frame_life import FrameHost, Runtime
 
 log = logging.getLogger(__name__)
 
-_POLL_S = 0.1
-_BESIDE_S = 0.02
-_LOOK_S = 0.5
-_ASK_S = 30.0
-_NOT_WHOLE_S = 30.0
-_LATER = (
-    KafkaUnavailableError,
-    ReadTimeoutError,
-    ChannelError,
-    RetriableError,
-)  # what ends an executor's work, and passes
-_LAST_WORK_S = 3.0  # what runs when it is to end has this long to get through
 
-
-class CutShortError(RetriableError):
-    """The epoch's partitions are not, or not for long, this member's: whoever has them next goes on with it."""
-
-
-class _Holding:
-    """What the member holds: the partitions of the assignment, and where the group stands in them."""
-
-    def __init__(self, notes: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
-        """`let_go` is called before partitions are granted to others."""
-        self.standings: dict[TopicPartition, Standing] = {}
-        self.fresh: set[TopicPartition] = set()
-        """Of which the group has committed nothing: where they begin is known to this member only."""
-        self.changes = 0
-        self._notes = notes
-        self._let_go = let_go
-
-    def assigned(
-        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        """Take over partitions, with what was begun in them."""
-        notes = self._notes()
-        self.standings.update({p: Standing(at, Note.of_text(notes.get(p, ""))) for p, at in positions.items()})
-        self.fresh |= set(fresh)
-        self.changes += 1
-        return {}
-
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Give up partitions: nothing of them is written any more when this returns."""
-        self._let_go()
-        self.lost(partitions)
-
-    def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Take note that partitions are others'."""
-        self.changes += 1
-        self.fresh -= set(partitions)
-        for place in partitions:
-            self.standings.pop(place, None)
-
-
-class EpochTask(FrameLife):
+class EpochTask(EpochLife):
     """One start of the task of a DataFrame sink."""
 
     _connector: DataFrameSink
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
-        self._reader = EpochReader(self._connector, self._properties)
-        self.counters: SinkCounters = SinkCounters()
-        self._input: GroupInput | None = None
-        self._admin: Admin | None = None
-        self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
-        self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
-        self._waits_since_s = time.monotonic()
-        self._rows_max = self._connector.epoch_rows_max
-        self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
-        self._next_epoch_s = 0.0
-        self._look_s = 0.0
         self._has_letters_of = ""  # the epoch whose letters this start has written
-        self._wait_s = _POLL_S
-        self._work: threading.Thread | None = None
 
-    def _notes(self) -> Mapping[TopicPartition, str]:
-        return {} if self._input is None else self._input.notes
-
-    def _turn(self) -> bool:
-        try:
-            return self._one_epoch()
-        except CutShortError as error:
-            log.info("task %s: %s", self.spec.id, error)
-            return False
-
-    def _one_epoch(self) -> bool:
-        wait_s, self._wait_s = self._wait_s, _POLL_S
-        input_ = self._polled(wait_s)
-        if not self._holding.standings or not self._has_all(input_):
-            return False
-        if not self._is_well:
-            self._begin()
-        epoch = begun(self._holding.standings) or self._next()
-        if epoch is None:
-            return False
-        self._finish(epoch)
-        self._wait_s = 0.0  # there may be more
-        return True
-
-    @property
-    def _is_well(self) -> bool:
-        """Say whether the partitions are this member's, all of them, and it has begun with them."""
-        return self._begun_with == self._holding.changes
-
-    def _polled(self, wait_s: float = _POLL_S) -> GroupInput:
-        """Return the membership, after a look at the group; what fails within gives it up, and is raised."""
-        input_ = self._input or self._join()
-        try:
-            input_.poll(wait_s, 1)
-        except Exception:
-            self._leave()  # what it was to be told of its partitions it was not
-            raise
-        return input_
-
-    def _rest(self) -> None:
-        """Go on at once: `poll` has waited."""
-
-    def _stay_paused(self) -> None:
-        """Keep the membership; nothing is planned meanwhile."""
-        while self.control.is_paused and not self.control.is_stopping:
-            try:
-                self._polled()
-            except Exception as error:
-                log.warning("task %s, paused: %s", self.spec.id, error)
-                self.control.wait_for_stop(_LOOK_S)
-
-    def _join(self) -> GroupInput:
-        admitted(self.admit())
-        self._input = GroupInput(self.spec.consumer_conf, subscription(self.spec), self._holding, fetches=False)
-        return self._input
-
-    def _has_all(self, input_: GroupInput) -> bool:
-        """Say whether all partitions are this member's: an epoch has one writer.
-
-        For a while, a start that was replaced may be another member.
-        """
-        if self._is_well:
-            self._waits_since_s = time.monotonic()
-            return True
-        missing = input_.partitions() - self._holding.standings.keys()
-        if missing and time.monotonic() - self._waits_since_s > _NOT_WHOLE_S:
-            self._waits_since_s = time.monotonic()
-            log.warning(
-                "task %s waits for all partitions of its topics: %s and others are another member's of group %s, in "
-                "which no other consumer should be",
-                self.spec.id, "-".join(map(str, min(missing))), self.spec.consumer_conf.get("group.id"),
-            )  # fmt: skip
-        return not missing
-
-    def _begin(self) -> None:
-        changes, standings = self._holding.changes, dict(self._holding.standings)
-        open_ = begun(standings)
-        if open_ is not None:
-            log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
-        if self._admin is None:
-            self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
-        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
-        fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
-        if fresh:  # or what comes before the next assignment would be passed over with auto.offset.reset=latest
-            self._commit(fresh)
-            self._holding.fresh.clear()
-        number = newest(standings) if open_ is None else open_.epoch.number
-        self._beside("started", lambda: self._connector.started(self._runtime.session, number, tokens(standings)))
-        self._begun_with = changes
-
-    def _next(self) -> Begun | None:
-        """Plan the next epoch, if it is time for one. It is durable when this returns."""
-        now = time.monotonic()
-        if now < min(self._look_s, self._next_epoch_s):
-            return None
-        self._look_s = now + _LOOK_S
-        standings, ends = self._looked()
-        behind = {place: max(0, ends[place] - s.offset) for place, s in standings.items()}
-        self.counters.partition_count, self.counters.lag_max = len(behind), max(behind.values(), default=0)
-        ripe, most = self._ripeness.ripe({p: s.offset for p, s in standings.items()}, ends, now), self._rows_max
-        if sum(ripe.values()) < most and now < self._next_epoch_s:
-            return None
-        taken = self._ripeness.taken(ripe, most)
-        plan = planned(standings, {p: standings[p].offset + count for p, count in taken.items()}, most)
-        if plan is not None:
-            self._next_epoch_s = now + self._connector.epoch_interval_ms / 1000
-            self._commit(plan.standings())
-        return plan
-
-    def _looked(self) -> tuple[dict[TopicPartition, Standing], dict[TopicPartition, int]]:
-        """Return where the group stands and where logs end, of the partitions that there are.
-
-        They end before the first open transaction where only what is committed is read. What is gone below where the
-        group stands is passed over, aloud: nobody can read it any more. Who stands at an end stands in the log, so only
-        the others are asked about where theirs begins, and ends for those who see open transactions.
-        """
+    def _started(self, number: int, standings: Standings) -> None:
         assert self._admin is not None
-        assert self._input is not None
-        is_committed = self.spec.consumer_conf.get("isolation.level", "read_committed") != "read_uncommitted"
-        there = self._input.partitions()
-        standings = {place: s for place, s in self._holding.standings.items() if place in there}
-        ends = self._admin.end_offsets(standings, read_committed=is_committed)
-        apart = [place for place, s in standings.items() if ends[place] != s.offset]
-        begins, highs = self._admin.start_offsets(apart), self._admin.end_offsets(apart, read_committed=False)
-        for place in apart:
-            standing = standings[place]
-            if not begins[place] <= standing.offset <= highs[place]:
-                at = self._reset(place, standing.offset, begins[place], highs[place])
-                standings[place] = self._holding.standings[place] = Standing(at, standing.note)
-        return standings, {TopicPartition(*place): end for place, end in ends.items()}
+        self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
+        self._beside("started", lambda: self._connector.started(self._runtime.session, number, tokens(standings)))
 
-    def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
-        """Return where to go on, where the log has nothing at an offset. FatalError if somebody has to say so."""
-        reset, stood = self.spec.consumer_conf.get("auto.offset.reset", "earliest"), f"{offset} of {place.topic}-"
-        what = f"stood at offset {stood}{place.partition}, whose log goes from {begin} to {end} now"
-        if reset == "error":
-            raise FatalError(
-                f"The group {what}, and auto.offset.reset is none: say where to go on (PATCH "
-                "/connectors/<name>/offsets)"
-            )
-        at = begin if reset == "earliest" else end
-        log.warning("task %s %s: it goes on at %d; what was between is gone", self.spec.id, what, at)
-        return at
+    def _make_durable(self, plan: Begun) -> None:
+        self._commit(plan.standings())
 
     def _finish(self, epoch: Begun) -> None:
         """Write, publish and commit what was begun."""
@@ -272,12 +47,7 @@ class EpochTask(FrameLife):
         token = epoch.token or ""
         self._beside("publish", lambda: self._connector.publish(session, epoch.epoch, token))
         self._commit(epoch.ended())
-        count = sum(each.end - each.start for each in epoch.epoch.ranges)
-        self.counters.moved(count)
-        self.counters.poll_time_total_s += time.monotonic() - began_s
-        self.counters.topics.update(each.topic for each in epoch.epoch.ranges)
-        self._back_off.passed()
-        self._report(RunState.RUNNING)
+        self._ended(epoch.epoch, began_s)
         with contextlib.suppress(CutShortError):
             self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))
 
@@ -327,102 +97,3 @@ class EpochTask(FrameLife):
                 "task %s: %d records that were left out have no dead letter: retention or compaction has taken them "
                 "from the topic since they were read", self.spec.id, count - written,
             )  # fmt: skip
-
-    def _beside(self, what: str, work: Callable[[], object]) -> None:
-        """Run work in a thread of its own, and live through rebalances meanwhile. Raises what it raises.
-
-        CutShortError where the partitions, or the task, go first: its Spark jobs are cancelled then.
-        """
-        group = f"epoch-{self.spec.id}-{uuid.uuid4().hex}"
-        raised: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                self._runtime.adopt_thread()
-                with job_group(self._runtime.session.sparkContext, group, f"{self.spec.id}: {what}"):
-                    work()
-            except BaseException as error:
-                raised.append(error)
-
-        before = self._holding.changes
-        self._group = group
-        self._work = threading.Thread(target=run, name=f"{what}-{self.spec.id}", daemon=True)
-        self._work.start()
-        try:
-            while self._work is not None and self._work.is_alive():
-                if self.control.is_stopping:
-                    self._end_work(_LAST_WORK_S)
-                elif self._input is not None:
-                    self._work.join(_BESIDE_S)  # and go on at once when it ends
-                    self._input.poll(0, 1)
-            if self._holding.changes != before or (self._work is None and not raised):
-                raise CutShortError(f"{what} was cut short: the partitions or the task are somebody else's, or end")
-        finally:
-            self._work = self._group = None
-        if raised:
-            raise self._meant(raised[0])
-
-    def _meant(self, error: BaseException) -> BaseException:
-        """Return what the work's thread has raised, in words where it comes from Spark."""
-        if isinstance(error, RetriableError | ConfigError | FencedError | OSError):
-            return error
-        self._host.ends.note(f"an epoch of task {self.spec.id}", error)
-        causes = causes_of(error)
-        said = next((text for kind in _LATER if (text := raised_in_python(causes, kind))), None)
-        if said is not None:
-            return RetriableError(said)
-        refusal = raised_in_python(causes, FatalError)
-        if refusal is not None or is_refused_by_query(causes):
-            return FatalError(refusal or reason(error))
-        return (OSError if is_storage_trouble(causes) else RuntimeError)(reason(error))
-
-    def _end_work(self, within_s: float) -> None:
-        """Have the work that runs get through within a time, or cancel it."""
-        work, group = self._work, self._group
-        if work is None or group is None:
-            return
-        work.join(within_s)
-        if work.is_alive():
-            self._cancel(group)
-            work.join(within_s)
-            self._work = None
-
-    def _commit(self, standings: Standings) -> None:
-        """Make standings durable, all or none. Raises CutShortError where the membership is over.
-
-        After any failure the membership is given up: the broker may have taken it all the same, or may take it later,
-        from this member only. What is durable is read anew.
-        """
-        assert self._input is not None
-        try:
-            done = self._input.commit(
-                {place: s.offset for place, s in standings.items()},
-                {place: s.note.to_text() for place, s in standings.items()},
-            )
-        except Exception as error:
-            self._leave()
-            if isinstance(error, FencedError):
-                raise CutShortError(str(error)) from error
-            raise
-        if len(done) < len(standings):
-            self._leave()
-            gone = "-".join(map(str, min(standings.keys() - done.keys())))
-            raise CutShortError(f"{gone} is not there, or its coordinator has not heard of it yet")
-        self._holding.standings.update(standings)
-
-    def _leave(self) -> None:
-        input_, self._input = self._input, None
-        if input_ is not None:
-            input_.close()
-        self._holding.standings.clear()
-        self._holding.fresh.clear()
-        self._holding.changes += 1
-
-    def _close(self) -> None:
-        self._leave()
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
-
-    def _topics_used(self) -> Sequence[str]:
-        return tuple(sorted(self.counters.topics))

@@ -101,10 +101,12 @@ class Preparation:
         config = snapshot.task_config(handle.id) or {}
         start = {"task": task, "generation": handle.generation, "incarnation": handle.incarnation}
         own_id = task_transactional_id(self.settings.group_id, connector, task)
-        if is_stream(snapshot, connector):
-            return self.settings.stream_spec(snapshot, connector, config, transactional_id=own_id, **start)
         if handle.is_sink:
-            spec_of = self.settings.epoch_spec if is_dataframe(snapshot, connector) else self.settings.sink_spec
+            is_epochs = is_dataframe(snapshot, connector)
+            if is_stream(snapshot, connector):
+                spec_of = self.settings.epoch_stream_spec if is_epochs else self.settings.stream_spec
+                return spec_of(snapshot, connector, config, transactional_id=own_id, **start)
+            spec_of = self.settings.epoch_spec if is_epochs else self.settings.sink_spec
             return spec_of(snapshot, connector, config, **start)
         transactional_id = own_id if self.settings.is_exactly_once else None
         return self.settings.task_spec(snapshot, connector, config, transactional_id=transactional_id, **start)

@@ -11,7 +11,15 @@ Nothing is stored or started. Texts and counts are Kafka Connect's where it has 
 
 from collections.abc import Callable, Mapping
 
-from fencepost.api import Connector, DataFrameConnector, DataFrameSink, SinkConnector, SourceConnector, StreamConnector
+from fencepost.api import (
+    Connector,
+    DataFrameConnector,
+    DataFrameStream,
+    EpochConnector,
+    SinkConnector,
+    SourceConnector,
+    StreamConnector,
+)
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ValidationReport
 from fencepost.config import Config, ConfigError
@@ -27,6 +35,7 @@ from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.spark.epoch_frame import EpochReader
+from fencepost.spark.epoch_records import EpochRecords
 from fencepost.spark.splits import SplitReader
 from fencepost.worker.settings import with_converters
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
@@ -180,9 +189,12 @@ def _check_construction(
         for text in error.messages:
             findings.fault(_key_in(text, connector), text)
         return
-    if isinstance(instance, DataFrameSink):
+    if isinstance(instance, EpochConnector):
         effective = {k: v for k, v in with_converters(given, worker).items() if v is not None}
-        _check_frame(findings, lambda: EpochReader(instance, effective))
+        if isinstance(instance, DataFrameStream):
+            _check_frame(findings, lambda: EpochRecords(instance, effective))
+        else:
+            _check_frame(findings, lambda: EpochReader(instance, effective))
     if not isinstance(instance, SourceConnector):
         return
     check_exactly_once(findings, instance, worker)

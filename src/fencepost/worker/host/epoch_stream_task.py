@@ -1,0 +1,62 @@
+"""The task of a DataFrame stream: epochs whose records are written with their offsets, by Spark's tasks (KIP-447).
+
+plan ▸ a Spark job, in which each range is committed by itself, output and offset in one transaction. No plan has to be
+durable: what was committed of it is where the group stands, and the rest is planned anew, cut as it may be (E19).
+"""
+
+import time
+
+from fencepost.api import DataFrameStream
+from fencepost.spark.epoch_records import EpochRecords
+from fencepost.task.plugins import topics_of
+from fencepost.task.sink.epoch_plan import Begun, Note, Standings
+from fencepost.task.spec import EpochOutput, EpochReading, TaskSpec
+from fencepost.worker.host.epoch_life import CutShortError, EpochLife
+from fencepost.worker.host.frame_life import FrameHost, Runtime
+
+
+class EpochStreamTask(EpochLife):
+    """One start of the task of a DataFrame stream."""
+
+    _connector: DataFrameStream
+
+    def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
+        super().__init__(host, spec, runtime)
+        self._records = EpochRecords(self._connector, self._properties)
+        self._topics = topics_of(spec)
+
+    def _started(self, number: int, standings: Standings) -> None:
+        """Do nothing: nobody has left anything that an administrator could see."""
+
+    def _make_durable(self, plan: Begun) -> None:
+        """Do nothing: see the module."""
+
+    def _finish(self, epoch: Begun) -> None:
+        began_s = time.monotonic()
+        self._topics.ensure([self._connector.topic])
+        if not self._take_core():
+            raise CutShortError("the task is to stop or to pause")
+        run = self._host.add_reading(EpochReading(self.spec.reader_conf, output=self._output(epoch)))
+        session, url = self._runtime.session, self._host.channel_url
+        try:
+            self._beside("write", lambda: self._records.write(session, epoch.epoch, url, run))
+        except Exception:
+            self._leave()  # who joins reads where the group stands: some ranges may be committed
+            raise
+        finally:
+            self._host.remove_reading(run)
+            self._release_core()
+        self._holding.standings.update(epoch.ended())
+        self._ended(epoch.epoch, began_s)
+
+    def _output(self, epoch: Begun) -> EpochOutput:
+        assert self._input is not None
+        assert self.spec.transactional_id is not None
+        return EpochOutput(
+            self.spec.producer_conf,
+            self.spec.transactional_id,
+            str(self.spec.consumer_conf["group.id"]),
+            self._input.metadata,
+            self._connector.topic,
+            Note(epoch.epoch.number).to_text(),
+        )

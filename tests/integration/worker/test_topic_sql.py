@@ -1,0 +1,140 @@
+"""Topics into topics by SQL, on a running worker with Spark: what the query makes of each record is there once."""
+
+import json
+from collections.abc import Callable
+
+import psutil
+import pytest
+from file_connector import Produce
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.testing.verdict import Observation, judge
+from support.worker import Worker
+
+CLASS = "fencepost.connector.topic_sql.TopicSql"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+PARTITIONS = 3
+
+
+@pytest.fixture
+def partitions() -> int:
+    return PARTITIONS
+
+
+@pytest.fixture
+def value_of() -> Callable[[int], bytes]:
+    return lambda n: json.dumps({"n": n, "country": ["DE", "FR"][n % 2]}).encode()
+
+
+@pytest.fixture
+def target(kafka: EmbeddedKafka, topic_name: str) -> str:
+    made = f"{topic_name}-out"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(made, partitions=1, replication=1)
+    return made
+
+
+def topic_sql(topic: str, target: str, **settings: str) -> dict[str, str]:
+    return {
+        "connector.class": CLASS,
+        "topics": topic,
+        "topic": target,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "value.schema": "n INT, country STRING",
+        "epoch.interval.ms": "200",
+        "consumer.override.session.timeout.ms": "6000",
+        "consumer.override.heartbeat.interval.ms": "500",
+        **{key.replace("__", "."): value for key, value in settings.items()},
+    }
+
+
+def offsets(worker: Worker, name: str) -> dict[int, int]:
+    return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
+
+
+def numbers(seen: list[Observation]) -> list[int]:
+    return [json.loads(each.value or b"")["n"] for each in seen]
+
+
+def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
+) -> None:
+    produce(1, 300)
+    other = f"{target}-de"
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(other, partitions=1, replication=1)
+    query = (
+        f"SELECT value.n, value.n * 2 AS twice, key, IF(value.country = 'DE', '{other}', NULL) AS place "
+        "FROM records WHERE value.n > 100"
+    )
+    config = topic_sql(topic, target, transforms__sql=query, topic__field="place", key__field="n")
+    created = worker.create(name, config)
+    assert (created.status_code, created.json().get("type")) == (201, "sink"), created.text
+    with CommittedReader(kafka.bootstrap_servers, [target, other]) as reader:
+        eventually(lambda: len(reader.seen()) >= 200, within_s=60)
+        produce(301, 330)
+        eventually(lambda: len(reader.seen()) >= 230, within_s=60)
+        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), 110), within_s=30)
+        french, german = reader.seen_of(target), reader.seen_of(other)
+    assert sorted(numbers(french)) == list(range(101, 331, 2))
+    assert sorted(numbers(german)) == list(range(102, 331, 2))
+    first = min(french, key=lambda each: json.loads(each.value or b"")["n"])
+    assert (first.key, json.loads(first.value or b"")) == (b"101", {"n": 101, "twice": 202, "key": None})
+    assert worker.task_states(name) == ["RUNNING"]
+    assert worker.rest.get(f"/connectors/{name}/topics").json() == {name: {"topics": [topic]}}
+
+
+def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
+) -> None:
+    """Some ranges of the epoch may be committed then, and others not."""
+    last = 0
+
+    def more(count: int) -> None:
+        nonlocal last
+        produce(last + 1, last + count)
+        last += count
+
+    more(3_000)
+    config = topic_sql(topic, target, epoch__rows__max="600", transforms__sql="SELECT value.n FROM records")
+    assert worker.create(name, config).status_code == 201
+    with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
+        for goal in (600, 2_400):
+            eventually(lambda goal=goal: len(reader.seen()) >= goal, within_s=60)
+            _kill_python_workers(worker)
+            more(1_500)
+        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), last // PARTITIONS), within_s=90)
+        expected = {p: [n for n in range(1, last + 1) if n % PARTITIONS == p] for p in range(PARTITIONS)}
+        seen = [(n % PARTITIONS, n) for n in numbers(reader.catch_up())]
+        verdict = judge(expected, seen)
+    assert verdict.is_clean, str(verdict)
+
+
+def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
+    worker: Worker, name: str, topic: str, target: str
+) -> None:
+    letters = topic_sql(
+        topic, target, errors__tolerance="all", errors__deadletterqueue__topic__name="letters",
+        errors__deadletterqueue__topic__replication__factor="1",
+    )  # fmt: skip
+    answer = worker.create(name, letters)
+    assert answer.status_code == 400
+    assert "writes no dead letters" in answer.text
+    answer = worker.create(name, {key: value for key, value in topic_sql(topic, target).items() if key != "topic"})
+    assert answer.status_code == 400
+    assert 'Missing required configuration "topic"' in answer.json()["message"]
+
+
+def _kill_python_workers(worker: Worker) -> None:
+    """SIGKILL what runs Python for Spark, but for slots."""
+    assert worker.process is not None
+    slots = set(worker.slots().values())
+    for process in psutil.Process(worker.process.pid).children(recursive=True):
+        try:
+            if process.pid not in slots and "pyspark" in " ".join(process.cmdline()) and process.name() != "java":
+                process.kill()
+        except psutil.NoSuchProcess:
+            continue
