@@ -1,4 +1,4 @@
-"""Who commits offsets of a group in transactions: what brokers know of that, for any program's producers (KIP-447, E20).
+"""Who commits offsets of a group in transactions: what brokers know of producers of any program (KIP-447, E20).
 
 The map from an input partition to its producer is read from the log that a group's offsets are in: each batch there
 names the producer that wrote it. Nothing else tells which open transaction has offsets of which partition.
