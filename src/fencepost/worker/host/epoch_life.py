@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fencepost.api import Epoch, EpochConnector, FatalError, FencedError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.contribution import beside
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.group_input import GroupInput, Positions
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
@@ -73,7 +74,7 @@ class _Holding:
     ) -> Mapping[TopicPartition, int]:
         """Take over partitions, with what was begun in them."""
         notes = self._notes()
-        self.standings.update({p: Standing(at, Note.of_text(notes.get(p, ""))) for p, at in positions.items()})
+        self.standings.update({p: Standing(at, Note.of_text(beside(notes.get(p, "")))) for p, at in positions.items()})
         self.fresh |= set(fresh)
         self.changes += 1
         return {}
@@ -165,8 +166,18 @@ class EpochLife(FrameLife):
 
     def _join(self) -> GroupInput:
         admitted(self.admit())
-        self._input = GroupInput(self.spec.consumer_conf, subscription(self.spec), self._holding, fetches=False)
+        self._input = GroupInput(
+            self.spec.consumer_conf,
+            subscription(self.spec),
+            self._holding,
+            fetches=False,
+            positions=self._positions(),
+        )
         return self._input
+
+    def _positions(self) -> Positions | None:
+        """Return what reads where the group stands; None: the member's own client."""
+        return None
 
     def _has_all(self, input_: GroupInput) -> bool:
         """Say whether all partitions are this member's: an epoch has one writer.

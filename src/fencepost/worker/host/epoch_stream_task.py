@@ -7,10 +7,12 @@ durable: what was committed of it is where the group stands, and the rest is pla
 import time
 
 from fencepost.api import DataFrameStream
+from fencepost.kafka.group_input import Positions
 from fencepost.spark.epoch_records import EpochRecords
 from fencepost.task.plugins import topics_of
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings
-from fencepost.task.spec import EpochOutput, EpochReading, TaskSpec
+from fencepost.task.spec import EpochOutput, EpochReading, RunState, TaskSpec
+from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
 from fencepost.worker.host.frame_life import FrameHost, Runtime
 
@@ -24,6 +26,19 @@ class EpochStreamTask(EpochLife):
         super().__init__(host, spec, runtime)
         self._records = EpochRecords(self._connector, self._properties)
         self._topics = topics_of(spec)
+
+    def _positions(self) -> Positions:
+        """Fence whoever has a transaction open over the input, a Spark task of an earlier attempt for one (E20)."""
+        return StablePositions(
+            self.spec.consumer_conf,
+            self.spec.producer_conf,
+            on_waiting=self._tell,
+            is_over=lambda: self.control.is_stopping,
+        )
+
+    def _tell(self, why: str) -> None:
+        self._waits_for = f"Waits: {why}" if why else None
+        self._report(RunState.RUNNING)
 
     def _started(self, number: int, standings: Standings) -> None:
         """Do nothing: nobody has left anything that an administrator could see."""

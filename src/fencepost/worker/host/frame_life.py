@@ -83,6 +83,7 @@ class FrameLife(ABC):
         self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._trouble = Trouble()
+        self._waits_for: str | None = None  # what the status says of it
         self._group: str | None = None  # of the Spark jobs that run now
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
@@ -226,7 +227,7 @@ class FrameLife(ABC):
         if self._is_abandoned:
             return
         if state is RunState.RUNNING:
-            trace = self._trouble.trace
+            trace = self._trouble.trace or self._waits_for
         report = report_of(self.spec, state, trace, self.counters.to_json(), self._topics_used())
         self._host.events.reported([report])
 
