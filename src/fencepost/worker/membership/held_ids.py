@@ -8,7 +8,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.worker import ExactlyOnceSource
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.connector_classes import is_stream, type_of
 from fencepost.worker.settings import WorkerSettings
 
 
@@ -26,8 +26,11 @@ class HeldIds:
     def has_ids(self, snapshot: ClusterSnapshot, connector: str) -> bool:
         """Say whether tasks may have ids: also while exactly-once is prepared, for other workers may have it on.
 
-        Those of a sink have none. Of a class that is not here it is not known, so that they are fenced.
+        Those of a sink have none, those of a stream always. Of a class that is not here it is not known, so that they
+        are fenced.
         """
+        if is_stream(snapshot, connector):
+            return True
         is_used = self._settings.config.exactly_once is not ExactlyOnceSource.DISABLED
         return is_used and type_of(snapshot, connector) is not ConnectorType.SINK
 

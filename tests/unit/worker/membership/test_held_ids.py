@@ -1,9 +1,13 @@
 """Whose tasks a worker finds at its own address."""
 
+import pytest
+
+from fencepost.config.worker import WorkerConfig
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.membership.held_ids import held_by_predecessors
+from fencepost.worker.membership.held_ids import HeldIds, held_by_predecessors
+from fencepost.worker.settings import WorkerSettings
 
 
 def test_a_predecessor_is_who_had_this_address_under_another_incarnation() -> None:
@@ -16,3 +20,18 @@ def test_a_predecessor_is_who_had_this_address_under_another_incarnation() -> No
 
 def test_where_nothing_was_ever_assigned_nobody_holds_anything() -> None:
     assert held_by_predecessors(ClusterSnapshot(), "http://w:1", "me") == set()
+
+
+@pytest.mark.parametrize("exactly_once", ["enabled", "disabled"])
+def test_tasks_of_a_stream_have_ids_whatever_is_said_of_sources_and_those_of_a_sink_have_none(
+    exactly_once: str,
+) -> None:
+    topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
+    converters = dict.fromkeys(("key.converter", "value.converter"), "StringConverter")
+    file = {"bootstrap.servers": "b:1", "group.id": "g", "exactly.once.source.support": exactly_once}
+    file |= topics | converters
+    held = HeldIds(WorkerSettings(WorkerConfig(file), "", ""), ClusterSnapshot)
+    classes = {"stream": "TopicTransform", "sink": "FileStreamSink", "source": "FileStreamSource"}
+    snapshot = ClusterSnapshot(connectors={name: {"connector.class": found} for name, found in classes.items()})
+    found = {name for name in classes if held.has_ids(snapshot, name)}
+    assert found == ({"stream", "source"} if exactly_once == "enabled" else {"stream"})
