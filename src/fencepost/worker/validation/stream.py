@@ -7,9 +7,10 @@ from fencepost.config.output import OUTPUT
 from fencepost.config.worker import WorkerConfig
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.client_settings import transaction_limit_ms
-from fencepost.worker.validation.findings import Findings, below
+from fencepost.worker.validation.findings import Findings, aliases, below
 from fencepost.worker.validation.preflight import check_interval
 
+_SERVERS = WorkerConfig.key_of("bootstrap_servers")
 _ISOLATION = "consumer.override.isolation.level"
 _OF_THE_WAY_OUT = [
     ConnectorConfig.key_of(name)
@@ -20,12 +21,28 @@ _OF_THE_WAY_OUT = [
 def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerConfig, find_plugin: FindPlugin) -> None:
     """Check converters and transforms of the way out, the boundary's interval, and that only committed is read."""
     _check_output(findings, below(OUTPUT, given), find_plugin)
+    _check_cluster(findings, given, worker)
     check_interval(findings, transaction_limit_ms(given, worker))
     if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
         findings.fault(
             _ISOLATION,
             f"{_ISOLATION}: what a stream makes of records must not outlive them: it reads committed ones only. "
             f"Remove {_ISOLATION}.",
+        )
+
+
+def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:
+    """Refuse two clusters: a transaction of one has no offsets of a group in another."""
+    read, written = (
+        given.get(f"{client}.override.{_SERVERS}") or str(worker.client_properties(f"{client}.")[_SERVERS])
+        for client in ("consumer", "producer")
+    )
+    if set(aliases(read)) != set(aliases(written)):
+        key = f"producer.override.{_SERVERS}"
+        findings.fault(
+            key,
+            f"{key}: a stream reads and writes one cluster, and commits its offsets with its output: {written} is not "
+            f"{read}, where it reads. Set the same consumer.override.{_SERVERS}, or mirror the output",
         )
 
 

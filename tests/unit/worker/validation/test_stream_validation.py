@@ -91,6 +91,11 @@ def test_both_sides_may_have_converters_and_transforms() -> None:
             "consumer.override.isolation.level",
             "committed ones only",
         ),
+        (
+            {"producer__override__bootstrap__servers": "elsewhere:9"},
+            "producer.override.bootstrap.servers",
+            "one cluster",
+        ),
         ({"topic__creation__default__partitions": "3"}, "topic.creation.default.replication.factor", "replication"),
     ],
 )
