@@ -138,6 +138,5 @@ class StreamCounters(SinkCounters):
     `producers_fenced` are those of others that had its input, `is_waiting_for_offsets` is 1 while it waits for them.
     """
 
-    is_stream: int = 1
     producers_fenced: int = 0
     is_waiting_for_offsets: int = 0

@@ -145,7 +145,7 @@ _FROM_COUNTERS_OF_SINKS: tuple[tuple[str, str, Value], ...] = (
     (f"{_SINK}_sink_record_read_total", f"Records read from topics, {_SINCE}.", _of("records_polled")),
     (
         f"{_SINK}_sink_record_send_total",
-        f"Records that put took, after transforms, {_SINCE}; again after a rewind.",
+        f"Records that put took, after transforms, {_SINCE}; again after a rewind. Of a stream those that it wrote.",
         _of("records_written"),
     ),
     (
@@ -181,6 +181,31 @@ _FROM_COUNTERS_OF_STREAMS: tuple[tuple[str, str, Value], ...] = (
         f"{_STREAM}_is_waiting_for_offsets",
         "1 while the task waits for transactions of others that have offsets of its input, and cannot be fenced.",
         _of("is_waiting_for_offsets"),
+    ),
+    (
+        f"{_STREAM}_record_write_total",
+        f"Records that a stream's task has handed to Kafka, {_SINCE}; aborted ones included.",
+        _of("records_written"),
+    ),
+    (
+        f"{_STREAM}_record_active_count",
+        "Records that a stream's task has handed to Kafka and neither committed nor aborted yet.",
+        _of("active_records"),
+    ),
+    (
+        f"{_STREAM}_transaction_size_max",
+        f"The largest transaction that a stream's task has committed, in records, {_SINCE}.",
+        _of("transaction_size_max"),
+    ),
+    (
+        f"{_STREAM}_transaction_size_avg",
+        f"The mean of the transactions that a stream's task has committed, in records, {_SINCE}.",
+        _ratio("transaction_size_total", "commits"),
+    ),
+    (
+        f"{_STREAM}_producers_retired_total",
+        f"Producers of a stream's task that were replaced after a strike, a fence or an error, {_SINCE}.",
+        _of("producers_retired"),
     ),
 )
 _OF_A_SINK = "partition_count"  # a counter that only sinks have

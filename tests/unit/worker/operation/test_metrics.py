@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fencepost.cluster.info import PartitionRetention, RetentionInfo, TopicRetentionInfo
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import StatusTable
-from fencepost.task.counters import Counters
+from fencepost.task.counters import Counters, StreamCounters
 from fencepost.task.spec import RunState, TaskReport
 from fencepost.worker.operation.metrics import WorkerFigures, WorkerMetrics
 from fencepost.worker.supervision.task_metrics import TaskTotals
@@ -151,3 +151,20 @@ def test_of_topics_that_are_emptied_it_is_shown_what_went_and_what_is_held(page:
     assert [found["fencepost_retention_refused", topic] for topic in ("gone", "kept")] == [0, 1]
     assert [found["fencepost_retention_failed", topic] for topic in ("gone", "kept")] == [0, 1]
     assert found["fencepost_retention_decided_timestamp_seconds", None] == 1_700_000_000
+
+
+def test_a_streams_task_is_a_sinks_that_writes(page: Page) -> None:
+    counters = page.counters = StreamCounters(partition_count=3, lag_max=7)
+    counters.polled(20, 0.1)
+    counters.sent(10, ["out"] * 10)
+    counters.commit_begun(time.monotonic())
+    counters.committed(time.monotonic())
+    counters.sent(2, ["out"] * 2)
+    page.report("RUNNING")
+    found = page.samples
+    assert found["kafka_connect_sink_task_metrics_sink_record_read_total"] == 20
+    assert found["kafka_connect_sink_task_metrics_partition_count"] == 3
+    assert found["fencepost_stream_task_record_write_total"] == 12
+    assert found["fencepost_stream_task_record_active_count"] == 2
+    assert found["fencepost_stream_task_transaction_size_max"] == 10
+    assert "kafka_connect_source_task_metrics_source_record_write_total" not in found
