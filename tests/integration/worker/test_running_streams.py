@@ -1,5 +1,7 @@
 """A stream on a running worker: a connector like a sink, whose tasks write what they read, exactly once."""
 
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -44,3 +46,19 @@ def test_a_stream_is_created_watched_and_moved_like_a_sink(
     eventually(moved, within_s=30)
     assert worker.rest.put(f"/connectors/{name}/resume").status_code == 202
     assert sorted(values(target, at_least=401)) == sorted([*(f"LINE {n}" for n in range(1, 401)), "LINE 397"])
+
+
+def test_a_killed_slot_leaves_no_record_out_and_none_twice(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce, values: Callable[..., list[str]]
+) -> None:
+    config = {"connector.class": "TopicTransform", "topics": topic, "output.topic": target, "tasks.max": "2"}
+    assert worker.create(name, {**config, "slot.dedicated": "true"}).status_code == 201
+    worker.wait_for_tasks(name, "RUNNING", "RUNNING")
+    produce(1, 400)
+    values(target, at_least=400)
+    before = worker.slots()
+    os.kill(before[max(before)], signal.SIGKILL)  # the newest: one of the two that were made for this connector
+    produce(401, 800)
+    eventually(lambda: sum(worker.sink_offsets(name).values()) == 800, within_s=60)
+    assert sorted(values(target)) == sorted(f"line {n}" for n in range(1, 801))
+    worker.wait_for_tasks(name, "RUNNING", "RUNNING")
