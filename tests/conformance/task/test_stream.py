@@ -73,6 +73,7 @@ def test_e19_a_member_whose_generation_is_over_commits_neither_output_nor_offset
     eventually(lambda: counters.commits + counters.commit_failures, within_s=60)
     assert (counters.commits, counters.commit_failures) == (0, 1)
     zombie.stop()
+    assert counters.commit_failures == 1
     successor.stop()
     assert stage.values() == [str(n) for n in range(10)]
     assert stage.offsets() == {0: 10}

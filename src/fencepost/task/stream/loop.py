@@ -96,6 +96,7 @@ class StreamLoop:
         self._measure_due_s = 0.0
         self._is_paused = False
         self._is_over = False  # nothing is committed any more
+        self._has_failed = False
         self._refusals = 0
 
     def run(self, input_: Input, delivery: LanedDelivery) -> None:
@@ -235,7 +236,9 @@ class StreamLoop:
         try:
             return self._delivery.finished(wait=is_waited_for)
         except Exception:
-            self._counters.commit_failed()
+            if not self._has_failed:  # once: those behind it fail with it, and it is asked for again
+                self._has_failed = True
+                self._counters.commit_failed()
             raise
 
     def _replace(self) -> None:
