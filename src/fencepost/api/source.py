@@ -93,6 +93,10 @@ class SourceTask(ABC):
     of `commit`, `commit_record` and `update_offsets`. A batch polled ahead of a commit that fails is polled again, by
     a new instance, from the committed offset; a `poll` that blocks for long delays that."""
 
+    polls_late: ClassVar[bool] = False
+    """Whether `poll` is called only when a transaction can begin, as long as transactions are small: for a source that
+    goes on collecting meanwhile, so that all of it is in one and none waits for the next."""
+
     def initialize(self, context: SourceTaskContext, config: Any) -> None:
         """Keep `context` and `config` (the connector class, parsed from the task's properties)."""
         self.context = context

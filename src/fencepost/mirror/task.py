@@ -36,6 +36,7 @@ class MirrorSourceTask(SourceTask):
     """Reads the partitions of its plan from where they stand, and gives their records out as they are."""
 
     config: "MirrorSourceConnector"
+    polls_late = True  # what has come by then is in one transaction
     polls_ahead = True  # what is done after a commit needs nothing that is polled meanwhile
 
     def __init__(self) -> None:

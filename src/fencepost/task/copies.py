@@ -116,6 +116,10 @@ class CopyingDelivery(Delivery):
     def is_narrow(self) -> bool:
         return self._inner.is_narrow
 
+    @property
+    def is_light(self) -> bool:
+        return self._inner.is_light
+
     def is_ready(self) -> bool:
         return self._inner.is_ready()
 

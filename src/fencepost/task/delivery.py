@@ -43,6 +43,11 @@ class Delivery(ABC):
         """Say whether a delivery with one producer more would be faster; it is as good a reason to replace this."""
         return False
 
+    @property
+    def is_light(self) -> bool:
+        """Say whether transactions take their time whatever is in them: the last one was small."""
+        return False
+
     def is_ready(self) -> bool:
         """Wait until a transaction can begin. False: the delivery must, or should, be replaced first."""
         return not self.must_be_replaced

@@ -21,6 +21,7 @@ from fencepost.transaction.signature import Signature
 # A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
 # has one producer, and larger transactions keep one busy by themselves.
 _NARROW_AFTER = 3
+_LIGHT_BYTES = 64 * 1024
 
 
 class LanedDelivery(Delivery):
@@ -66,6 +67,10 @@ class LanedDelivery(Delivery):
     @property
     def is_narrow(self) -> bool:
         return self._may_widen and len(self._lanes) == 1 and self._collisions >= _NARROW_AFTER
+
+    @property
+    def is_light(self) -> bool:
+        return self._sent_bytes < _LIGHT_BYTES
 
     @property
     def must_be_replaced(self) -> bool:

@@ -142,6 +142,8 @@ class SourceLoop:
             self.counters.commit_failed()
 
     def _turn(self) -> None:
+        if self.task.polls_late and self._delivery.is_light:
+            self._maybe_replace()
         started = time.monotonic()
         polled = self._poll()
         took_s = time.monotonic() - started

@@ -83,6 +83,10 @@ class Script(SourceTask):
         return None
 
 
+class LateScript(Script):
+    polls_late = True
+
+
 class Stage:
     """A loop with two lanes: the first transaction is `first`'s, the next `second`'s."""
 
@@ -101,12 +105,12 @@ class Stage:
             on_failure=self.failures.release,
         )
 
-    def run(self, *script: Callable[[], list[SourceRecord] | None]) -> None:
+    def run(self, *script: Callable[[], list[SourceRecord] | None], kind: type[Script] = Script) -> None:
         tolerance = Tolerance(False, 0, 1, False, False, self.control, "c-0")
         key, value = StringConverter({"converter.type": "key"}), StringConverter({"converter.type": "value"})
         loop = SourceLoop(
             TaskSpec("c", 0, 1, "i", {}, {}, {}, "offsets", transactional_id="g-c-0"),
-            Script(list(script), self.control, self.on_told),
+            kind(list(script), self.control, self.on_told),
             Processor(Chain.from_config({}, find), key, value, SimpleHeaderConverter({}), tolerance),
             PollBoundary(),
             self.control,
@@ -347,3 +351,25 @@ def test_records_are_held_back_no_longer_than_the_client_can() -> None:
     assert conf["linger.ms"] == 299_000
     assert room == Room(512_000, 10, 298.0)
     assert conf["batch.size"] == 512_000
+
+
+@pytest.mark.parametrize(("kind", "is_early"), [(Script, True), (LateScript, False)])
+def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind: type[Script], is_early: bool) -> None:
+    stage = Stage()
+    may_end = threading.Event()
+    was_committing: list[bool] = []
+
+    def second() -> list[SourceRecord]:
+        if not is_early:
+            threading.Timer(0.05, may_end.set).start()
+        return records("b")
+
+    def third() -> list[SourceRecord]:
+        was_committing.append(stage.first.is_in_transaction)
+        may_end.set()
+        return records("c")
+
+    stage.first.on_commit = lambda: may_end.wait(10)
+    stage.run(lambda: records("a"), second, third, kind=kind)
+    assert was_committing == [is_early]
+    assert stage.counters.commits == 3
