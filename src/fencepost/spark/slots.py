@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyspark import TaskContext
-from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
-
 SlotEntry = Callable[[str, int], None]
 OnSlotEnd = Callable[[str, Exception | None], None]
 
@@ -113,13 +110,15 @@ class SlotJobs:
 
 
 class _SlotBody:
-    """What runs on the executor: a class, so that it is pickled by name with its two values."""
+    """What runs on the executor, where PySpark is: a class, so that it is pickled by name with its two values."""
 
     def __init__(self, entry: SlotEntry, spec_json: str) -> None:
         self.entry = entry
         self.spec_json = spec_json
 
     def __call__(self, rows: Iterable[int]) -> None:
+        from pyspark import TaskContext
+
         _retire_process()
         self.entry(self.spec_json, TaskContext.get().attemptNumber())
 
@@ -130,6 +129,8 @@ def _retire_process() -> None:
     PySpark ends a process, and the JVM does not keep it, where the last word of the JVM is not understood; the task's
     result is safe by then.
     """
+    from pyspark.messages.socket.spark_socket_message_receiver import SparkSocketMessageReceiver
+
     SparkSocketMessageReceiver.get_finish_signal_from_stream = _refuse
 
 

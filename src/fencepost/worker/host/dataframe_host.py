@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
@@ -30,13 +30,13 @@ from fencepost.task.spec import (
     TaskSpec,
 )
 from fencepost.worker.channel import Handler, RefusedError
-from fencepost.worker.host.epoch_stream_task import EpochStreamTask
-from fencepost.worker.host.epoch_task import EpochTask
 from fencepost.worker.host.frame_life import PASSING, FrameLife, Runtime
-from fencepost.worker.host.frame_task import FrameTask, Run
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.port import HostEvents, NoRoomError
+
+if TYPE_CHECKING:
+    from fencepost.worker.host.frame_task import Run
 
 
 class DataFrameHost:
@@ -88,8 +88,7 @@ class DataFrameHost:
         refusal = self.ledger.refusal_of_splits()
         if refusal is not None:
             raise NoRoomError(refusal)
-        life = EpochStreamTask if spec.is_stream else EpochTask if spec.is_sink else FrameTask
-        task = life(self, spec, runtime)
+        task = self._task(spec, runtime)
         with self._lock:
             if self._runtime is not runtime:
                 raise NoRoomError("Spark is starting again")
@@ -119,6 +118,15 @@ class DataFrameHost:
         if task is not None:
             act(task.control)
 
+    def _task(self, spec: TaskSpec, runtime: Runtime) -> FrameLife:
+        """Return a task, not started. The first imports PySpark, unless Spark's start has: no worker waits for it."""
+        from fencepost.worker.host.epoch_stream_task import EpochStreamTask
+        from fencepost.worker.host.epoch_task import EpochTask
+        from fencepost.worker.host.frame_task import FrameTask
+
+        life = EpochStreamTask if spec.is_stream else EpochTask if spec.is_sink else FrameTask
+        return life(self, spec, runtime)
+
     # the channel
 
     def handlers(self) -> dict[str, Handler]:
@@ -133,7 +141,7 @@ class DataFrameHost:
             Path.EPOCH_READING: self._reading,
         }
 
-    def add_run(self, run: Run) -> str:
+    def add_run(self, run: "Run") -> str:
         """Make a run known to the channel; its id tells an executor nothing else."""
         name = uuid.uuid4().hex
         with self._lock:
@@ -159,7 +167,7 @@ class DataFrameHost:
         with self._lock:
             self._tasks.pop(incarnation, None)
 
-    def _run(self, name: str) -> Run:
+    def _run(self, name: str) -> "Run":
         with self._lock:
             run = self._runs.get(name)
         if run is None:
@@ -167,7 +175,7 @@ class DataFrameHost:
         return run
 
     @contextmanager
-    def _noting(self, name: str) -> Iterator[Run]:
+    def _noting(self, name: str) -> Iterator["Run"]:
         """Keep an error that passes for the task's thread: from the executor comes only a text."""
         run = self._run(name)
         try:

@@ -34,9 +34,6 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind
-from fencepost.spark.epoch_frame import EpochReader
-from fencepost.spark.epoch_records import EpochRecords
-from fencepost.spark.splits import SplitReader
 from fencepost.worker.settings import with_converters
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
 from fencepost.worker.validation.client_settings import override_reports, own_client_faults, transaction_limit_ms
@@ -191,10 +188,7 @@ def _check_construction(
         return
     if isinstance(instance, EpochConnector):
         effective = {k: v for k, v in with_converters(given, worker).items() if v is not None}
-        if isinstance(instance, DataFrameStream):
-            _check_frame(findings, lambda: EpochRecords(instance, effective))
-        else:
-            _check_frame(findings, lambda: EpochReader(instance, effective))
+        _check_frame(findings, lambda: _epoch_reader(instance, effective))
     if not isinstance(instance, SourceConnector):
         return
     check_exactly_once(findings, instance, worker)
@@ -202,8 +196,21 @@ def _check_construction(
     if worker.exactly_once is ExactlyOnceSource.ENABLED:
         check_interval(findings, transaction_limit_ms(given, worker))
     if isinstance(instance, DataFrameConnector):
-        _check_frame(findings, lambda: SplitReader(instance, given))
+        _check_frame(findings, lambda: _split_reader(instance, given))
         _check_no_letters(findings, given)
+
+
+def _epoch_reader(connector: EpochConnector, given: Mapping[str, str]) -> object:
+    from fencepost.spark.epoch_frame import EpochReader  # and PySpark with it, for which no worker's start waits
+    from fencepost.spark.epoch_records import EpochRecords
+
+    return EpochRecords(connector, given) if isinstance(connector, DataFrameStream) else EpochReader(connector, given)
+
+
+def _split_reader(connector: DataFrameConnector, given: Mapping[str, str]) -> object:
+    from fencepost.spark.splits import SplitReader
+
+    return SplitReader(connector, given)
 
 
 def _check_frame(findings: Findings, make_reader: Callable[[], object]) -> None:
