@@ -22,6 +22,7 @@ PARTITIONS = 2
 TOPICS = 4  # the first is never deleted: a sink that runs reads it
 _STEADY = 0
 _LOSS_EVERY = 12  # rounds
+_NOBODY_ENDS_IT_MS = 900_000  # but the test: a transaction that a broker has ended keeps nothing
 
 
 @dataclass
@@ -220,6 +221,7 @@ class Rounds:
         topic = self._drawn.choice(self._names[1:])
         producer = Producer({
             "bootstrap.servers": self._bootstrap, "transactional.id": f"{topic}-{next(self._numbers)}", "linger.ms": 0,
+            "transaction.timeout.ms": _NOBODY_ENDS_IT_MS,
         })  # fmt: skip
         producer.init_transactions(30)
         producer.begin_transaction()
