@@ -1,7 +1,6 @@
-"""One Spark session for these tests' module: starting one takes seconds."""
+"""One Spark session for these tests: starting one takes seconds."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,37 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))  # what reads the pa
 sys.path.insert(0, str(Path(__file__).parents[3]))  # the bench fetches the jars of Spark's own Kafka source
 
 
+class _Shared:
+    """The session, while there is one: a process can have no other."""
+
+    def __init__(self) -> None:
+        self._runtime: SparkRuntime | None = None
+
+    def started(self) -> SparkRuntime:
+        if self._runtime is None:
+            secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
+            entry = str(Path(__file__).with_name("slot_entry.py"))
+            self._runtime = SparkRuntime(spark_properties(), secrets=secrets, py_files=[entry])
+            self._runtime.start()
+        return self._runtime
+
+    def stop(self) -> None:
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.stop()
+
+
+_shared = _Shared()
+
+
 @pytest.fixture(scope="module")
-def runtime() -> Iterator[SparkRuntime]:
-    secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
-    started = SparkRuntime(
-        spark_properties(), secrets=secrets, py_files=[str(Path(__file__).with_name("slot_entry.py"))]
-    )
-    started.start()
-    yield started
-    started.stop()
+def runtime(request: pytest.FixtureRequest) -> SparkRuntime:
+    """A session that modules share. It ends with the directory, or in front of a module with a Spark of its own."""
+    request.node.parent.addfinalizer(_shared.stop)
+    return _shared.started()
+
+
+@pytest.fixture(scope="module")
+def no_shared_runtime() -> None:
+    """Let a module start a Spark of its own."""
+    _shared.stop()

@@ -13,6 +13,8 @@ from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 
+pytestmark = pytest.mark.usefixtures("no_shared_runtime")
+
 
 def test_options_are_those_of_sparks_own_launcher() -> None:
     home = spark_home()

@@ -38,7 +38,7 @@ _COMMITTED = {"kafka.isolation.level": "read_committed"}  # where Spark's own so
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
+def runtime(no_shared_runtime: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRuntime]:
     jars = tmp_path_factory.mktemp("jars")
     for number, jar in enumerate(sink_jars()):
         (jars / f"{number}.jar").symlink_to(jar)  # one is named after tokens: as a secret it would not get through

@@ -10,6 +10,8 @@ from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 
+pytestmark = pytest.mark.usefixtures("no_shared_runtime")
+
 
 def test_on_exit_is_called_and_a_new_runtime_starts_when_the_jvm_is_killed() -> None:
     reasons: list[str] = []

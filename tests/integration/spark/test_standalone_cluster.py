@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 
 
 @pytest.fixture(scope="module")
-def on_cluster(cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
+def on_cluster(no_shared_runtime: None, cluster: StandaloneCluster) -> Iterator[SparkRuntime]:
     properties = {
         "spark.master": cluster.url,
         "spark.executor.memory": "512m",
