@@ -54,15 +54,13 @@ unit: setup ## unit tests: no network, no Spark
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
-# What measures how long a recovery takes runs alone. The rest, faults that end in a verdict too, shares the cores, in
-# this order: long files first, so that both processes end at about the same time. (By itself xdist begins with the files
-# of the most tests, which are the shortest, and ends with a long one, beside an idle core. A third process gains a
-# minute: the processors are busy.)
+# All share the cores, what measures how long a recovery takes, too: its limits hold beside others. Long files come first,
+# so that both processes end at about the same time. (By itself xdist begins with the files of the most tests, which are
+# the shortest, and ends with a long one, beside an idle core. A third process gains a minute: the processors are busy.)
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
-test: setup ## what needs real parts: timed faults, then the rest: faults, planted bugs, model, integration, conformance, docs
-	$(VENV)/bin/pytest -q -m alone tests/chaos
-	$(VENV)/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not alone" $(SHARED)
+test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
+	$(VENV)/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench

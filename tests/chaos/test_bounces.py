@@ -29,7 +29,6 @@ def gated(kafka, tmp_path_factory) -> Iterator[GatedCluster]:
 
 
 @pytest.mark.chaos
-@pytest.mark.alone
 @pytest.mark.timeout(200 * ROUNDS)
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
 def test_a_bounce_of_every_worker_leaves_the_delivery_exact(kafka, gated, tmp_path, is_clean, seed, capfd):
