@@ -1,15 +1,11 @@
 """Arrow batches as records for the producer. The columns are those of Spark's own Kafka sink."""
 
-import base64
-import datetime
-import decimal
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from fencepost.config import ConfigError
 from fencepost.record import HeaderBytes, Repeated
+from fencepost.spark.json_rows import json_rows
 from fencepost.task.outgoing import Outgoing
 
 _BYTES = ("string", "binary")
@@ -39,7 +35,7 @@ class RecordColumns:
         """Return the records of an Arrow batch."""
         topics: Sequence[str] | None = None if self._topic is None else Repeated(self._topic, batch.num_rows)
         if self._is_json:
-            return Outgoing(topics or (), _json(batch))
+            return Outgoing(topics or (), json_rows(batch))
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return Outgoing(
             topics or _topics(columns["topic"]),
@@ -79,18 +75,3 @@ def _topics(column: Any) -> list[str]:
 
 def _headers(column: Any) -> list[list[HeaderBytes]]:
     return [[(header["key"], header["value"]) for header in row or ()] for row in column.to_pylist()]
-
-
-def _json(batch: Any) -> list[bytes | None]:
-    return [orjson.dumps(row, default=_plain) for row in batch.to_pylist(maps_as_pydicts="lossy")]
-
-
-def _plain(value: object) -> object:
-    """Write what JSON has no word for as Spark's `to_json` does."""
-    if isinstance(value, decimal.Decimal):
-        return orjson.Fragment(str(value))
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
