@@ -4,6 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import murmur2
 
 _WORD = 4
 _LONGEST: Final = 256  # bytes of a key that are worth a column; longer ones are hashed one by one
@@ -23,26 +24,27 @@ _EMPTY = pa.scalar(b"", pa.binary())
 
 def partitions(keys: pa.Array, count: int) -> pa.Array:
     """Return the partition of each key (binary), of `count`, as int32; a null has none."""
+    sizes = pc.binary_length(keys)
+    if (pc.max(sizes).as_py() or 0) <= _LONGEST:
+        return _partitions(keys, count)
+    is_long = pc.fill_null(pc.greater(sizes, pa.scalar(_LONGEST, sizes.type)), False)
+    short = _partitions(pc.if_else(is_long, _EMPTY, keys), count)
+    one_by_one = [murmur2(key, count) for key in keys.filter(is_long).to_pylist()]
+    return pc.replace_with_mask(short, is_long, pa.array(one_by_one, pa.int32()))
+
+
+def _partitions(keys: pa.Array, count: int) -> pa.Array:
     positive = pc.bit_wise_and(hashes(keys), _POSITIVE)
     whole = pc.multiply(pc.divide(positive, _number(count)), _number(count))
     return pc.subtract(positive, whole).cast(pa.int32())
 
 
 def hashes(keys: pa.Array) -> pa.Array:
-    """Return each key's hash as uint32; a null has none."""
-    sizes = pc.binary_length(keys)
-    if (pc.max(sizes).as_py() or 0) <= _LONGEST:
-        return _hashes(keys, sizes.cast(_UINT32))
-    is_long = pc.fill_null(pc.greater(sizes, pa.scalar(_LONGEST, sizes.type)), False)
-    short = pc.if_else(is_long, _EMPTY, keys)
-    import kafka  # costs as much as all of Arrow, and few keys are long
+    """Return each key's hash as uint32; a null has none. One long key makes all of them slow.
 
-    one_by_one = pa.array(map(kafka.partitioner.murmur2, keys.filter(is_long).to_pylist()), _UINT32)
-    return pc.replace_with_mask(_hashes(short, pc.binary_length(short).cast(_UINT32)), is_long, one_by_one)
-
-
-def _hashes(keys: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Hash word by word: the first of all keys, then the second. Zeros behind a key make its last word whole."""
+    Word by word: the first of all keys, then the second. Zeros behind a key make its last word whole.
+    """
+    sizes = pc.binary_length(keys).cast(_UINT32)
     shortest, longest = (size.as_py() or 0 for size in pc.min_max(sizes).values())
     count = -(-longest // _WORD)
     words = _words(keys, count)
