@@ -50,6 +50,11 @@ def records_read_by_java(bootstrap: str, topic: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def streams_copy(*arguments: str) -> list[str]:
+    """Return the command of a program of Kafka Streams that copies a topic; the program says what it takes."""
+    return _command("StreamsCopy", *arguments, jar=_jar("kafka-streams"))
+
+
 class MirrorTools:
     """MirrorMaker's own classes, asked a line a question; each is answered with a line."""
 
@@ -87,10 +92,7 @@ def _ensure_compiler() -> None:
 @contextmanager
 def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator[None]:
     """Run a program from when it has read something until it says that it has left."""
-    _ensure_compiler()
-    classpath = _classpath(*([jar] if jar is not None else []))
-    source = str(_PROGRAMS / f"{program}.java")
-    command = [str(find_java().path), *_QUICK, "-cp", classpath, source, *arguments]
+    command = _command(program, *arguments, jar=jar)
     reader = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -107,6 +109,12 @@ def _running(program: str, *arguments: str, jar: Path | None = None) -> Iterator
         reader.wait()
         reader.stdin.close()
         reader.stdout.close()
+
+
+def _command(program: str, *arguments: str, jar: Path | None = None) -> list[str]:
+    _ensure_compiler()
+    classpath = _classpath(*([jar] if jar is not None else []))
+    return [str(find_java().path), *_QUICK, "-cp", classpath, str(_PROGRAMS / f"{program}.java"), *arguments]
 
 
 def _jar(module: str) -> Path:

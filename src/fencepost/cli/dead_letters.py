@@ -11,11 +11,11 @@ from urllib.parse import quote
 import httpx
 import typer
 
+from fencepost.cli.client import BOOTSTRAP, client_properties
 from fencepost.cli.letter import Letter, summary
 from fencepost.cli.resend import Resend, progress_name
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
-from fencepost.config.properties import read_properties
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.bookmark import Bookmark
 from fencepost.kafka.browse import TopicBrowser, TopicRecord
@@ -24,9 +24,7 @@ from fencepost.kafka.settings import admin_conf, range_conf, transactional_conf
 
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _RESEND = SinkChoice.key_of("resend_topic")
-_BOOTSTRAP = "bootstrap.servers"
 _READER = "fencepost-dead-letters"  # a name that nothing is committed under
-_LOCAL = "127.0.0.1:9092"
 _REST_S = 30.0
 _ASK_S = 10.0
 _NAME_IT = "name the worker's brokers with --bootstrap, or its file with --properties"
@@ -42,9 +40,7 @@ class Where:
 
     def client(self, connector: Mapping[str, str]) -> dict[str, str]:
         """Return the settings of clients that find the dead letters of a connector: where its producers write."""
-        given = {} if self.properties is None else read_properties(self.properties)
-        own = connector.get(f"producer.override.{_BOOTSTRAP}")
-        return {**given, _BOOTSTRAP: self.bootstrap or own or given.get(_BOOTSTRAP) or _LOCAL}
+        return client_properties(self.properties, self.bootstrap, connector.get(f"producer.override.{BOOTSTRAP}"))
 
 
 @dataclass(frozen=True)
@@ -146,11 +142,11 @@ def _ensure_can_be_sent(connector: Connector) -> None:
             f"(PATCH /connectors/{connector.name}/offsets; each letter has its source partition and offset), and "
             "resume it: what came after them is then delivered again, too"
         )
-    reads, writes = (connector.config.get(f"{client}.override.{_BOOTSTRAP}") for client in ("consumer", "producer"))
+    reads, writes = (connector.config.get(f"{client}.override.{BOOTSTRAP}") for client in ("consumer", "producer"))
     if reads != writes:
         raise ConfigError(
-            f"{connector.name} reads from another Kafka (consumer.override.{_BOOTSTRAP}={reads}) than its dead letters "
-            f"are in (producer.override.{_BOOTSTRAP}={writes}): they cannot be sent again in one transaction"
+            f"{connector.name} reads from another Kafka (consumer.override.{BOOTSTRAP}={reads}) than its dead letters "
+            f"are in (producer.override.{BOOTSTRAP}={writes}): they cannot be sent again in one transaction"
         )
 
 
@@ -161,10 +157,10 @@ def _reader(connector: Connector, where: Where) -> dict[str, Any]:
         cluster_id = Admin(admin_conf(properties).conf, timeout_s=_ASK_S).cluster_id()
     except KafkaUnavailableError as error:
         raise ConfigError(f"{error}; {_NAME_IT}") from None
-    is_elsewhere = f"producer.override.{_BOOTSTRAP}" in connector.config
+    is_elsewhere = f"producer.override.{BOOTSTRAP}" in connector.config
     if connector.cluster_id and cluster_id != connector.cluster_id and not is_elsewhere:
         raise ConfigError(
-            f"The Kafka at {properties[_BOOTSTRAP]} is {cluster_id}, and that of the worker at {where.url} is "
+            f"The Kafka at {properties[BOOTSTRAP]} is {cluster_id}, and that of the worker at {where.url} is "
             f"{connector.cluster_id}: {_NAME_IT}"
         )
     return dict(range_conf({**properties, "isolation.level": "read_committed"}, _READER).conf)

@@ -74,6 +74,52 @@ def acls(
     )
 
 
+@app.command()
+def adopt(
+    group: Annotated[
+        str, typer.Argument(help="The program's group.id; of Kafka Streams, application.id.", metavar="GROUP")
+    ],
+    properties: Annotated[
+        Path | None,
+        typer.Option(help="A file with the settings of Kafka clients, such as a worker's own.", metavar="FILE"),
+    ] = None,
+    bootstrap: Annotated[
+        str | None, typer.Option(help="Kafka's bootstrap servers; else the file's, or 127.0.0.1:9092.")
+    ] = None,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How transactional ids of the program begin, besides those that Kafka's log names; repeatable. All "
+            "that begin so are fenced."
+        ),
+    ] = None,
+    remove_members: Annotated[
+        bool,
+        typer.Option(
+            "--remove-members", help="Take members out that the group still has: of processes that are gone, or hang."
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what there is, and change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for transactions that cannot be ended.", min=1)
+    ] = 60.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Take over a group that another program has processed exactly once, so that a stream connector goes on there.
+
+    Shows members, positions, producers and open transactions, and who belongs to whom. Then it fences the producers:
+    nothing of the program that ended, or hangs, can be committed any more.
+    """
+    from fencepost.cli.adopt import How
+    from fencepost.cli.adopt import adopt as adopt_group
+
+    adopt_group(
+        group,
+        How(properties, bootstrap, tuple(prefix or ()), remove_members, dry_run, as_json, yes, timeout),
+    )
+
+
 @app.command("dead-letters")
 def dead_letters(
     connector: Annotated[str, typer.Argument(help="The connector's name.", metavar="CONNECTOR")],

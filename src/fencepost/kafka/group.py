@@ -33,6 +33,14 @@ class Group:
     members: tuple[GroupMember, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """What a list of groups says of one, of whatever kind: classic, consumer (KIP-848), streams (KIP-1071), share."""
+
+    kind: str
+    state: str
+
+
 _DEAD = "Dead"
 _SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -77,6 +85,25 @@ class GroupAdmin:
             return found
         assert found is not None
         raise found
+
+    def listed(self, group_id: str) -> ListedGroup | None:
+        """Return the kind of a group, and how it is; None: there is none that the principal may see.
+
+        Who only describes a group as a classic one takes members of the other kinds for none at all. Raises what
+        `describe` does.
+        """
+        from kafka.errors import KafkaError
+
+        self._guard.check("The group admin client")
+        with self._turn:
+            try:
+                found = {each["group_id"]: each for each in self._connected().list_groups()}.get(group_id)
+            except (KafkaError, OSError) as error:
+                self._drop()
+                raise group_failure(error, "listing groups", self._conf) from error
+        if found is None:
+            return None
+        return ListedGroup(str(found.get("group_type") or "classic").lower(), str(found.get("group_state")))
 
     def _ask(self, group_id: str) -> Group | Exception:
         from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError

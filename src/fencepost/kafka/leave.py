@@ -46,6 +46,24 @@ def remove_static_member(
             raise KafkaUnavailableError(f"{failed}: {answer.__name__}")
 
 
+def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], timeout_s: float) -> None:
+    """Take members out of a group by their ids; who is none any more is left alone.
+
+    Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+    """
+    from kafka.admin import MemberToRemove
+    from kafka.errors import KafkaError
+
+    try:
+        client = kafka_python_admin(conf, timeout_s)
+        try:
+            client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
+        finally:
+            client.close()
+    except (KafkaError, OSError) as error:
+        raise group_failure(error, f"removing members of group {group}", conf) from error
+
+
 @dataclass
 class _Shared:
     admin: GroupAdmin
@@ -75,7 +93,7 @@ class MemberRemoval:
         try:
             found = [m.member_id for m in self._described(group, conf).members if m.client_id == client_id]
             if found and is_due():
-                self._remove(conf, group, found)
+                remove_members(conf, group, found, self._timeout_s)
                 log.warning("group %s: removed %s, which an earlier start has left there", group, ", ".join(found))
         except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
             log.warning(
@@ -86,19 +104,6 @@ class MemberRemoval:
         """Ask again while the group's coordinator is just moving, or the cluster has never had one."""
         with self._asking(group, conf) as admin:
             return patiently(lambda: admin.describe(group), self._timeout_s, _AGAIN_S)
-
-    def _remove(self, conf: Mapping[str, Any], group: str, members: Sequence[str]) -> None:
-        from kafka.admin import MemberToRemove
-        from kafka.errors import KafkaError
-
-        try:
-            client = kafka_python_admin(conf, self._timeout_s)
-            try:
-                client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
-            finally:
-                client.close()
-        except (KafkaError, OSError) as error:
-            raise group_failure(error, f"removing members of group {group}", conf) from error
 
     @contextmanager
     def _asking(self, group: str, conf: Mapping[str, Any]) -> Iterator[GroupAdmin]:

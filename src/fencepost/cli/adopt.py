@@ -1,0 +1,177 @@
+"""`fencepost adopt`: takes a group over that another program has processed, for a stream connector to go on with."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fencepost.cli.client import client_properties
+from fencepost.cli.columns import aligned
+from fencepost.config import ConfigError
+from fencepost.kafka.settings import producer_conf
+from fencepost.kafka.topic_readers import Committed
+from fencepost.record import TopicPartition
+from fencepost.transaction.adoption import Adoption, GroupView, Holder, Input
+
+_INPUTS = ("partition", "goes on at", "ends at", "member", "last committed by")
+_HOLDERS = ("transactional id", "producer", "its input", "its transaction")
+_NO_ONE = "-"
+
+Positions = Mapping[TopicPartition, Committed]
+
+
+@dataclass(frozen=True)
+class How:
+    """What the user wants of it. `prefixes`: of transactional ids, besides those that Kafka's log tells."""
+
+    properties: Path | None = None
+    bootstrap: str | None = None
+    prefixes: tuple[str, ...] = ()
+    removes_members: bool = False
+    is_dry: bool = False
+    as_json: bool = False
+    is_confirmed: bool = False
+    timeout_s: float = 60.0
+
+
+def adopt(group: str, how: How) -> None:
+    """Show what there is; do it, after the user has agreed. Raises ConfigError, AdoptionError, or what Kafka says."""
+    if not all(how.prefixes):
+        raise ConfigError(["--prefix must not be empty: every transactional id begins with that"])
+    properties = client_properties(how.properties, how.bootstrap)
+    with Adoption(producer_conf(properties).conf, group, how.prefixes) as adoption:
+        view = adoption.look()
+        if how.is_dry:
+            _show(view, None, as_json=how.as_json)
+            return
+        if not how.as_json:
+            _show(view, None, as_json=False)
+        adoption.ensure_free(view, removes_members=how.removes_members)
+        if not how.is_confirmed:
+            typer.confirm(_question(view), abort=True, err=how.as_json)
+        positions = adoption.take_over(view, how.timeout_s, removes_members=how.removes_members)
+        if how.as_json:
+            _show(view, positions, as_json=True)
+        else:
+            typer.echo("\n".join(_ending(view, positions)))
+
+
+def _show(view: GroupView, positions: Positions | None, *, as_json: bool) -> None:
+    typer.echo(json.dumps(to_json(view, positions), indent=2) if as_json else "\n".join(shown(view)))
+
+
+def shown(view: GroupView) -> Iterator[str]:
+    """Yield what a view says, line by line."""
+    yield f"{view.group}: {view.kind}, {view.state}, {len(view.members)} members"
+    for member in sorted(view.members, key=lambda each: (sorted(each.topic_partitions), each.client_id)):
+        having = ", ".join(sorted(f"{topic}-{number}" for topic, number in member.topic_partitions))
+        yield f"  {member.client_id} at {member.host.lstrip('/')}: {having or 'no partitions'}"
+    yield ""
+    if view.inputs:
+        yield from aligned([_INPUTS, *map(_input_row, view.inputs)])
+        yield ""
+    if view.holders:
+        yield from aligned([_HOLDERS, *map(_holder_row, view.holders)])
+    else:
+        yield "No producer is known that committed offsets of this group in transactions."
+    for producer in view.nameless:
+        yield (
+            f"Producer {producer} has offsets of this group in an open transaction, and its transactional id cannot be "
+            "seen: it takes Describe on it. It is waited for."
+        )
+    if view.blind is not None:
+        yield f"Only --prefix tells which producers there are: {view.blind}"
+    yield ""
+
+
+def _input_row(each: Input) -> tuple[str, ...]:
+    stands = "pending" if each.is_pending else _or_none(each.committed)
+    return _name(each.place), stands, _or_none(each.end), each.member or _NO_ONE, each.by or _NO_ONE
+
+
+def _holder_row(holder: Holder) -> tuple[str, ...]:
+    found = holder.transaction
+    places = ", ".join(map(_name, sorted(holder.places)))
+    incarnation = f"{found.producer_id}:{_or_none(found.producer_epoch)}"
+    return found.transactional_id, incarnation, places or _NO_ONE, _transaction(holder)
+
+
+def _transaction(holder: Holder) -> str:
+    if not holder.is_open:
+        return f"none ({holder.transaction.state})"
+    started_ms = holder.transaction.started_ms
+    age = f" for {max(0.0, time.time() - started_ms / 1000):.1f} s" if started_ms is not None else ""
+    return f"open{age}, {'with' if holder.is_pending else 'without'} offsets of this group"
+
+
+def _question(view: GroupView) -> str:
+    count = sum(holder.is_open for holder in view.holders)
+    return f"Fence {len(view.holders)} producers, and abort {count} open transactions?"
+
+
+def _ending(view: GroupView, positions: Positions) -> Iterator[str]:
+    yield f"Done: {len(view.holders)} producers are fenced, and {len(positions)} positions are stable:"
+    yield from aligned(
+        [("partition", "goes on at"), *((_name(p), str(positions[p].offset)) for p in sorted(positions))]
+    )
+    for each in view.inputs:
+        if each.place not in positions:
+            yield f"{_name(each.place)}: nothing is committed, a connector begins there as auto.offset.reset says"
+    yield ""
+    yield f"A stream connector goes on there with consumer.override.group.id={view.group}"
+
+
+def to_json(view: GroupView, positions: Positions | None) -> dict[str, Any]:
+    """Return what `--json` prints; `positions` once it is done."""
+    return {
+        "group": view.group,
+        "kind": view.kind,
+        "state": view.state,
+        "members": [
+            {
+                "member_id": each.member_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "partitions": sorted(map(_name, (TopicPartition(*place) for place in each.topic_partitions))),
+            }
+            for each in view.members
+        ],
+        "partitions": [
+            {
+                "partition": _name(each.place),
+                "committed": each.committed,
+                "is_pending": each.is_pending,
+                "end": each.end,
+                "member": each.member,
+                "transactional_id": each.by,
+            }
+            for each in view.inputs
+        ],
+        "producers": [
+            {
+                "transactional_id": each.transaction.transactional_id,
+                "producer_id": each.transaction.producer_id,
+                "producer_epoch": each.transaction.producer_epoch,
+                "state": each.transaction.state,
+                "is_open": each.is_open,
+                "has_offsets": each.is_pending,
+                "partitions": [_name(place) for place in sorted(each.places)],
+            }
+            for each in view.holders
+        ],
+        "unnamed_producers": list(view.nameless),
+        "is_adopted": positions is not None,
+        "positions": None if positions is None else {_name(p): positions[p].offset for p in sorted(positions)},
+    }
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"
+
+
+def _or_none(number: int | None) -> str:
+    return _NO_ONE if number is None else str(number)

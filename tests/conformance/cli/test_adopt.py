@@ -1,0 +1,161 @@
+"""Groups of the old style, taken over in the middle of their transactions: nothing twice, nothing left out."""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from typer.testing import CliRunner
+
+from fencepost.cli.main import app
+from fencepost.embedded import EmbeddedKafka
+from fencepost.testing import eventually
+from fencepost.transaction.adoption import AdoptionError
+from support.log_writer import LogWriter
+from support.old_style.per_partition import POINTS
+from support.old_style.running import OldProgram
+from support.old_style.scene import CopyScene
+from support.old_style.successor import Successor
+
+Start = Callable[[CopyScene], OldProgram]
+
+
+@pytest.fixture(scope="module")
+def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scene(writer: LogWriter, topic_name: str) -> CopyScene:
+    return CopyScene(writer, topic_name, len(POINTS))
+
+
+def per_partition(scene: CopyScene, consumers: int = len(POINTS), points: Sequence[str] = POINTS) -> OldProgram:
+    return OldProgram.per_partition(scene.bootstrap, scene.group, scene.topics, consumers, points)
+
+
+@pytest.fixture(params=["a producer for each partition", "streams"])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    """Returns a program of the old style that waits at each of the points, in a partition each."""
+
+    def streams(scene: CopyScene) -> OldProgram:
+        return OldProgram.streams(scene.bootstrap, scene.group, scene.topics, len(POINTS), tmp_path)
+
+    return streams if request.param == "streams" else per_partition
+
+
+def adopt(scene: CopyScene, *options: str) -> dict[str, Any]:
+    """Run the command. Raises what it does; else returns what it says as JSON."""
+    command = ["adopt", scene.group, "--bootstrap", scene.bootstrap, "--json", *options]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGSTOP])
+def test_e20_a_group_is_adopted_in_the_middle_of_its_transactions(
+    scene: CopyScene, start: Start, what: signal.Signals
+) -> None:
+    with scene.watched() as reader, start(scene) as program:
+        scene.hold(program, reader)
+        program.signal(what)
+        told = adopt(scene, "--yes", "--remove-members")
+        assert told["is_adopted"]
+        with Successor(scene.bootstrap, scene.group, scene.topics) as successor:
+            successor.run(lambda: scene.is_copied(reader))
+            if what is signal.SIGSTOP:  # it wakes up in the middle of what it did
+                program.signal(signal.SIGCONT)
+                program.go()
+                successor.run(lambda: "ended" in program.said)
+            scene.write(5)
+            successor.run(lambda: scene.is_copied(reader))
+        verdict = scene.verdict(reader)
+        assert verdict.is_clean, verdict
+
+
+def test_a_group_with_members_is_shown_and_not_adopted_unless_told_to(scene: CopyScene) -> None:
+    with scene.watched() as reader, per_partition(scene) as program:
+        scene.hold(program, reader)
+        told = adopt(scene, "--dry-run")
+        assert not told["is_adopted"]
+        having = {each["partition"]: each["member"] for each in told["partitions"]}
+        assert sorted(each["partitions"] for each in told["members"]) == [[place] for place in sorted(having)]
+        producers = {each["transactional_id"]: each for each in told["producers"]}
+        assert {each["partition"]: each["transactional_id"] for each in told["partitions"]} == {
+            f"{scene.topics[0]}-{n}": f"{scene.group}-old-{n}" for n in scene.partitions
+        }
+        found = [producers[f"{scene.group}-old-{n}"] for n in scene.partitions]
+        assert [each["is_open"] for each in found] == [False, True, True, True]  # of what is only begun nobody knows
+        assert [each["has_offsets"] for each in found] == [False, False, True, True]
+        assert [each["is_pending"] for each in told["partitions"]] == [False, False, True, True]
+        assert [each["committed"] for each in told["partitions"]] == [10, 10, None, None]
+        with pytest.raises(AdoptionError, match=r"has 4 members \(rdkafka at .*--remove-members"):
+            adopt(scene, "--yes")
+        program.go()
+        scene.await_copied(reader)  # nobody was fenced
+        verdict = scene.verdict(reader)
+        assert verdict.is_clean, verdict
+
+
+def test_members_of_a_newer_kind_are_no_less_members(scene: CopyScene) -> None:
+    scene.write(3)
+    conf = {"bootstrap.servers": scene.bootstrap, "group.id": scene.group, "group.protocol": "consumer"}
+    consumer = Consumer({**conf, "auto.offset.reset": "earliest"})
+    consumer.subscribe([scene.topics[0]])
+    try:
+        eventually(lambda: consumer.poll(0.1))
+        with pytest.raises(AdoptionError, match="has members, of the kind consumer: end the program"):
+            adopt(scene, "--yes", "--remove-members")
+    finally:
+        consumer.close()
+    assert adopt(scene, "--yes")["is_adopted"]
+
+
+def test_a_group_that_there_is_not_is_not_adopted(scene: CopyScene) -> None:
+    with pytest.raises(AdoptionError, match="There is no group"):
+        adopt(scene, "--dry-run")
+
+
+def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_their_ids(scene: CopyScene) -> None:
+    with scene.watched() as reader, per_partition(scene) as program:
+        scene.write(5, hold=True)
+        scene.await_held(program)
+        program.signal(signal.SIGSTOP)
+        told = adopt(scene, "--yes", "--remove-members", "--prefix", f"{scene.group}-old-")
+        assert len(told["producers"]) == len(POINTS)
+        with Successor(scene.bootstrap, scene.group, scene.topics) as successor:
+            successor.run(lambda: scene.is_copied(reader))
+            program.signal(signal.SIGCONT)
+            program.go()
+            successor.run(lambda: "ended" in program.said)
+        verdict = scene.verdict(reader)
+        assert verdict.is_clean, verdict
+
+
+def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
+    writer: LogWriter, topic_name: str
+) -> None:
+    scene = CopyScene(writer, topic_name, 50)
+    with scene.watched() as reader, per_partition(scene, consumers=10, points=["offsets"]) as program:
+        scene.write(2)
+        scene.await_copied(reader)
+        scene.write(1, hold=True)
+        eventually(lambda: sum(line.startswith("at offsets") for line in program.said) == 10)
+        program.signal(signal.SIGKILL)
+        began_s = time.monotonic()
+        told = adopt(scene, "--yes", "--remove-members")
+        took_s = time.monotonic() - began_s
+        assert sum(each["is_open"] for each in told["producers"]) == 10
+        assert len(told["positions"]) == 50
+        assert took_s < 15
+        with Successor(scene.bootstrap, scene.group, scene.topics) as successor:
+            successor.run(lambda: scene.is_copied(reader))
+        verdict = scene.verdict(reader)
+        assert verdict.is_clean, verdict
