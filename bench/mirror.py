@@ -17,7 +17,6 @@ from bench.statistic import number, percentile
 from bench.tail import ASK_EVERY_MS, Tail
 from bench.watch import EVERY_S, Watcher
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
 
 _ALL = {
     "tasks.max": "4",
@@ -115,11 +114,7 @@ def _moved(scene: MirrorScene) -> Samples:
 
 def _filled(scene: MirrorScene) -> str:
     """A topic of the source with the lines of the scene, written once."""
-    bootstrap = scene.source.bootstrap_servers
-    name = f"lines-{PARTITIONS}"
-    if Admin({"bootstrap.servers": bootstrap}).topic(name) is not None:
-        return name
-    return sink.filled(bootstrap, sink.Case("four", PARTITIONS), scene.count)
+    return sink.filled(scene.source.bootstrap_servers, sink.Case("four", PARTITIONS), scene.count)
 
 
 def _move(scene: MirrorScene, worker: Side, topic: str) -> Samples:

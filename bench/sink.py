@@ -72,9 +72,11 @@ def run(options: Options) -> Result:
 
 
 def filled(bootstrap: str, case: Case, records: int) -> str:
-    """Return a topic with so many records, equally many in each partition."""
-    topic = f"lines-{case.partitions}"
-    Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=case.partitions, replication=1)
+    """Return a topic with so many records, equally many in each partition; it is written once."""
+    topic, admin = f"lines-{case.partitions}", Admin({"bootstrap.servers": bootstrap})
+    if admin.topic(topic) is not None:
+        return topic
+    admin.create_topic(topic, partitions=case.partitions, replication=1)
     client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20"}).conf)
     for number in range(records):
         client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % case.partitions)

@@ -90,7 +90,7 @@ class Ours(Peer):
 
     @contextmanager
     def copy(self, source: str, target: str, settings: Mapping[str, str]) -> Iterator[None]:
-        self._side.create(target, {**OURS, "topics": source, "topic": target, **settings})
+        self._side.create(target, {**OURS, "topics": source, "output.topic": target, **settings})
         yield
         self._side.status(target)  # raises where it has failed
         self._side.delete(target)

@@ -16,13 +16,13 @@ class DataFrameStream(EpochConnector):
         "epoch.interval.ms", default=500, type=Type.LONG, check=at_least(0),
         doc="How often an epoch is begun at most, where there are fewer new records than `epoch.rows.max`.",
     )  # fmt: skip
-    topic: str = setting("topic", check=non_empty(), importance=HIGH, doc="The topic to write to.")
+    topic: str = setting("output.topic", check=non_empty(), importance=HIGH, doc="The topic to write to.")
     topic_field: str | None = setting(
-        "topic.field", default=None,
+        "output.topic.field", default=None,
         doc="The column of the query that names the topic of each row; it is not part of the value. Where it is null "
-        "the row goes to `topic`.",
+        "the row goes to `output.topic`.",
     )  # fmt: skip
     key_field: str | None = setting(
-        "key.field", default=None,
+        "output.key.field", default=None,
         doc="The column of the query that is the key of each row, and stays part of the value. Unset: no key.",
     )  # fmt: skip

@@ -4,4 +4,4 @@ from fencepost.api import DataFrameStream
 
 
 class TopicSql(DataFrameStream):
-    """Writes what `transforms.sql` makes of the records of its topics to `topic`, in the same cluster."""
+    """Writes what `transforms.sql` makes of the records of its topics to `output.topic`, in the same cluster."""

@@ -71,7 +71,7 @@ def _written(
         ensure_complete()  # E1
         offset = GroupOffset(*place, range_.end, output.note)
         signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
-        writer.commit(group_offsets=signed, group_metadata=output.metadata)
+        writer.commit(group_offsets=signed, group_metadata=output.metadata)  # E19
         return Written(rows, skipped=False)
     except BaseException:
         writer.abort()

@@ -15,6 +15,8 @@ from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import ConverterChoice, record_columns
 
+_KEY_FIELD = DataFrameStream.key_of("key_field")
+
 
 class EpochRecords:
     """Makes the records of a stream's epochs, and has them written. One per task."""
@@ -42,11 +44,11 @@ class EpochRecords:
     def _columns(self, rows: DataFrame) -> list[Any]:
         schema, field = rows.schema, self._topic_field
         if field is None:
-            return record_columns(schema, self._value, self._key, self._key_field)
+            return record_columns(schema, self._value, self._key, self._key_field, _KEY_FIELD)
         if field not in schema.fieldNames():
             raise ConfigError(
-                f"topic.field={field}: there is no such column; there are {', '.join(schema.fieldNames())}"
+                f"output.topic.field={field}: there is no such column; there are {', '.join(schema.fieldNames())}"
             )
         rest = T.StructType([each for each in schema.fields if each.name != field])
         topic = F.coalesce(rows[field].cast("string"), F.lit(self._topic)).alias("topic")
-        return [*record_columns(rest, self._value, self._key, self._key_field), topic]
+        return [*record_columns(rest, self._value, self._key, self._key_field, _KEY_FIELD), topic]

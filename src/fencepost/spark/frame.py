@@ -83,14 +83,20 @@ def is_repeatable(frame: Any, query: str | None) -> bool:
 
 
 def record_columns(
-    schema: T.StructType, value: ConverterChoice, key: ConverterChoice | None = None, key_field: str | None = None
+    schema: T.StructType,
+    value: ConverterChoice,
+    key: ConverterChoice | None = None,
+    key_field: str | None = None,
+    key_setting: str = "key.field",
 ) -> list[Any]:
     """Return the column `value`, and `key` where there is a key field, of any frame with this schema.
 
     A frame whose only column is named `value` stands for plain values; any other for structs of its columns.
     """
     if key_field is not None and key_field not in schema.fieldNames():
-        raise ConfigError(f"key.field={key_field}: there is no such column; there are {', '.join(schema.fieldNames())}")
+        raise ConfigError(
+            f"{key_setting}={key_field}: there is no such column; there are {', '.join(schema.fieldNames())}"
+        )
     columns = [_value(schema, value).alias("value")]
     if key_field is not None and key is not None:
         columns.append(_converted(_column(key_field), schema[key_field].dataType, key).alias("key"))

@@ -40,7 +40,7 @@ def topic_sql(topic: str, target: str, **settings: str) -> dict[str, str]:
     return {
         "connector.class": CLASS,
         "topics": topic,
-        "topic": target,
+        "output.topic": target,
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": JSON,
         "value.converter.schemas.enable": "false",
@@ -70,7 +70,7 @@ def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
         f"SELECT value.n, value.n * 2 AS twice, key, IF(value.country = 'DE', '{other}', NULL) AS place "
         "FROM records WHERE value.n > 100"
     )
-    config = topic_sql(topic, target, transforms__sql=query, topic__field="place", key__field="n")
+    config = topic_sql(topic, target, transforms__sql=query, output__topic__field="place", output__key__field="n")
     created = worker.create(name, config)
     assert (created.status_code, created.json().get("type")) == (201, "sink"), created.text
     with CommittedReader(kafka.bootstrap_servers, [target, other]) as reader:
@@ -122,9 +122,9 @@ def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     answer = worker.create(name, letters)
     assert answer.status_code == 400
     assert "writes no dead letters" in answer.text
-    answer = worker.create(name, {key: value for key, value in topic_sql(topic, target).items() if key != "topic"})
+    answer = worker.create(name, {key: value for key, value in topic_sql(topic, target).items() if key != "output.topic"})
     assert answer.status_code == 400
-    assert 'Missing required configuration "topic"' in answer.json()["message"]
+    assert 'Missing required configuration "output.topic"' in answer.json()["message"]
 
 
 def _kill_python_workers(worker: Worker) -> None:
