@@ -76,7 +76,8 @@ def placed(
         for start, stop in cuts(rows, limits):
             yield next(spare), rows.slice(start, stop)
     else:
-        yield from _split(rows, _partitions(rows, limits, partition_count, spare, given))
+        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare, given)):
+            yield partition, rows if len(indices) == len(rows) else rows.take(indices)
 
 
 def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
@@ -118,13 +119,14 @@ def _partitions(
     return pc.coalesce(found, pa.concat_arrays(runs))
 
 
-def _split(rows: Rows, partitions: pa.Array) -> Iterator[tuple[int, Rows]]:
-    order = pc.array_sort_indices(partitions)  # equal ones stay in order
+def grouped(partitions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """Yield each partition with the indexes of its rows, in order; a row without a partition is in none."""
+    order = pc.array_sort_indices(partitions)  # equal ones stay in order, nulls come last
     runs = pc.run_end_encode(partitions.take(order))
-    moved = rows if len(runs.values) == 1 else rows.take(order)
     start = 0
     for partition, stop in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        yield partition, moved.slice(start, stop)
+        if partition is not None:
+            yield partition, order.slice(start, stop - start)
         start = stop
 
 

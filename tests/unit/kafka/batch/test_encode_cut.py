@@ -12,7 +12,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from fencepost.kafka.batch.compress import NONE, Codec
 from fencepost.kafka.batch.encode import Rows
-from fencepost.kafka.batch.encode_cut import Limits, RecordTooLargeError, encoded_batches, spare_partitions
+from fencepost.kafka.batch.encode_cut import Limits, RecordTooLargeError, encoded_batches, grouped, spare_partitions
 from fencepost.kafka.batch.encode_header import Producer
 from support.batch_records import drawn_records, rows_of
 from support.partitioner import partition_for
@@ -130,6 +130,12 @@ def test_the_only_partition_has_all_rows_in_order_whatever_their_keys() -> None:
 
 def test_no_rows_make_no_batch() -> None:
     assert not written(rows_of([]))
+
+
+def test_rows_without_a_partition_are_in_no_group() -> None:
+    groups = grouped(pa.array([2, None, 0, 2, None, 0, 2], pa.int32()))
+    assert [(partition, indices.to_pylist()) for partition, indices in groups] == [(0, [2, 5]), (2, [0, 3, 6])]
+    assert not list(grouped(pa.array([], pa.int32())))
 
 
 def test_a_given_partition_counts_for_more_than_a_key() -> None:
