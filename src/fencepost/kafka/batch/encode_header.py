@@ -99,7 +99,8 @@ class EncodedBatch:
 def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     """Take a batch as a broker has sent it, to write it elsewhere without a look at its records.
 
-    `is_append_time`: whether the topic that it goes to gives records the time at which they are appended.
+    `is_append_time`: whether the topic that it goes to gives records the time at which they are appended. Whether the
+    batch's transaction was aborted is for the caller to know: it does not stand in it.
 
     Raises:
         CorruptBatchError: its checksum is wrong, or it is cut off.
