@@ -265,8 +265,9 @@ _RANGE_BASE: Conf = {
 }
 _READER = "fencepost-reader"  # the library insists on a group
 _ISOLATION = ("read_committed", "read_uncommitted")
-COMMITTED_ONLY: Conf = {"isolation.level": _ISOLATION[0]}
-"""What reads committed records, and offsets of a group that no transaction is about to change (KIP-447)."""
+OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0], "group.protocol": "classic"}
+"""What a stream's member has whatever the user says: it reads committed records, and offsets that no transaction is
+about to change; and its generation changes with its assignment only, so that one captured with it is current."""
 _MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
 _OF_A_SINK = frozenset({"group.id", "isolation.level", "max.poll.records"})
 _SINK_BASE: Conf = {

@@ -19,7 +19,7 @@ from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
 from fencepost.kafka.settings import (
-    COMMITTED_ONLY,
+    OF_A_STREAM,
     Translated,
     admin_conf,
     member_conf,
@@ -253,7 +253,7 @@ class WorkerSettings:
         producer, spec = self.fencing_conf(raw), self.sink_spec(snapshot, connector, task_config, **identity)
         return replace(
             spec,
-            consumer_conf={**spec.consumer_conf, **COMMITTED_ONLY},
+            consumer_conf={**spec.consumer_conf, **OF_A_STREAM},
             producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
             **self._transactions(raw, producer),

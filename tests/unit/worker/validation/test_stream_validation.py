@@ -91,6 +91,7 @@ def test_both_sides_may_have_converters_and_transforms() -> None:
             "consumer.override.isolation.level",
             "committed ones only",
         ),
+        ({"consumer__override__group__protocol": "consumer"}, "consumer.override.group.protocol", "KIP-848"),
         (
             {"producer__override__bootstrap__servers": "elsewhere:9"},
             "producer.override.bootstrap.servers",
