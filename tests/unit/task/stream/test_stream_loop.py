@@ -1,0 +1,343 @@
+"""What the loop of a stream sends and commits, call by call: group and producers are made up."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from fencepost.api import SinkBatch, StreamTask, TopicPartition
+from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.task.control import Control
+from fencepost.task.counters import StreamCounters
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.processing import Processor
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.spec import RunState, TaskSpec
+from fencepost.task.stream.boundary import IntervalBoundary, PollBoundary, StreamBoundary
+from fencepost.task.stream.context import StreamContext
+from fencepost.task.stream.loop import StreamLoop
+from fencepost.task.stream.processing import StreamProcessor
+from fencepost.task.tolerance import StoppedInRetryError, Tolerance
+from fencepost.task.topics import TopicCreation
+from fencepost.transaction import CommitUnknownError, StaleMemberError
+from fencepost.transform.chain import Chain
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+Moment = Callable[[], Fetched]
+
+
+class Passing(StreamTask):
+    """Passes everything on; `fails` has what its next calls raise."""
+
+    def __init__(self) -> None:
+        self.fails: list[Exception] = []
+
+    def process(self, batch: SinkBatch) -> SinkBatch:
+        if self.fails:
+            raise self.fails.pop(0)
+        return batch.to("out")
+
+
+class Delivery:
+    """Commits as soon as they are asked about, unless they are `held`; `fails` is what the next one ends with."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.is_open = False
+        self.is_held = False
+        self.is_worn = False
+        self.fails: Exception | None = None
+        self._begun: deque[dict[TopicPartition, int]] = deque()
+
+    def is_ready(self) -> bool:
+        return not self.is_worn
+
+    def send(self, outgoing: Outgoing) -> None:
+        self.is_open = True
+        self.log.append(("send", len(outgoing)))
+
+    def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
+        self.is_open = False
+        offsets = {TopicPartition(each.topic, each.partition): each.offset for each in positions}
+        self.log.append(("commit", offsets, group_metadata))
+        self._begun.append(offsets)
+
+    def finished(self, *, wait: bool = False) -> Sequence[float]:
+        if self._begun and self.fails is not None:
+            raise self.fails
+        if not self._begun or (self.is_held and not wait):
+            return ()
+        count = len(self._begun)
+        self._begun.clear()
+        self.log.append(("committed", count))
+        return [0.0] * count
+
+
+class Group:
+    """The input: what happens in its polls is scripted; after the last one the task is told to stop."""
+
+    metadata = "generation 1"
+
+    def __init__(self, log: list[Any], control: Control, moments: list[Moment]) -> None:
+        self.log, self._control, self._moments = log, control, moments
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.positions: dict[TopicPartition, int] = {}
+        self.paused: frozenset[TopicPartition] = frozenset()
+
+    def poll(self, timeout_s: float, most: int) -> Fetched:
+        if not self._moments:
+            self._control.stop()
+            return Fetched()
+        return self._moments.pop(0)()
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.log.append(("seek", dict(offsets)))
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self.paused = frozenset(partitions)
+
+    def stored(self) -> Mapping[TopicPartition, int]:
+        return self.positions
+
+    def known_ends(self) -> Mapping[TopicPartition, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+class Stage:
+    def __init__(self, boundary: StreamBoundary | None = None, flush_interval_ms: int = 60_000) -> None:
+        self.log: list[Any] = []
+        self.control, self.counters = Control(is_paused=False), StreamCounters()
+        self.task, self.delivery = Passing(), Delivery(self.log)
+        self.moments: list[Moment] = []
+        self.group = Group(self.log, self.control, self.moments)
+        self.states: list[RunState] = []
+        spec = TaskSpec(
+            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"}, offset_flush_interval_ms=flush_interval_ms
+        )
+        tolerance = Tolerance(False, 0, 0, False, False, self.control, "c-0", self.counters.errors)
+        plain = ByteArrayConverter({})
+        processor = StreamProcessor(
+            spec,
+            SinkProcessor(Chain(), plain, plain, plain, tolerance),
+            Processor(Chain(), plain, plain, plain, tolerance),
+        )
+        context = StreamContext({}, self.control, processor.report)
+        self.task.initialize(context, None)
+        self.replaced = 0
+        self.loop = StreamLoop(
+            spec,
+            self.task,
+            context,
+            processor,
+            boundary or PollBoundary(),
+            self.control,
+            self.counters,
+            TopicCreation((), {}),
+            self._replace,
+            self.states.append,
+        )
+
+    def _replace(self) -> tuple[Any, bool]:
+        self.replaced += 1
+        self.delivery.is_worn = False
+        return self.delivery, True
+
+    def run(self, *moments: Moment) -> list[Any]:
+        self.moments += moments
+        self.loop.run(self.group, self.delivery)  # type: ignore[arg-type]
+        return self.log
+
+    # moments
+
+    def assigned(self, fresh: Collection[TopicPartition] = (), **positions: int) -> Moment:
+        def moment() -> Fetched:
+            places = {(A, B)["ab".index(name)]: offset for name, offset in positions.items()}
+            self.group.assignment |= frozenset(places)
+            self.loop.assigned(places, fresh)
+            return Fetched()
+
+        return moment
+
+    def records(self, place: TopicPartition, start: int, count: int = 1, end: int | None = None) -> Moment:
+        offsets = list(range(start, start + count))
+        ends = {} if end is None else {place: end}
+        fetched = Fetched([place] * count, offsets, [1] * count, [None] * count, [b"v"] * count, None, ends)
+        return lambda: fetched
+
+    def told(self, call: Callable[[Collection[TopicPartition]], None], *places: TopicPartition) -> Moment:
+        """Of a revocation, or a loss; as in the client, what it raises is raised by the poll."""
+
+        def moment() -> Fetched:
+            self.group.assignment -= set(places)
+            call(places)
+            self.log.append("granted")
+            return Fetched()
+
+        return moment
+
+
+def commit(**offsets: int) -> tuple[str, dict[TopicPartition, int], str]:
+    return "commit", {(A, B)["ab".index(name)]: offset for name, offset in offsets.items()}, "generation 1"
+
+
+NOTHING = Fetched
+
+
+def test_each_batch_is_a_transaction_with_the_offsets_behind_it_and_the_groups_metadata() -> None:
+    stage = Stage()
+    log = stage.run(stage.assigned(a=5), stage.records(A, 5, 2), stage.records(A, 7))
+    assert log == [("send", 2), commit(a=7), ("committed", 1), ("send", 1), commit(a=8), ("committed", 1)]
+    assert stage.counters.commits == 2
+
+
+def test_what_comes_while_a_commit_is_under_way_is_one_transaction() -> None:
+    stage = Stage()
+    stage.delivery.is_held = True
+    batches = [stage.records(A, n) for n in range(3)]
+    log = stage.run(stage.assigned(a=0, b=0), *batches, stage.records(B, 0), NOTHING)
+    one = ("send", 1)
+    assert log == [one, commit(a=1), one, one, one, ("committed", 1), commit(a=3, b=1), ("committed", 1)]
+
+
+def test_a_large_transaction_does_not_wait_for_the_one_before() -> None:
+    stage = Stage()
+    stage.delivery.is_held = True
+    log = stage.run(stage.assigned(a=0), stage.records(A, 0), stage.records(A, 1, 20_000), stage.records(A, 20_001))
+    assert log[:4] == [("send", 1), commit(a=1), ("send", 20_000), commit(a=20_001)]
+
+
+def test_with_an_interval_a_transaction_ends_when_that_is_over() -> None:
+    passed_s = [0.0]
+    stage = Stage(IntervalBoundary(5_000, lambda: time.monotonic() + passed_s[0]))
+    seen: list[Any] = []
+
+    def later() -> Fetched:
+        seen.append(list(stage.log))
+        passed_s[0] = 5_000.0
+        return Fetched()
+
+    def look() -> Fetched:
+        seen.append(list(stage.log))
+        return Fetched()
+
+    stage.run(stage.assigned(a=0), stage.records(A, 0), stage.records(A, 1), NOTHING, later, look)
+    sent = [("send", 1), ("send", 1)]
+    assert seen == [sent, [*sent, commit(a=2), ("committed", 1)]]
+
+
+def test_e19_a_revocation_is_granted_when_all_that_was_sent_is_committed() -> None:
+    stage = Stage(IntervalBoundary(60))
+    log = stage.run(
+        stage.assigned(a=0, b=0), stage.records(A, 0), stage.told(stage.loop.revoked, A, B), stage.records(A, 1)
+    )
+    assert log[:4] == [("send", 1), commit(a=1), ("committed", 1), "granted"]
+    assert not [entry for entry in log[4:] if entry[0] == "commit"]  # nothing of what is others' is
+
+
+@pytest.mark.parametrize("error", [StaleMemberError("stale"), CommitUnknownError("unknown")])
+def test_e19_a_commit_that_fails_at_a_revocation_ends_the_instance_and_nothing_is_committed_any_more(
+    error: Exception,
+) -> None:
+    stage = Stage(IntervalBoundary(60))
+    stage.delivery.fails = error
+    with pytest.raises(type(error)):
+        stage.run(stage.assigned(a=0, b=0), stage.records(A, 0), stage.told(stage.loop.revoked, A))
+    stage.loop.revoked([B])  # as it leaves the group
+    assert [entry for entry in stage.log if entry[0] == "commit"] == [commit(a=1)]
+    assert stage.counters.commit_failures == 1
+
+
+def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes() -> None:
+    stage = Stage(IntervalBoundary(60))
+    with pytest.raises(StaleMemberError):
+        stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
+    stage.loop.revoked([])
+    assert stage.log == [("send", 1)]
+
+
+def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:
+    stage = Stage()
+    log = stage.run(
+        stage.assigned(a=0), stage.records(A, 0), NOTHING, stage.told(stage.loop.lost, A), stage.assigned(b=4),
+        stage.records(B, 4),
+    )  # fmt: skip
+    assert log[2:] == [("committed", 1), "granted", ("send", 1), commit(b=5), ("committed", 1)]
+
+
+def test_what_fails_is_not_committed_nor_what_was_sent_before_it_in_the_transaction() -> None:
+    stage = Stage(IntervalBoundary(60))
+
+    def failing() -> Fetched:
+        stage.task.fails.append(ValueError("poison"))
+        return stage.records(A, 1)()
+
+    with pytest.raises(ValueError, match="poison"):
+        stage.run(stage.assigned(a=0), stage.records(A, 0), failing)
+    stage.loop.revoked([A])
+    assert stage.log == [("send", 1)]
+
+
+def test_a_stop_while_something_is_tried_again_leaves_out_the_batch_at_hand() -> None:
+    stage = Stage(IntervalBoundary(60))
+
+    def stopped() -> Fetched:
+        stage.task.fails.append(StoppedInRetryError("later"))
+        return stage.records(A, 1)()
+
+    assert stage.run(stage.assigned(a=0), stage.records(A, 0), stopped) == [("send", 1), commit(a=1), ("committed", 1)]
+
+
+def test_what_no_reader_sees_and_what_the_group_does_not_have_is_committed_by_the_clock() -> None:
+    stage = Stage(flush_interval_ms=0)
+    assert stage.run(stage.assigned(a=0, b=3, fresh=[A]))[:1] == [commit(a=0)]
+    stage = Stage(flush_interval_ms=0)
+    log = stage.run(stage.assigned(a=5), lambda: Fetched(ends={A: 9, B: 4}))
+    assert log == [commit(a=9), ("committed", 1)]
+
+
+def test_a_struck_producer_is_replaced_where_the_group_has_what_was_committed() -> None:
+    stage = Stage()
+
+    def struck() -> Fetched:
+        stage.delivery.is_worn = True
+        stage.group.positions = {A: 1}
+        return stage.records(A, 1)()
+
+    log = stage.run(stage.assigned(a=0), stage.records(A, 0), NOTHING, struck)
+    assert (stage.replaced, log[-2]) == (1, commit(a=2))
+
+
+def test_a_struck_producer_whose_commit_the_group_does_not_have_ends_the_instance() -> None:
+    stage = Stage()
+
+    def struck() -> Fetched:
+        stage.delivery.is_worn = True
+        stage.group.positions = {A: 0}
+        return stage.records(A, 1)()
+
+    with pytest.raises(StaleMemberError):
+        stage.run(stage.assigned(a=0), stage.records(A, 0), NOTHING, struck)
+    assert [entry for entry in stage.log if entry[0] == "commit"] == [commit(a=1)]
+
+
+def test_a_paused_task_commits_reads_nothing_and_has_what_came_all_the_same_read_again() -> None:
+    stage = Stage(IntervalBoundary(60))
+
+    def pausing() -> Fetched:
+        stage.control.pause()
+        return Fetched()
+
+    def came() -> Fetched:
+        assert stage.group.paused == {A}
+        stage.control.resume()
+        return stage.records(A, 1)()
+
+    log = stage.run(stage.assigned(a=0), stage.records(A, 0), pausing, came)
+    assert log == [("send", 1), commit(a=1), ("committed", 1), ("seek", {A: 1})]
+    assert stage.states == [RunState.PAUSED, RunState.RUNNING]
