@@ -3,8 +3,24 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 _MOST_RECORDS = 20_000
+_CATCHES_UP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is asked about: a transaction that began at `begun_s` (`time.monotonic`), and what is around it.
+
+    `is_committing`: the one before it is under way. `has_more`: the batch that was taken last was as large as one may
+    be, so that the next one waits already.
+    """
+
+    begun_s: float
+    records: int
+    is_committing: bool = False
+    has_more: bool = False
 
 
 class StreamBoundary(ABC):
@@ -13,9 +29,12 @@ class StreamBoundary(ABC):
     commits_when_idle = False
     """Whether it ends, once the one before it is committed, when nothing more waits to be read."""
 
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+
     @abstractmethod
-    def is_due(self, begun_s: float, records: int, is_committing: bool) -> bool:
-        """Say so of one that began at `begun_s` (`time.monotonic`); `is_committing`: the one before it is under way."""
+    def is_due(self, written: Written) -> bool:
+        """Say whether it is handed over now."""
 
     @abstractmethod
     def waits_s(self, begun_s: float) -> float:
@@ -23,12 +42,15 @@ class StreamBoundary(ABC):
 
 
 class PollBoundary(StreamBoundary):
-    """Each batch is a transaction; those that come while one is being committed are the next one together."""
+    """Each batch is a transaction; those that come while one is being committed, or wait already, are one together."""
 
     commits_when_idle = True
 
-    def is_due(self, begun_s: float, records: int, is_committing: bool) -> bool:
-        return not is_committing or records >= _MOST_RECORDS
+    def is_due(self, written: Written) -> bool:
+        if written.records >= _MOST_RECORDS:
+            return True
+        catches_up = written.has_more and self._clock() - written.begun_s < _CATCHES_UP_S
+        return not (written.is_committing or catches_up)
 
     def waits_s(self, begun_s: float) -> float:
         return 0.0
@@ -38,11 +60,11 @@ class IntervalBoundary(StreamBoundary):
     """A transaction ends `interval_s` after its first record was sent."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._interval_s = interval_s
-        self._clock = clock
 
-    def is_due(self, begun_s: float, records: int, is_committing: bool) -> bool:
-        return self.waits_s(begun_s) <= 0
+    def is_due(self, written: Written) -> bool:
+        return self.waits_s(written.begun_s) <= 0
 
     def waits_s(self, begun_s: float) -> float:
         return begun_s + self._interval_s - self._clock()

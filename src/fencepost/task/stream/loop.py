@@ -22,7 +22,7 @@ from fencepost.task.counters import StreamCounters
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import RunState, TaskSpec
-from fencepost.task.stream.boundary import StreamBoundary
+from fencepost.task.stream.boundary import StreamBoundary, Written
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.processing import StreamProcessor
 from fencepost.task.tolerance import StoppedInRetryError
@@ -135,7 +135,7 @@ class StreamLoop:
             self._take(fetched)
         else:
             self._positions.reach(fetched.ends)
-        self._maybe_commit(is_idle=not len(fetched))
+        self._maybe_commit(len(fetched))
 
     def _wait_s(self) -> float:
         if self._begun_s is None:
@@ -195,15 +195,19 @@ class StreamLoop:
 
     # commits
 
-    def _maybe_commit(self, *, is_idle: bool) -> None:
+    def _maybe_commit(self, taken: int) -> None:
         if self._begun_s is None:
             if time.monotonic() >= self._flush_due_s:
                 self._commit_all()  # what nobody reads, such as markers, and what the group does not have yet
-        elif self._boundary.is_due(self._begun_s, self._counters.in_transaction, self._positions.is_committing):
+        elif self._boundary.is_due(self._written(self._begun_s, taken)):
             self._commit()
-        elif is_idle and self._boundary.commits_when_idle:
+        elif not taken and self._boundary.commits_when_idle:
             self._learn(wait=True)
             self._commit()
+
+    def _written(self, begun_s: float, taken: int) -> Written:
+        has_more = taken >= self._spec.most_records
+        return Written(begun_s, self._counters.in_transaction, self._positions.is_committing, has_more)
 
     def _commit(self) -> None:
         """Hand the transaction over; what the group has already is no news to it."""

@@ -110,7 +110,9 @@ class Group:
 
 
 class Stage:
-    def __init__(self, boundary: StreamBoundary | None = None, flush_interval_ms: int = 60_000) -> None:
+    def __init__(
+        self, boundary: StreamBoundary | None = None, flush_interval_ms: int = 60_000, most_records: int = 500
+    ) -> None:
         self.log: list[Any] = []
         self.control, self.counters = Control(is_paused=False), StreamCounters()
         self.task, self.delivery = Passing(), Delivery(self.log)
@@ -118,8 +120,9 @@ class Stage:
         self.group = Group(self.log, self.control, self.moments)
         self.states: list[RunState] = []
         spec = TaskSpec(
-            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"}, offset_flush_interval_ms=flush_interval_ms
-        )
+            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"},
+            offset_flush_interval_ms=flush_interval_ms, most_records=most_records,
+        )  # fmt: skip
         tolerance = Tolerance(False, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         plain = ByteArrayConverter({})
         processor = StreamProcessor(
@@ -210,6 +213,19 @@ def test_a_large_transaction_does_not_wait_for_the_one_before() -> None:
     stage.delivery.is_held = True
     log = stage.run(stage.assigned(a=0), stage.records(A, 0), stage.records(A, 1, 20_000), stage.records(A, 20_001))
     assert log[:4] == [("send", 1), commit(a=1), ("send", 20_000), commit(a=20_001)]
+
+
+@pytest.mark.parametrize(("most", "transactions"), [(2, 1), (3, 3)])
+def test_batches_that_wait_already_are_one_transaction(most: int, transactions: int) -> None:
+    stage = Stage(PollBoundary(lambda: 0.0), most_records=most)
+    stage.run(stage.assigned(a=0), *(stage.records(A, start, 2) for start in (0, 2, 4)), NOTHING)
+    assert sum(entry[0] == "commit" for entry in stage.log) == transactions
+
+
+def test_who_does_not_catch_up_commits_all_the_same() -> None:
+    stage = Stage(PollBoundary(lambda: time.monotonic() + 1), most_records=2)
+    stage.run(stage.assigned(a=0), stage.records(A, 0, 2), stage.records(A, 2, 2), NOTHING)
+    assert sum(entry[0] == "commit" for entry in stage.log) == 2
 
 
 def test_with_an_interval_a_transaction_ends_when_that_is_over() -> None:
