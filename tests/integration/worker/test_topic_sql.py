@@ -9,9 +9,13 @@ from file_connector import Produce
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, judge
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from support.worker import Worker
 
 CLASS = "fencepost.connector.topic_sql.TopicSql"
@@ -112,6 +116,28 @@ def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
     assert verdict.is_clean, str(verdict)
 
 
+def test_whoever_has_the_input_in_a_transaction_is_fenced_before_the_query_is_run(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
+) -> None:
+    """E20: it was read up to there in a transaction that did not count, so it is read again."""
+    produce(1, 30)
+    settings = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, f"zombie-{name}").conf
+    zombie = TransactionalWriter(settings, f"zombie-{name}")
+    zombie.open()
+    zombie.send(target, b"{}")
+    zombie.send_group_offsets([GroupOffset(topic, 0, 10)], memberless(f"connect-{name}"))
+    assert (
+        worker.create(name, topic_sql(topic, target, transforms__sql="SELECT value.n FROM records")).status_code == 201
+    )
+    with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
+        eventually(lambda: len(reader.seen()) >= 30, within_s=60)
+        with pytest.raises((WriterFencedError, CommitUnknownError)):
+            zombie.commit()
+        assert sorted(numbers(reader.catch_up())) == list(range(1, 31))
+    zombie.close()
+    assert f"fenced zombie-{name} (producer" in worker.log_text()
+
+
 def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     worker: Worker, name: str, topic: str, target: str
 ) -> None:
@@ -122,7 +148,9 @@ def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     answer = worker.create(name, letters)
     assert answer.status_code == 400
     assert "writes no dead letters" in answer.text
-    answer = worker.create(name, {key: value for key, value in topic_sql(topic, target).items() if key != "output.topic"})
+    answer = worker.create(
+        name, {key: value for key, value in topic_sql(topic, target).items() if key != "output.topic"}
+    )
     assert answer.status_code == 400
     assert 'Missing required configuration "output.topic"' in answer.json()["message"]
 

@@ -5,13 +5,16 @@ durable: what was committed of it is where the group stands, and the rest is pla
 """
 
 import time
+from collections.abc import Sequence
 
 from fencepost.api import DataFrameStream
 from fencepost.kafka.group_input import Positions
 from fencepost.spark.epoch_records import EpochRecords
+from fencepost.task.counters import StreamCounters
 from fencepost.task.plugins import topics_of
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings
 from fencepost.task.spec import EpochOutput, EpochReading, RunState, TaskSpec
+from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
 from fencepost.worker.host.frame_life import FrameHost, Runtime
@@ -26,17 +29,23 @@ class EpochStreamTask(EpochLife):
         super().__init__(host, spec, runtime)
         self._records = EpochRecords(self._connector, self._properties)
         self._topics = topics_of(spec)
+        self.counters: StreamCounters = StreamCounters()
 
     def _positions(self) -> Positions:
         """Fence whoever has a transaction open over the input, a Spark task of an earlier attempt for one (E20)."""
         return StablePositions(
             self.spec.consumer_conf,
             self.spec.producer_conf,
+            on_fenced=self._count,
             on_waiting=self._tell,
             is_over=lambda: self.control.is_stopping,
         )
 
+    def _count(self, fenced: Sequence[Fenced]) -> None:
+        self.counters.producers_fenced += len(fenced)
+
     def _tell(self, why: str) -> None:
+        self.counters.is_waiting_for_offsets = int(bool(why))
         self._waits_for = f"Waits: {why}" if why else None
         self._report(RunState.RUNNING)
 
