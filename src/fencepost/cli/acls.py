@@ -5,19 +5,23 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from fencepost.cli.columns import aligned
-from fencepost.cluster.acl import Access, Acl, Need, Resource, required_acls
+from fencepost.cluster.acl import Access, Acl, AnyAccess, Need, Resource, required_acls
 from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
+from fencepost.worker.connector_classes import is_stream_config
 from fencepost.worker.operation.access import (
     UNKNOWN_TOPIC,
+    Principals,
     connector_access,
     is_sink,
     parse_principals,
     sink_access,
+    stream_access,
     worker_access,
 )
 
@@ -41,22 +45,23 @@ def acls(
     found = []
     if connector is not None:
         properties, has_initial_offsets = read_connector(connector)
-        found.append(
-            sink_access(config, properties, given, topics=topics, has_initial_offsets=has_initial_offsets)
-            if is_sink(properties)
-            else connector_access(
-                config,
-                properties,
-                given,
-                topics=topics,
-                has_initial_offsets=has_initial_offsets,
-                is_prefixed=is_prefixed,
-            )
-        )
+        how = {"topics": topics, "has_initial_offsets": has_initial_offsets}
+        found.append(_access(config, properties, given, is_prefixed, how))
     listed = required_acls(worker_access(config, given, topics), found)
     lines = commands(listed) if as_commands else table(listed)
     for line in lines:
         typer.echo(line)
+
+
+def _access(
+    config: WorkerConfig, properties: dict[str, str], given: Principals, is_prefixed: bool, how: dict[str, Any]
+) -> AnyAccess:
+    """Return what a connector is; `how` says what its config does not."""
+    if is_stream_config(properties):
+        return stream_access(config, properties, given, is_prefixed=is_prefixed, **how)
+    if is_sink(properties):
+        return sink_access(config, properties, given, **how)
+    return connector_access(config, properties, given, is_prefixed=is_prefixed, **how)
 
 
 def read_connector(path: Path) -> tuple[dict[str, str], bool]:

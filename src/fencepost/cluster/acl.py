@@ -132,21 +132,42 @@ class SinkAccess:
     has_initial_offsets: bool = False
 
 
+@dataclass(frozen=True)
+class StreamAccess:
+    """What a stream connector's clients are, and work with: it reads as a sink does, and writes as a source does.
+
+    What `writes` says of offsets is of no concern: they are its group's.
+    """
+
+    reads: SinkAccess
+    writes: ConnectorAccess
+
+
+AnyAccess = ConnectorAccess | SinkAccess | StreamAccess
+
 KAFKA_CLUSTER = "kafka-cluster"
 EVERY = "*"  # every resource of a kind
 _ONLY_FOR_OFFSETS = "without it nobody can see or change the offsets over REST"
+_ONLY_NOTES = "without it only earlier tasks of the connector are fenced, and others are waited for, which the log says"
+_OFFSETS_LOG = "__consumer_offsets"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it the task uses one producer, and the log warns"
 _UNCHECKED = "without it nobody checks that the topic is compacted, and the log warns"
 _DESCRIBING = frozenset({Operation.READ, Operation.WRITE})
 
 
-def required_acls(worker: WorkerAccess, connectors: Iterable[ConnectorAccess | SinkAccess] = ()) -> tuple[Acl, ...]:
+def required_acls(worker: WorkerAccess, connectors: Iterable[AnyAccess] = ()) -> tuple[Acl, ...]:
     """Return the rights that workers and connectors need: each once, those of a principal together."""
     listed = worker_acls(worker)
     for connector in connectors:
-        listed += sink_acls(connector) if isinstance(connector, SinkAccess) else connector_acls(worker, connector)
+        listed += _acls_of(worker, connector)
     return _with_implied(_distinct(listed))
+
+
+def _acls_of(worker: WorkerAccess, connector: AnyAccess) -> list[Acl]:
+    if isinstance(connector, StreamAccess):
+        return stream_acls(worker, connector)
+    return sink_acls(connector) if isinstance(connector, SinkAccess) else connector_acls(worker, connector)
 
 
 def worker_acls(worker: WorkerAccess) -> list[Acl]:
@@ -185,8 +206,7 @@ def _retention_acls(worker: WorkerAccess) -> list[Acl]:
 def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl]:
     """Return what a source connector's clients ask for."""
     listed = _transactional_ids(worker.group_id, connector) if connector.is_exactly_once else []
-    for name in connector.topics:
-        listed += _topic(connector.producer, name, f"{connector.name} writes its records", Operation.WRITE)
+    listed += _output_acls(connector)
     committing = f"{connector.name} commits its offsets"
     listed += _topic(connector.producer, connector.offsets_topic, committing, Operation.WRITE)
     if connector.has_own_offsets:
@@ -198,11 +218,17 @@ def connector_acls(worker: WorkerAccess, connector: ConnectorAccess) -> list[Acl
     if connector.has_own_offsets or connector.has_initial_offsets:
         what = "copies of the offsets" if connector.has_own_offsets else "initial offsets"
         listed += _topic(worker.access, worker.offsets_topic, f"{what} of {connector.name}", Operation.WRITE)
-    if connector.creates_topics:
-        for name in connector.topics:
-            listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")
     listed += _dead_letter_acls(connector)
     return [*listed, _idempotent(connector.producer)]
+
+
+def _output_acls(connector: ConnectorAccess) -> list[Acl]:
+    listed: list[Acl] = []
+    for name in connector.topics:
+        listed += _topic(connector.producer, name, f"{connector.name} writes its records", Operation.WRITE)
+        if connector.creates_topics:
+            listed += _made_by(connector.admin, name, f"{connector.name} has topic.creation settings")
+    return listed
 
 
 def _dead_letter_acls(connector: ConnectorAccess | SinkAccess) -> list[Acl]:
@@ -233,6 +259,20 @@ def sink_acls(sink: SinkAccess) -> list[Acl]:
     if sink.has_initial_offsets:
         return [*listed, *seen]
     return [*listed, *(replace(acl, need=Need.OPTIONAL, note=_ONLY_FOR_OFFSETS) for acl in seen)]
+
+
+def stream_acls(worker: WorkerAccess, stream: StreamAccess) -> list[Acl]:
+    """Return what a stream connector's clients ask for: its producer commits, too, what its member has read."""
+    reads, writes = stream.reads, stream.writes
+    listed = [*sink_acls(reads), *_transactional_ids(worker.group_id, writes), *_output_acls(writes)]
+    committing = f"{reads.name} commits what it has read with what it has written"
+    listed += _of(writes.producer, Resource.GROUP, reads.group, committing, Operation.READ)
+    for name in reads.topics:
+        listed += _topic(writes.producer, name, committing, Operation.READ)
+    fencing = f"whoever has the input of {reads.name} in a transaction is found, and fenced"
+    looked_up = _topic(writes.producer, _OFFSETS_LOG, fencing, Operation.READ)
+    listed += [replace(acl, need=Need.OPTIONAL, note=_ONLY_NOTES) for acl in looked_up]
+    return [*listed, _idempotent(writes.producer)]
 
 
 def _transactional_ids(group_id: str, connector: ConnectorAccess) -> list[Acl]:

@@ -54,8 +54,7 @@ class StablePositions:
         self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
         self._timeout_s = timeout_s
         self._waiting = ""
-        self._is_denied = False  # it may not fence them
-        self._is_blind = False  # the principal may not read whose the pending offsets are
+        self._told: set[str] = set()  # of rights that are missing
 
     def read(self, places: Places, membership: Membership | None = None) -> dict[TopicPartition, Committed]:
         """Return where the group stands; what has no offset is left out, and nothing that is pending ever is.
@@ -117,19 +116,17 @@ class StablePositions:
         except WriterOpenError as error:
             if not error.is_denied:
                 raise
-            if not self._is_denied:
-                self._is_denied = True
-                log.warning(
-                    "group %s: who has offsets of %s pending cannot be fenced: %s", self._group, _names(places), error
-                )
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                names = _names(places)
+                log.warning("group %s: who has offsets of %s pending cannot be fenced: %s", self._group, names, error)
 
     def _fenced(self, places: Places, membership: Membership | None) -> list[Fenced]:
         is_current = self._is_current(membership)
-        if not self._is_blind:
-            try:
-                return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
-            except KafkaAuthorizationError as error:
-                self._go_blind(error)
+        try:
+            return self._fence.clear(self._group, places, self._own_ids, is_current=is_current)
+        except KafkaAuthorizationError as error:
+            self._note_blindness(error)
         unstable = _pending(self._standing(places), places)
         notes = self._readers.notes(self._group, unstable) if unstable else {}
         noted = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
@@ -137,17 +134,20 @@ class StablePositions:
 
     def _clear_holders(self, places: Places, membership: Membership | None) -> None:
         """Fence the producers of another program that are each for one of these partitions alone."""
-        if self._is_blind:
-            return
         is_current = self._is_current(membership)
-        self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
+        try:
+            self._tell(self._fence.clear_holders(self._group, places, self._own_ids, is_current=is_current))
+        except KafkaAuthorizationError as error:
+            self._note_blindness(error)
 
     def _is_current(self, membership: Membership | None) -> Callable[[], bool]:
         return lambda: membership is None or self._readers.is_current(self._group, *membership)
 
-    def _go_blind(self, error: Exception) -> None:
-        self._is_blind = True
-        log.warning("group %s: who has offsets pending is known from notes only: %s", self._group, error)
+    def _note_blindness(self, error: Exception) -> None:
+        """Take note that the principal may not read whose the offsets are; it is tried again the next time."""
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            log.warning("group %s: who has offsets pending is known from notes only: %s", self._group, error)
 
     def _tell(self, fenced: list[Fenced]) -> None:
         for each in fenced:

@@ -243,7 +243,9 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     readers.close()
 
 
-def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(scene: Scene) -> None:
+def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     zombie = scene.producer("task")
     signature = Signature(Contributors(scene.conf))
     scene.produce(zombie)
@@ -253,9 +255,12 @@ def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(scen
     second = scene.make_writer(lane_ids(zombie.transactional_id)[1])
     second.open()
     scene.send(second, {0: 9})
-    positions = scene.positions()
-    positions._go_blind(Exception("denied"))
-    assert positions.read(scene.places(0))[scene.place(0)].offset == 8
+
+    def denied(*_: Any) -> Any:
+        raise offsets_log.denied()
+
+    monkeypatch.setattr(Contributors, "pending", denied)
+    assert scene.read(0) == {0: 8}
     assert [each.transactional_id for each in scene.fenced] == [second.transactional_id]
     with pytest.raises(GONE):
         second.commit()

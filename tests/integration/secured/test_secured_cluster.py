@@ -22,14 +22,20 @@ from secured_case import (
     denied_line,
     granted,
     is_delivered,
+    lines,
     refused,
     revoked,
     settings,
     trace_of,
 )
 
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from support.cluster import LightWorker
 from support.secured import Grant, SecuredKafka
 from support.worker import Worker
@@ -158,6 +164,48 @@ def test_offsets_that_cannot_be_forgotten_everywhere_say_which_right_is_missing(
     assert secured.worker.rest.put(f"{url}/resume").status_code == 202
     secured.worker.wait_for_tasks(CONNECTOR, "RUNNING")
     deliver(secured, 1)
+
+
+def test_a_stream_runs_with_what_is_required_and_fences_others_once_it_may(
+    secured: Secured, broker: SecuredKafka
+) -> None:
+    """E20: without the optional right whoever is not of the connector is waited for; a right counts at once."""
+    target, url = f"{TOPIC}-again", "/connectors/again"
+    plain = {"bootstrap.servers": broker.kafka.internal_servers}
+    Admin(plain).create_topic(target, partitions=1, replication=1)
+    config = {"connector.class": "TopicTransform", "topics": TOPIC, "output.topic": target}
+    broker.grant(granted(secured.worker, "again", config))
+    assert secured.worker.create("again", config).status_code == 201
+    deliver(secured, 10)
+
+    def written() -> int:
+        return len(CommittedReader(broker.kafka.internal_servers, [target]).read_all(30))
+
+    eventually(lambda: written() == len(lines(secured)), within_s=100)
+    assert secured.worker.rest.put(f"{url}/stop").status_code == 204
+    secured.worker.wait_for_tasks("again")
+    zombie = TransactionalWriter(transactional_conf(plain, "zombie").conf, "zombie")
+    zombie.open()
+    zombie.send_group_offsets([GroupOffset(TOPIC, 0, 1)], memberless("connect-again"))
+    assert secured.worker.rest.put(f"{url}/resume").status_code == 202
+    waiting = eventually(lambda: told_of(secured.worker, "again", "Waits: "), within_s=60)
+    assert f"{TOPIC}-0" in waiting
+    assert "Grant Read on it" in secured.worker.log_text()
+    broker.grant(rights("writer", "topic", "__consumer_offsets", "Read"))
+    broker.grant(rights("writer", "transactional-id", "zombie", "Write", "Describe"))
+    assert "zombie (producer" in eventually(lambda: told_of(secured.worker, "again", "Fenced "), within_s=60)
+    with pytest.raises((WriterFencedError, CommitUnknownError)):
+        zombie.commit()
+    zombie.close()
+    deliver(secured, 10)
+    eventually(lambda: written() == len(lines(secured)), within_s=100)
+    assert secured.worker.rest.delete(url).status_code == 204
+
+
+def told_of(worker: Worker, connector: str, beginning: str) -> str:
+    """Return what the status of the task, which runs, says, if it begins so."""
+    tasks = worker.status(connector).get("tasks", [])
+    return next((t["trace"] for t in tasks if t["state"] == "RUNNING" and t.get("trace", "").startswith(beginning)), "")
 
 
 STARTS = [*OF_START, *OF_LEADER, *OF_STATUS] if IS_LONG else [OF_START[0], OF_LEADER[-1]]

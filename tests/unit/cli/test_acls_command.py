@@ -216,3 +216,47 @@ def test_what_empties_topics_sees_every_group_and_deletes(worker: Path) -> None:
     assert ["User:worker", "group", "*", "Describe", "required"] in found
     assert ["User:worker", "topic", "*", "Describe", "required"] in found
     assert ["User:worker", "topic", "TOPIC", "Delete", "required"] in found
+
+
+_COPY = {"connector.class": "TopicTransform", "topics": "in-a,in-b", "output.topic": "${topic}-out", "tasks.max": 1}
+
+
+def test_a_stream_reads_as_a_sink_and_its_producer_commits_for_its_group(worker: Path, tmp_path: Path) -> None:
+    found = rows(printed(worker, connector(tmp_path, _COPY)))
+    for right in (
+        ["User:worker", "group", "connect-c", "Read"],
+        ["User:worker", "topic", "in-a", "Read"],
+        ["User:producer", "group", "connect-c", "Read"],
+        ["User:producer", "topic", "in-b", "Read"],
+        ["User:producer", "topic", "in-b-out", "Write"],
+        ["User:producer", "transactional-id", "g-c-0", "Write"],
+    ):
+        assert [*right, "required"] in found
+    assert ["User:producer", "topic", "__consumer_offsets", "Read", "optional"] in found
+    assert not any(row[2] == "offsets" and row[0] == "User:producer" for row in found)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**_COPY, "output.transforms": "r", "output.transforms.r.type": "a.RegexRouter"},
+        {"connector.class": "TopicTransform", "topics": "in-a", "output.topic.field": "where"},
+    ],
+    ids=["a router", "a field"],
+)
+def test_the_topics_that_a_stream_writes_to_are_asked_for_where_its_config_does_not_tell(
+    worker: Path, tmp_path: Path, config: object
+) -> None:
+    path = connector(tmp_path, config)
+    assert "name them with --topic" in printed(worker, path)
+    found = rows(printed(worker, path, "--topic", "out"))
+    assert ["User:producer", "topic", "out", "Write", "required"] in found
+    assert ["User:producer", "topic", "in-a", "Read", "required"] in found
+    assert not any(row[2] == "out" and row[3] == "Read" for row in found)
+
+
+def test_a_stream_of_dataframes_has_an_id_for_each_partition_that_it_reads(worker: Path, tmp_path: Path) -> None:
+    config = {"connector.class": "TopicSql", "topics": "in-a", "output.topic": "out"}
+    found = rows(printed(worker, connector(tmp_path, config)))
+    assert ["User:producer", "topic", "out", "Write", "required"] in found
+    assert ["User:producer", "transactional-id", "g-c-*", "Write", "required"] in found

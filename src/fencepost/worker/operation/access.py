@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.cluster.acl import Access, ConnectorAccess, SinkAccess, WorkerAccess
+from fencepost.cluster.acl import Access, ConnectorAccess, SinkAccess, StreamAccess, WorkerAccess
 from fencepost.cluster.info import ConnectorType
 from fencepost.config import ConfigError
 from fencepost.config.connector import (
@@ -16,12 +16,15 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.worker import WorkerConfig
-from fencepost.worker.connector_classes import type_of_config
+from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
 ROLES = ("worker", "producer", "consumer", "admin")
 UNKNOWN_TOPIC = "TOPIC"
 _TOPIC_KEY = "topic"
+_CHOOSING = frozenset(
+    {"transforms", "output.transforms", "output.topic.field"}
+)  # what may choose a topic for each record
 # Transforms that leave the topic as it is; of any other it is not known.
 _SAME_TOPIC = ("Filter", "InsertField", "ReplaceField")
 
@@ -120,6 +123,39 @@ def sink_access(
         resends=SinkChoice(connector).resend_topic or "",
         has_initial_offsets=has_initial_offsets,
     )
+
+
+def stream_access(
+    config: WorkerConfig,
+    connector: Mapping[str, str],
+    principals: Principals,
+    *,
+    topics: Sequence[str] = (),
+    has_initial_offsets: bool = False,
+    is_prefixed: bool = False,
+) -> StreamAccess:
+    """Return what a stream connector is on such workers.
+
+    Args:
+        topics: what it writes to; empty: what its config names. Also what it reads, where that names only a pattern.
+
+    Raises:
+        ConfigError: the config is wrong.
+    """
+    named = topics if "topics" not in connector else ()
+    reads = sink_access(config, connector, principals, topics=named, has_initial_offsets=has_initial_offsets)
+    output = tuple(topics) or _output_topics(connector, reads.topics)
+    has_many_ids = ConnectorClasses().is_dataframe(connector["connector.class"])  # one for each partition that it reads
+    writes = connector_access(config, connector, principals, topics=output, is_prefixed=is_prefixed or has_many_ids)
+    return StreamAccess(reads, replace(writes, dead_letters=""))
+
+
+def _output_topics(connector: Mapping[str, str], read: Sequence[str]) -> tuple[str, ...]:
+    """Return the topics that a config says it writes to, unless a transform may choose others; else a stand-in."""
+    pattern = connector.get("output.topic")
+    if not pattern or not _CHOOSING.isdisjoint(connector):
+        return (UNKNOWN_TOPIC,)
+    return tuple(dict.fromkeys(pattern.replace("${topic}", topic) for topic in read))
 
 
 def source_dead_letters(connector: Mapping[str, str]) -> str:
