@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from support.old_style.per_partition import POINTS
 from support.old_style.running import OldProgram
 from support.old_style.scene import CopyScene
 from support.old_style.successor import Successor
+from support.stream_stage import StreamStage
 
 Start = Callable[[CopyScene], OldProgram]
 
@@ -33,7 +35,7 @@ def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
 
 @pytest.fixture
 def scene(writer: LogWriter, topic_name: str) -> CopyScene:
-    return CopyScene(writer, topic_name, len(POINTS))
+    return CopyScene.create(writer, topic_name, len(POINTS))
 
 
 def per_partition(scene: CopyScene, consumers: int = len(POINTS), points: Sequence[str] = POINTS) -> OldProgram:
@@ -142,7 +144,8 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
 def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
     writer: LogWriter, topic_name: str
 ) -> None:
-    scene = CopyScene(writer, topic_name, 50)
+    stage = StreamStage(writer.bootstrap, topic_name, 50)
+    scene = CopyScene(writer, stage.group, (stage.source, stage.target), 50)
     with scene.watched() as reader, per_partition(scene, consumers=10, points=["offsets"]) as program:
         scene.write(2)
         scene.await_copied(reader)
@@ -155,7 +158,8 @@ def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
         assert sum(each["is_open"] for each in told["producers"]) == 10
         assert len(told["positions"]) == 50
         assert took_s < 15
-        with Successor(scene.bootstrap, scene.group, scene.topics) as successor:
-            successor.run(lambda: scene.is_copied(reader))
+        with closing(stage):
+            stage.start()
+            scene.await_copied(reader)
         verdict = scene.verdict(reader)
         assert verdict.is_clean, verdict

@@ -1,8 +1,6 @@
 import java.util.Map;
-import java.util.Optional;
 import java.util.Properties;
 import java.util.Scanner;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -15,7 +13,6 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
-import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.processor.internals.DefaultKafkaClientSupplier;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.Record;
@@ -47,7 +44,7 @@ class StreamsCopy {
         var builder = new StreamsBuilder();
         builder.<byte[], String>stream(arguments[2])
             .process(Gate::new)
-            .to(arguments[3], Produced.streamPartitioner((topic, key, value, count) -> Optional.of(Set.of(partition(value)))));
+            .to(arguments[3]);
         try (var streams = new KafkaStreams(builder.build(), settings, new Held())) {
             streams.setStateListener((now, before) -> {
                 if (now == KafkaStreams.State.RUNNING) {

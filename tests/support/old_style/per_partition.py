@@ -135,7 +135,7 @@ class Instance(threading.Thread):
         producer.begin_transaction()
         at("begun")
         for message in messages:
-            producer.produce(program.output, message.value(), partition=partition)
+            producer.produce(program.output, message.value())
         producer.flush(_ASK_S)
         at("produced")
         behind = TopicPartition(program.input, partition, messages[-1].offset() + 1)

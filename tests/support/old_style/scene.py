@@ -13,15 +13,20 @@ _COPIED_S = 60
 
 
 class CopyScene:
-    """Two topics of as many partitions, and a group that is to copy the one to the other, each partition for itself."""
+    """A group that is to copy a topic to one of one partition, so that order shows whoever copies."""
 
-    def __init__(self, writer: LogWriter, name: str, partitions: int) -> None:
-        self.group = name
-        self.topics = (writer.topic(f"{name}-in", partitions), writer.topic(f"{name}-out", partitions))
+    def __init__(self, writer: LogWriter, group: str, topics: tuple[str, str], partitions: int) -> None:
+        """The topics are there, the input with as many partitions."""
+        self.group, self.topics = group, topics
         self.bootstrap = writer.bootstrap
         self.partitions = range(partitions)
         self._writer = writer
         self._written = 0
+
+    @classmethod
+    def create(cls, writer: LogWriter, name: str, partitions: int) -> "CopyScene":
+        """Make the topics of one."""
+        return cls(writer, name, (writer.topic(f"{name}-in", partitions), writer.topic(f"{name}-out")), partitions)
 
     def write(self, count: int, *, hold: bool = False) -> None:
         """Write as many records to each partition; on `hold`, one of them has programs of the old style wait."""
@@ -57,13 +62,9 @@ class CopyScene:
     def verdict(self, reader: CommittedReader) -> Verdict:
         """Return what is wrong with all that a reader of committed records sees, open transactions waited for."""
         expected = {partition: range(self._written) for partition in self.partitions}
-        return judge(expected, reader.read_all(), sighting=_sighting, is_at_home=_is_at_home)
+        return judge(expected, reader.read_all(), sighting=_sighting)
 
 
 def _sighting(observation: Observation) -> tuple[int, int]:
     partition, number, *_ = (observation.value or b"").split(b":")
     return int(partition), int(number)
-
-
-def _is_at_home(observation: Observation) -> bool:
-    return observation.partition == _sighting(observation)[0]

@@ -54,7 +54,7 @@ class Successor:
         self._producer.begin_transaction()
         behind = {}
         for message in messages:
-            self._producer.produce(self._output, message.value(), partition=message.partition())
+            self._producer.produce(self._output, message.value())
             behind[message.partition()] = message.offset() + 1
         self._producer.flush(_ASK_S)
         offsets = [TopicPartition(self._input, partition, offset) for partition, offset in behind.items()]
