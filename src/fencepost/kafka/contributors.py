@@ -71,7 +71,7 @@ class Contributors:
         self._conf = dict(conf)
         self._timeout_s = timeout_s
         self._admin: Any = None
-        self._histories: dict[str, _History] = {}
+        self._histories: dict[tuple[str, bool], _History] = {}
 
     def close(self) -> None:
         """Let go of the connections. Idempotent; another question connects anew."""
@@ -96,7 +96,7 @@ class Contributors:
         """
 
         def ask(admin: Any) -> dict[TopicPartition, Contributor]:
-            history = self._read_on(admin, group)
+            history = self._read_on(admin, group, is_whole=True)
             wanted = {place: id_ for place, id_ in history.last.items() if places is None or place in places}
             found = {each.producer_id: each for each in self._of(admin, group, history, set(wanted.values()))}
             return {place: found[id_] for place, id_ in wanted.items()}
@@ -111,7 +111,7 @@ class Contributors:
         """
 
         def ask(admin: Any) -> list[Contributor]:
-            history = self._read_on(admin, group)
+            history = self._read_on(admin, group, is_whole=False)
             known = [each for each in self._of(admin, group, history, history.offsets.keys()) if each.family]
             held = [each for each in known if not each.offsets.keys().isdisjoint(places)]
             silent: dict[str, dict[TopicPartition, int]] = {}
@@ -127,11 +127,14 @@ class Contributors:
         ids = list(transactional_ids)
         return self._patiently(lambda admin: admin.describe(ids))
 
-    def _read_on(self, admin: Any, group: str) -> "_History":
-        history = self._histories.setdefault(group, _History())
+    def _read_on(self, admin: Any, group: str, *, is_whole: bool) -> "_History":
+        """Return what the log says by now: of stream tasks too, or no more of those than that they are there."""
+        history = self._histories.setdefault((group, is_whole), _History())
         where = _where(admin, group)
         if where is not None:
-            logged, history.end = admin.ask(_READING, offsets_log.read, where, group, history.end)
+            logged, history.end = admin.ask(
+                _READING, offsets_log.read, where, group, history.end, None if is_whole else history.ours
+            )
             history.add(logged)
         return history
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from fencepost.kafka.contribution import contribution_of
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.topic_readers import Committed
 from fencepost.record import TopicPartition
@@ -66,8 +67,14 @@ async def find(client: Any, group: str) -> OffsetsPartition | None:
     return OffsetsPartition(partition, leaders[partition])
 
 
-async def read(client: Any, where: OffsetsPartition, group: str, start: int) -> tuple[list[LoggedOffset], int]:
-    """Return a group's offsets of transactions, from `start` to where the log ends now, and where that is."""
+async def read(
+    client: Any, where: OffsetsPartition, group: str, start: int, passed: set[int] | None = None
+) -> tuple[list[LoggedOffset], int]:
+    """Return a group's offsets of transactions, from `start` to where the log ends now, and where that is.
+
+    Where producers may be `passed` over, those are whose offsets name them: stream tasks', which may be most of a long
+    log. Each is read of until it is known, and added.
+    """
     found: list[LoggedOffset] = []
     end: int | None = None
     while end is None or start < end:
@@ -79,7 +86,11 @@ async def read(client: Any, where: OffsetsPartition, group: str, start: int) -> 
         before, records = start, bytes(answer.records or b"")
         for header, batch in _batches(records):
             start = header[0] + header[6] + 1
-            found += _offsets(header, batch, group)
+            if passed is None or header[9] not in passed:
+                offsets = list(_offsets(header, batch, group))
+                found += offsets
+                if passed is not None and any(contribution_of(each.committed.note) for each in offsets):
+                    passed.add(header[9])
         if start == before:
             break  # what is missing at the end was compacted away
     return found, start

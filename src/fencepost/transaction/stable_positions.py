@@ -63,10 +63,8 @@ class StablePositions:
         over and somebody would have to be fenced, and what `TopicReaders` and `InputFence` raise.
         """
         try:
-            standing = self._standing(places)
             self._clear(places, membership)
-            if not _is_all_ours(standing):
-                self._clear_holders(places, membership)
+            self._clear_holders(places, membership)
             standing = self._standing(places)
             if pending := _pending(standing, places):
                 standing = self._awaited(places, pending, membership)
@@ -158,11 +156,6 @@ class StablePositions:
 
 def _pending(standing: Standing, places: Places) -> list[TopicPartition]:
     return sorted(place for place in places if place in standing and standing[place] is None)
-
-
-def _is_all_ours(standing: Standing) -> bool:
-    """Say whether the group's offsets name stream tasks, all of them: then nobody else's are there to be found."""
-    return all(at is not None and contribution_of(at.note) is not None for at in standing.values())
 
 
 def _names(places: Places) -> str:
