@@ -247,10 +247,18 @@ class PlanInput:
             messages: list[Any] = self._consumer.consume(most, 0)
             if not messages and timeout_s:
                 first = self._consumer.poll(timeout_s)
-                messages = [] if first is None else [first]
+                messages = [] if first is None else [first, *self._more(most - 1)]
         except KafkaException as error:
             raise translate(error, "reading partitions of a plan", self._bootstrap) from error
         return messages
+
+    def _more(self, most: int) -> list[Any]:
+        """Return what has come together with the first message; an error is the next call's, for that one is here."""
+        try:
+            found: list[Any] = self._consumer.consume(most, 0)
+        except KafkaException:
+            return []
+        return found
 
     def _sorted(self, messages: Sequence[Any]) -> Fetched:
         """Return records and ends of partitions, and take note of everything else."""

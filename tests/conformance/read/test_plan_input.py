@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_input import PlanInput
@@ -108,6 +109,20 @@ def test_partitions_are_read_from_their_positions_and_others_from_the_beginning(
     reader.reach({places[1]: 1_501})
     assert reader.values[places[1]][-1] == "more"
     assert not reader.input.gaps
+
+
+def test_records_that_come_together_are_handed_over_together(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    reader = plan({place: None})
+    log_writer.send(topic, ["first"])
+    reader.reach({place: 1})
+    found: list[Fetched] = []
+    waiting = threading.Thread(target=lambda: found.append(eventually(lambda: reader.input.poll(10.0, 500))))
+    waiting.start()
+    log_writer.write(topic, numbers(0, 10))
+    waiting.join(60)
+    assert found[0].values == [b"%d" % n for n in range(10)]
 
 
 def test_positions_pass_what_no_reader_sees(
