@@ -35,7 +35,7 @@ _DENIED = {
     "sasl.oauthbearer.metadata.authentication.type": _REACH,
     "debug": "it would write what clients do, secrets included, to the log",
 }
-_TLS_FILES = ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location", "ssl.key.location",
+TLS_FILES = ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location", "ssl.key.location",
               "ssl.certificate.location")  # fmt: skip
 _SAFE_VALUES = {
     "ssl.endpoint.identification.algorithm": "https",
@@ -88,7 +88,7 @@ def check_overrides(
 def _denied(key: str, value: str, allowed_paths: Sequence[str]) -> str | None:
     if key in _SAFE_VALUES:
         return None if value.strip().lower() == _SAFE_VALUES[key] else _CHECKS_OFF
-    if key in _TLS_FILES:
+    if key in TLS_FILES:
         if _is_below(value, allowed_paths):
             return None
         return (

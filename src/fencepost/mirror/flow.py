@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from fencepost.api import HIGH, LOW, Config, one_of, setting
 from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.listener import Listener
+from fencepost.config.override import TLS_FILES
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.settings import Kind
 from fencepost.mirror.checkpoint import MirrorCheckpointConnector
@@ -169,8 +170,15 @@ class Flow:
             key("value_converter"): _BYTES,
             key("header_converter"): _BYTES,
             key("exactly_once_source_support"): support.value,
+            key("override_allowed_paths"): ",".join(self._tls_files()),
             **_JVM,
         }
+
+    def _tls_files(self) -> list[str]:
+        """Return the TLS files that the connectors name: who wrote the file may have them read, and no others."""
+        return sorted(
+            {v for config in self.connectors().values() for key, v in config.items() if key.endswith(TLS_FILES)}
+        )
 
     def _listener(self, given: str | None, number: int) -> str:
         """Return where the worker listens. Flows that share a listener take ports in a row; 0 is any free one."""

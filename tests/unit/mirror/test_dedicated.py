@@ -106,6 +106,14 @@ def test_a_worker_is_told_what_stands_at_its_target_and_what_kafkas_mirror_maker
     assert worker["offset.flush.interval.ms"] == "6"
 
 
+def test_connectors_may_have_the_tls_files_read_that_the_file_names_and_no_others() -> None:
+    text = "A.ssl.truststore.location = /tls/a.pem\nssl.keystore.location = /tls/own.p12\n"
+    assert WorkerConfig(flow(text).worker_properties()).override_allowed_paths == ["/tls/a.pem", "/tls/own.p12"]
+    assert WorkerConfig(flow().worker_properties()).override_allowed_paths == []
+    own = "connector.client.config.override.allowed.paths = /elsewhere\n"
+    assert WorkerConfig(flow(text + own).worker_properties()).override_allowed_paths == ["/elsewhere"]
+
+
 def test_sparks_jvm_is_small_unless_the_file_says_what_it_is_to_be() -> None:
     key = "spark.driver.extraJavaOptions"
     assert flow().worker_properties()[key] == "-Xms32m -XX:TieredStopAtLevel=1"
