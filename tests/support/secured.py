@@ -1,5 +1,6 @@
 """A broker that lets nobody in without a password and TLS, and nobody do what no ACL grants."""
 
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -169,12 +170,7 @@ def _binding(grant: Grant) -> AclBinding:
         ResourcePatternType.PREFIXED if grant.is_prefix else ResourcePatternType.LITERAL,
         grant.principal,
         "*",
-        getattr(
-            AclOperation,
-            {"IdempotentWrite": "IDEMPOTENT_WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}.get(
-                grant.operation, grant.operation.upper()
-            ),
-        ),
+        AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", grant.operation).upper()],
         AclPermissionType.ALLOW,
     )
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,13 @@ from typing import Any
 import typer
 
 from fencepost.cli.columns import aligned
-from fencepost.cluster.acl import Access, Acl, AnyAccess, Need, Resource, required_acls
+from fencepost.cluster.acl import Access, Acl, AnyAccess, ConnectorAccess, Need, Resource, required_acls
+from fencepost.cluster.mirror_acl import mirror_acls
 from fencepost.config import ConfigError
+from fencepost.config.properties import read_properties
 from fencepost.config.worker import WorkerConfig
+from fencepost.mirror.dedicated import MirrorFile
+from fencepost.mirror.setting import MirrorSettings
 from fencepost.worker.connector_classes import is_stream_config
 from fencepost.worker.operation.access import (
     UNKNOWN_TOPIC,
@@ -24,6 +29,7 @@ from fencepost.worker.operation.access import (
     stream_access,
     worker_access,
 )
+from fencepost.worker.operation.mirror_access import mirror_access
 
 _TOOL = ("kafka-acls.sh", "--bootstrap-server")
 _ADMIN_FILE = "admin.properties"
@@ -39,29 +45,62 @@ def acls(
     as_commands: bool = False,
     is_prefixed: bool = False,
 ) -> None:
-    """Print the list. Raises ConfigError: a file cannot be read or is wrong. Nothing is asked of Kafka."""
-    config = WorkerConfig.load(worker)
-    given = parse_principals(principals)
-    found = []
-    if connector is not None:
-        properties, has_initial_offsets = read_connector(connector)
-        how = {"topics": topics, "has_initial_offsets": has_initial_offsets}
-        found.append(_access(config, properties, given, is_prefixed, how))
-    listed = required_acls(worker_access(config, given, topics), found)
-    lines = commands(listed) if as_commands else table(listed)
-    for line in lines:
-        typer.echo(line)
+    """Print the list. Raises ConfigError: a file cannot be read or is wrong. Nothing is asked of Kafka.
+
+    `worker` may be a MirrorMaker 2 file: then the list has a part for each flow, with its worker and connectors.
+    """
+    asked = _Asked(parse_principals(principals), topics, is_prefixed)
+    if MirrorFile.key_of("clusters") not in read_properties(worker):
+        given = [] if connector is None else [read_connector(connector)]
+        parts = {"": asked.rights(WorkerConfig.load(worker), given)}
+    elif connector is None:
+        parts = dict(asked.of_flows(MirrorFile.load(worker)))
+    else:
+        raise ConfigError(f"{worker} says which connectors there are: leave {connector} out")
+    for flow, listed in parts.items():
+        if flow:
+            typer.echo(f"# {flow}\n")
+        for line in commands(listed) if as_commands else table(listed):
+            typer.echo(line)
 
 
-def _access(
-    config: WorkerConfig, properties: dict[str, str], given: Principals, is_prefixed: bool, how: dict[str, Any]
-) -> AnyAccess:
-    """Return what a connector is; `how` says what its config does not."""
-    if is_stream_config(properties):
-        return stream_access(config, properties, given, is_prefixed=is_prefixed, **how)
-    if is_sink(properties):
-        return sink_access(config, properties, given, **how)
-    return connector_access(config, properties, given, is_prefixed=is_prefixed, **how)
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says beside the files."""
+
+    principals: Principals
+    topics: Sequence[str]
+    is_prefixed: bool
+
+    def of_flows(self, file: MirrorFile) -> Iterator[tuple[str, Sequence[Acl]]]:
+        """Yield the rights of each flow of a file, by its name."""
+        for number, flow in enumerate(file.flows()):
+            own = flow.connectors().values()
+            running = [(config, False) for config in own if config[MirrorSettings.key_of("is_enabled")] == "true"]
+            yield flow.name, self.rights(WorkerConfig(flow.worker_properties(number)), running)
+
+    def rights(self, config: WorkerConfig, connectors: Iterable[tuple[dict[str, str], bool]]) -> Sequence[Acl]:
+        """Return the rights of a worker and of connectors, of which some are created with initial offsets."""
+        found: list[AnyAccess] = []
+        others: list[Acl] = []
+        for properties, has_initial_offsets in connectors:
+            access = self._access(config, properties, has_initial_offsets=has_initial_offsets)
+            mirror = None
+            if isinstance(access, ConnectorAccess):
+                mirror = mirror_access(properties, access, self.principals, self.topics)
+            found.append(access if mirror is None else mirror[0])
+            others += [] if mirror is None else mirror_acls(mirror[1])
+        return required_acls(worker_access(config, self.principals, self.topics), found, others)
+
+    def _access(self, config: WorkerConfig, properties: dict[str, str], *, has_initial_offsets: bool) -> AnyAccess:
+        """Return what a connector is."""
+        given = self.principals
+        how: dict[str, Any] = {"topics": self.topics, "has_initial_offsets": has_initial_offsets}
+        if is_stream_config(properties):
+            return stream_access(config, properties, given, is_prefixed=self.is_prefixed, **how)
+        if is_sink(properties):
+            return sink_access(config, properties, given, **how)
+        return connector_access(config, properties, given, is_prefixed=self.is_prefixed, **how)
 
 
 def read_connector(path: Path) -> tuple[dict[str, str], bool]:

@@ -41,19 +41,23 @@ def worker(
 
 @app.command()
 def acls(
-    properties: Annotated[Path, typer.Argument(help="Kafka Connect's distributed worker file.", metavar="WORKER")],
+    properties: Annotated[
+        Path, typer.Argument(help="Kafka Connect's distributed worker file, or a MirrorMaker 2 file.", metavar="WORKER")
+    ],
     connector: Annotated[
         Path | None,
         typer.Argument(help="A connector's config in JSON, as for POST /connectors.", metavar="[CONNECTOR]"),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="A topic that the connector writes to; repeatable. Else its config says.")
+        list[str] | None,
+        typer.Option(help="A topic that the connector writes to, or mirrors; repeatable. Else its config says."),
     ] = None,
     principal: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROLE=User:NAME",
-            help="The principal of a role (worker, producer, consumer, admin) that settings do not tell; repeatable.",
+            help="The principal of a role (worker, producer, consumer, admin; of a mirror source, target) that "
+            "settings do not tell; repeatable.",
         ),
     ] = None,
     commands: Annotated[bool, typer.Option("--commands", help="Print kafka-acls commands, not a table.")] = False,

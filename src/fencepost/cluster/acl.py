@@ -5,7 +5,7 @@ something else is listed too, as implied: Describe comes with Read, Write, Delet
 IdempotentWrite with Write on any topic (KIP-679).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -29,7 +29,9 @@ class Operation(Enum):
     CREATE = "Create"
     DELETE = "Delete"
     DESCRIBE = "Describe"
+    ALTER = "Alter"
     DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
     IDEMPOTENT_WRITE = "IdempotentWrite"
 
 
@@ -153,15 +155,23 @@ _OFFSETS_LOG = "__consumer_offsets"
 _UNTIL_MADE = "only until the topic exists"
 _ONE_LANE = "without it the task uses one producer, and the log warns"
 _UNCHECKED = "without it nobody checks that the topic is compacted, and the log warns"
-_DESCRIBING = frozenset({Operation.READ, Operation.WRITE})
+_IMPLIED_BY: Mapping[Operation, tuple[Operation, ...]] = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
 
 
-def required_acls(worker: WorkerAccess, connectors: Iterable[AnyAccess] = ()) -> tuple[Acl, ...]:
-    """Return the rights that workers and connectors need: each once, those of a principal together."""
+def required_acls(
+    worker: WorkerAccess, connectors: Iterable[AnyAccess] = (), others: Iterable[Acl] = ()
+) -> tuple[Acl, ...]:
+    """Return the rights that workers and connectors need: each once, those of a principal together.
+
+    `others` are of clients of connectors' own.
+    """
     listed = worker_acls(worker)
     for connector in connectors:
         listed += _acls_of(worker, connector)
-    return _with_implied(_distinct(listed))
+    return _with_implied(_distinct([*listed, *others]))
 
 
 def _acls_of(worker: WorkerAccess, connector: AnyAccess) -> list[Acl]:
@@ -327,15 +337,14 @@ def _distinct(listed: Sequence[Acl]) -> list[Acl]:
 
 
 def _with_implied(listed: Sequence[Acl]) -> tuple[Acl, ...]:
-    granting = {(acl.target, acl.operation): acl for acl in listed if acl.operation in _DESCRIBING}
+    granting = {(acl.target, acl.operation): acl for acl in listed}
     writes = {acl.access for acl in listed if acl.operation is Operation.WRITE and acl.resource is Resource.TOPIC}
 
     def seen(acl: Acl) -> Acl:
-        if acl.operation is Operation.DESCRIBE:
-            for operation in (Operation.READ, Operation.WRITE):
-                by = granting.get((acl.target, operation))
-                if by is not None:
-                    return replace(acl, need=Need.IMPLIED, note=f"by {operation.value}")
+        for operation in _IMPLIED_BY.get(acl.operation, ()):
+            by = granting.get((acl.target, operation))
+            if by is not None and (by.need is Need.REQUIRED or acl.need is not Need.REQUIRED):
+                return replace(acl, need=Need.IMPLIED, note=f"by {operation.value}")
         if acl.operation is Operation.IDEMPOTENT_WRITE and acl.access in writes:
             return replace(acl, need=Need.IMPLIED, note=f"by {Operation.WRITE.value} on a topic")
         return acl

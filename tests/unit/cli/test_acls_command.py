@@ -260,3 +260,82 @@ def test_a_stream_of_dataframes_has_an_id_for_each_partition_that_it_reads(worke
     found = rows(printed(worker, connector(tmp_path, config)))
     assert ["User:producer", "topic", "out", "Write", "required"] in found
     assert ["User:producer", "transactional-id", "g-c-*", "Write", "required"] in found
+
+
+_MIRROR = {
+    "topics": "orders",
+    "source.cluster.alias": "west",
+    "source.cluster.bootstrap.servers": "w:9092",
+    "target.cluster.bootstrap.servers": "k:9093",
+}
+
+
+def rights_at(cluster: str, text: str) -> set[str]:
+    """Return what is required at a cluster, as `User:a Read topic t`."""
+    part = text.partition(f"Kafka at {cluster}\n")[2].partition("Kafka at ")[0]
+    return {f"{who} {op} {kind} {name}" for who, kind, name, op, need in rows(part) if need == "required"}
+
+
+def test_a_mirror_of_the_source_type_needs_its_rights_at_both_clusters(worker: Path, tmp_path: Path) -> None:
+    config = {**_MIRROR, "connector.class": "MirrorSourceConnector"}
+    text = printed(worker, connector(tmp_path, config), "--principal", "source=User:s", "--principal", "target=User:t")
+    assert rights_at("w:9092", text) == {
+        "User:s Read topic orders", "User:s DescribeConfigs topic orders",
+        "User:s Create topic mm2-offset-syncs.target.internal", "User:s Write topic mm2-offset-syncs.target.internal",
+    }  # fmt: skip
+    found = rights_at("k:9093", text)
+    assert {right for right in found if right.startswith("User:t ")} == {
+        "User:t Create topic west.orders", "User:t Alter topic west.orders", "User:t AlterConfigs topic west.orders",
+    }  # fmt: skip
+    assert "User:producer Write topic west.orders" in found
+    assert not [right for right in found if " group connect-" in right]
+
+
+def test_a_mirror_of_the_sink_type_commits_its_group_with_its_records(worker: Path, tmp_path: Path) -> None:
+    config = {**_MIRROR, "connector.class": "MirrorSinkConnector", "sync.topic.configs.enabled": "false"}
+    text = printed(worker, connector(tmp_path, config), "--principal", "target=User:t")
+    found = rights_at("k:9093", text)
+    assert "User:producer Read group connect-c" in found
+    assert "User:producer Read topic west.orders" in found
+    assert "User:t Describe group connect-c" in found
+    assert "User:producer Write topic mm2-offset-syncs.west.internal" in found
+    assert not [right for right in found if "AlterConfigs" in right]
+    assert ["User:ANONYMOUS", "group", "connect-c", "Read", "optional"] in rows(text)
+
+
+def test_what_a_mirror_is_told_by_patterns_is_named_by_hand(worker: Path, tmp_path: Path) -> None:
+    config = {**_MIRROR, "connector.class": "MirrorSourceConnector", "topics": "orders.*"}
+    path = connector(tmp_path, config)
+    assert "--topic" in printed(worker, path)
+    named = rights_at("w:9092", printed(worker, path, "--topic", "orders-1", "--topic", "orders-2"))
+    assert {"User:ANONYMOUS Read topic orders-1", "User:ANONYMOUS Read topic orders-2"} <= named
+
+
+def test_who_follows_groups_describes_them_and_commits_them_where_that_is_asked_for(
+    worker: Path, tmp_path: Path
+) -> None:
+    config = {**_MIRROR, "connector.class": "MirrorCheckpointConnector", "target.cluster.alias": "east"}
+    text = printed(worker, connector(tmp_path, config), "--principal", "source=User:s", "--principal", "target=User:t")
+    assert rights_at("w:9092", text) == {
+        "User:s Describe group *", "User:s Describe topic orders", "User:s Read topic mm2-offset-syncs.east.internal",
+    }  # fmt: skip
+    assert "User:t Read topic west.checkpoints.internal" in rights_at("k:9093", text)
+    assert "User:t Read topic west.orders" not in rights_at("k:9093", text)
+    config |= {"sync.group.offsets.enabled": "true", "groups": "a,b"}
+    found = rights_at("k:9093", printed(worker, connector(tmp_path, config), "--principal", "target=User:t"))
+    assert {"User:t Read group a", "User:t Read group b", "User:t Read topic west.orders"} <= found
+
+
+def test_a_mirrormaker_file_has_a_list_for_each_flow(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters=west,east\nwest.bootstrap.servers=w:9092\neast.bootstrap.servers=e:9092\nwest->east.enabled=true\n"
+        "topics=orders\n"
+    )
+    text = printed(path)
+    flows = [line for line in text.splitlines() if line.startswith("# ")]
+    assert flows == ["# west->east", "# east->west"]  # the second one sends heartbeats
+    assert "User:ANONYMOUS Create topic west.orders" in rights_at("e:9092", text)
+    assert "User:ANONYMOUS Write topic heartbeats" in rights_at("w:9092", text.partition("# east->west")[2])
+    with pytest.raises(ConfigError, match=r"leave .*connector\.json out"):
+        printed(path, connector(tmp_path, _CONFIG))

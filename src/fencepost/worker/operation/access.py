@@ -19,7 +19,7 @@ from fencepost.config.worker import WorkerConfig
 from fencepost.worker.connector_classes import ConnectorClasses, type_of_config
 from fencepost.worker.settings import WorkerSettings
 
-ROLES = ("worker", "producer", "consumer", "admin")
+ROLES = ("worker", "producer", "consumer", "admin", "source", "target")
 UNKNOWN_TOPIC = "TOPIC"
 _TOPIC_KEY = "topic"
 _CHOOSING = frozenset(
