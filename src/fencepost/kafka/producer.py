@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -19,6 +18,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.placed import DeliveryCallback, PlacedRecords
+from fencepost.kafka.transactional_client import (
+    LET_PASS,
+    Failure,
+    ProducerError,
+    TransactionalClient,
+    classify,
+    ensure_checked,
+)
 
 log = logging.getLogger(__name__)
 
@@ -30,69 +37,6 @@ _BEFORE_CONNECTED = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT)\b")
 _REFUSED_CONNECTION = re.compile(r"SASL authentication error|certificate verify failed")
 _MOST_REFUSALS = 3
 _INIT_S = 2.0
-
-_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-_MEMBERSHIP = {
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.FENCED_INSTANCE_ID,
-    KafkaError.REBALANCE_IN_PROGRESS,
-}
-_DENIED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,
-}
-_LET_PASS = "the producer sends none above its max.request.size: raise producer.override.max.request.size"
-_REFUSED_BATCH = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
-_REFUSED_RECORD = {
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._INVALID_ARG,
-    KafkaError.INVALID_RECORD,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError.INVALID_TIMESTAMP,
-}
-
-
-class Failure(Enum):
-    """What an error of the client means to whoever called it."""
-
-    FENCED = auto()
-    MEMBERSHIP = auto()
-    DENIED = auto()
-    REFUSED_RECORD = auto()
-    REFUSED_BATCH = auto()  # of records that a smaller batch may bring through
-    PASSING = auto()
-    FATAL = auto()
-
-
-class ProducerError(Exception):
-    """An error of the client, classified. The text is the client's."""
-
-    def __init__(self, failure: Failure, text: str) -> None:
-        super().__init__(text)
-        self.failure = failure
-
-
-def classify(error: KafkaError) -> Failure:
-    """Return what a KafkaError means."""
-    code = error.code()
-    for codes, failure in (
-        (_FENCED, Failure.FENCED),
-        (_MEMBERSHIP, Failure.MEMBERSHIP),
-        (_DENIED, Failure.DENIED),
-        (_REFUSED_RECORD, Failure.REFUSED_RECORD),
-        (_REFUSED_BATCH, Failure.REFUSED_BATCH),
-    ):
-        if code in codes:
-            return failure
-    return Failure.FATAL if error.fatal() else Failure.PASSING
 
 
 def producer_error(error: BaseException) -> ProducerError:
@@ -151,7 +95,7 @@ class _Adding:
     give_up_at: float
 
 
-class ProducerClient:
+class ProducerClient(TransactionalClient):
     """One librdkafka producer. Not thread-safe beyond what librdkafka is; bound to the process that made it (E8)."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
@@ -360,7 +304,7 @@ class ProducerClient:
         if refusal.failure is not Failure.REFUSED_BATCH:
             return ProducerError(refusal.failure, f"{refusal} (record for topic {topic})")
         # What is too large was refused by the client itself, before there was a batch.
-        return ProducerError(Failure.REFUSED_RECORD, f"{refusal} (record for topic {topic}; {_LET_PASS})")
+        return ProducerError(Failure.REFUSED_RECORD, f"{refusal} (record for topic {topic}; {LET_PASS})")
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""
@@ -444,11 +388,6 @@ class ProducerClient:
         self._watched.clear()
         self._is_in_transaction = True
 
-    def send_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Add offsets of a consumer group to the transaction (KIP-447). Raises what the two halves of this raise."""
-        self.begin_offsets(offsets, group_metadata, timeout_s)
-        self.await_offsets()
-
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
         """Begin to add offsets of a consumer group to the transaction, beside what is sent; `await_offsets` ends it.
 
@@ -456,8 +395,7 @@ class ProducerClient:
         coordinator whether the member is current (E4).
         """
         self._fork.check("a producer")
-        if not any(each.offset >= 0 for each in offsets):  # E10
-            raise ValueError("group metadata is checked only together with an offset of 0 or more")
+        ensure_checked(offsets)  # E10
         positions = [TopicPartition(*each) for each in offsets]
         done: Future[None] = Future()
 

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+CLIENT = "fencepost.client"
+"""Where a producer's settings say which client it is; no client is shown it."""
+AUTO, BATCH, LIBRDKAFKA = CLIENTS = ("auto", "batch", "librdkafka")
+
 
 class Kind(Enum):
     """The three kinds of clients."""

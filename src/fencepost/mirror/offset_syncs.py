@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fencepost.api import SourceRecord
-from fencepost.kafka.producer import ProducerClient, ProducerError
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.transactional_client import ProducerError
 from fencepost.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.log import LogReader
-from fencepost.kafka.producer import ProducerClient, ProducerError
+from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.settings import Kind
+from fencepost.kafka.transactional_client import ProducerError
 from fencepost.spark.hand_marker import OWNER, Journal, pulse_record
 from fencepost.spark.hand_options import HandOptions
 from fencepost.transaction import TransactionalWriter, lock_out

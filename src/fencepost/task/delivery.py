@@ -10,7 +10,8 @@ from typing import Any
 from fencepost.api import RecordMetadata
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
-from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
 from fencepost.task.finish import Closing, GroupPositions, OffsetRecords

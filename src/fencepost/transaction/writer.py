@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.kafka.clients import transactional_client
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.lockout import lock_out_by_request
 from fencepost.kafka.placed import PlacedRecords
-from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
 from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.kafka.transactional_client import Failure, ProducerError, TransactionalClient
 from fencepost.transaction.errors import (
     CommitUnknownError,
     ProduceError,
@@ -56,15 +57,15 @@ class TransactionalWriter:
         self.state = WriterState.NEW
         self._timeouts = timeouts or WriterTimeouts()
         self._conf = {**conf, "transactional.id": transactional_id, "enable.idempotence": True}
-        self._made: ProducerClient | None = None
+        self._made: TransactionalClient | None = None
         self._is_flushed = True
         self._begun_s = 0.0
 
     @property
-    def _client(self) -> ProducerClient:
+    def _client(self) -> TransactionalClient:
         """Made by whoever needs it first: none is where the id is locked out by a request."""
         if self._made is None:
-            self._made = ProducerClient(self._conf)
+            self._made = transactional_client(self._conf)
         return self._made
 
     @property

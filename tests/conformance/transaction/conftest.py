@@ -8,11 +8,13 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.setting_table import CLIENT
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts
 from fencepost.transaction.state import WriterState
+from support.clients import CLIENTS
 
 MakeWriter = Callable[..., TransactionalWriter]
 
@@ -34,8 +36,14 @@ def offsets_topic(kafka: EmbeddedKafka, topic: str) -> str:
     return name
 
 
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> str:
+    """The client behind a writer: the suite is one for all."""
+    return str(request.param)
+
+
 @pytest.fixture
-def make_writer(kafka: EmbeddedKafka) -> Iterator[MakeWriter]:
+def make_writer(kafka: EmbeddedKafka, client: str) -> Iterator[MakeWriter]:
     """Makes writers as Fencepost does; each is closed in the end."""
     writers: list[TransactionalWriter] = []
 
@@ -48,7 +56,7 @@ def make_writer(kafka: EmbeddedKafka) -> Iterator[MakeWriter]:
     ) -> TransactionalWriter:
         wanted = transactional_id or f"id-{uuid.uuid4().hex[:8]}"
         usual = transactional_conf({"bootstrap.servers": bootstrap or kafka.bootstrap_servers}, wanted).conf
-        writer = TransactionalWriter({**usual, **(conf or {})}, wanted, timeouts)
+        writer = TransactionalWriter({**usual, CLIENT: client, **(conf or {})}, wanted, timeouts)
         writers.append(writer)
         return writer
 

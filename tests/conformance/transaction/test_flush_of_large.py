@@ -11,7 +11,9 @@ from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.transaction import TransactionalWriter
+from support.clients import only_librdkafka
 
+pytestmark = only_librdkafka
 MakeWriter = Callable[..., TransactionalWriter]
 VALUES = [b"%0100d" % number for number in range(20_000)]  # four batches
 

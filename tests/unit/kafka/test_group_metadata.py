@@ -1,12 +1,14 @@
 """Group metadata as the client has it."""
 
 import struct
+import sys
 
 import pytest
 from confluent_kafka import Consumer
 
 from fencepost.api import FatalError
-from fencepost.kafka.group_metadata import generation_of
+from fencepost.kafka.group_metadata import Committer, committer_of, generation_of
+from fencepost.kafka.memberless import memberless
 
 
 def test_who_has_not_joined_has_no_generation() -> None:
@@ -23,3 +25,25 @@ def test_the_generation_is_read() -> None:
 def test_what_cannot_be_read_is_no_generation(metadata: bytes) -> None:
     with pytest.raises(FatalError, match="form that is not known"):
         generation_of(metadata)
+
+
+@pytest.mark.parametrize(
+    ("behind_the_generation", "committer"),
+    [
+        (b"g\0m-1\0\1", Committer("g", 1, "m-1", None)),
+        (b"g\0m-1\0\0i\0", Committer("g", 1, "m-1", "i")),
+        (b"g\0\0\1", Committer("g", 1, "", None)),
+    ],
+)
+def test_all_of_the_metadata_is_read(behind_the_generation, committer):
+    assert committer_of(b"CGMDv2:" + (1).to_bytes(4, sys.byteorder) + behind_the_generation) == committer
+
+
+def test_a_group_without_members_is_who_commits_for_none():
+    assert committer_of(memberless("g")) == Committer("g", -1, "", None)
+
+
+@pytest.mark.parametrize("metadata", [b"CGMDv2:\1\0\0\0", b"CGMDv2:\1\0\0\0g\0m", b"CGMDv2:\1\0\0\0g\0m\0\2"])
+def test_metadata_that_ends_early_is_not_read(metadata):
+    with pytest.raises(FatalError, match="form that is not known"):
+        committer_of(metadata)

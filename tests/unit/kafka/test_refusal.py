@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost.kafka.producer import Failure, ProducerClient, ProducerError
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.transactional_client import Failure, ProducerError
 
 TOO_LARGE = b"." * 100_000
 

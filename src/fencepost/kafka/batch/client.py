@@ -1,0 +1,385 @@
+"""`BatchClient`: a transactional producer that sends whole batches, and nothing twice.
+
+An error, a time-out or a lost connection ends the incarnation: nothing more is sent, but for the end of a transaction
+of which every answer has come. Not so an answer that says that the broker is still at work (`errors.BUSY`), which is
+asked again, nor a refusal by the group's coordinator or by the client itself, after which a transaction can be aborted.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pyarrow.compute as pc
+from confluent_kafka import KafkaError, murmur2
+
+from fencepost.config import ConfigError
+from fencepost.kafka.batch.access import Access
+from fencepost.kafka.batch.cluster import Cluster
+from fencepost.kafka.batch.columns import Columns, Encode, Pending, binary
+from fencepost.kafka.batch.encode_columns import encode_columns
+from fencepost.kafka.batch.encode_cut import Limits, placed, spare_partitions
+from fencepost.kafka.batch.encode_rows import rows
+from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError
+from fencepost.kafka.batch.protocol import Protocol
+from fencepost.kafka.batch.settings import BatchSettings
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_metadata import Committer, committer_of
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.placed import NO_PARTITION, NOW, PlacedRecords
+from fencepost.kafka.transactional_client import (
+    LET_PASS,
+    Failure,
+    ProducerError,
+    TransactionalClient,
+    classify,
+    ensure_checked,
+)
+from fencepost.record import Repeated, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_CONNECT_AGAIN_S = 0.05
+_FINAL = frozenset({KafkaError.INVALID_TRANSACTION_TIMEOUT, KafkaError.UNSUPPORTED_VERSION})
+
+
+class BatchClient(TransactionalClient):
+    """One incarnation after another, as `init_transactions` is called; used by one thread at a time, `drop` by any."""
+
+    def __init__(self, conf: Mapping[str, Any], encode: Encode = encode_columns) -> None:
+        """`conf` holds librdkafka's names. Raises ProducerError for settings that this client does not have."""
+        self._fork = ForkGuard()
+        self._encode = encode
+        try:
+            self._settings, self._access = BatchSettings.of(conf), Access.of(conf)
+        except (ConfigError, ValueError, OSError) as error:
+            raise ProducerError(Failure.FATAL, str(error)) from None
+        self._cluster: Cluster | None = None
+        self._protocol: Protocol | None = None
+        self._pending: dict[TopicPartition, Pending] = {}
+        self._waiting_bytes = self._waiting = 0
+        self._sticky: dict[str, int] = {}
+        self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
+        self._over: ProducerError | None = None
+        self._strikes: list[str] = []
+        self.failed_delivery: ProducerError | None = None
+
+    @property
+    def strikes(self) -> int:
+        self._fork.check("a producer")
+        return len(self._strikes)
+
+    @property
+    def last_strike(self) -> str | None:
+        return self._strikes[-1] if self._strikes else None
+
+    # --- an incarnation ---------------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout_s: float) -> None:
+        """Begin an incarnation: with connections of its own, and the id's next epoch.
+
+        InitProducerId is sent once: who has lost its answer does not know whether its own late request will fence it.
+        """
+        self._fork.check("a producer")
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._open(deadline_s)
+                return
+            except LostError as error:
+                if error.is_sent or time.monotonic() + _CONNECT_AGAIN_S >= deadline_s:
+                    raise ProducerError(Failure.PASSING, str(error)) from None
+            except AnswerError as error:
+                raise _said(error) from None
+            except UnsupportedError as error:
+                raise ProducerError(Failure.FATAL, str(error)) from None
+            time.sleep(_CONNECT_AGAIN_S)
+
+    def _open(self, deadline_s: float) -> None:
+        self._let_go()
+        self._cluster = Cluster(self._access, self._settings.metadata_age_s)
+        self._protocol = Protocol(self._cluster, self._settings, self._encode)
+        self._over, self.failed_delivery = None, None
+        self._protocol.open(deadline_s)  # E2
+
+    def _let_go(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pending.clear()
+        self._sticky.clear()
+        self._begun_offsets = None
+        self._waiting_bytes = self._waiting = 0
+
+    def drop(self) -> None:
+        self._fork.check("a producer")
+        self._over = self._over or ProducerError(Failure.PASSING, "the producer is closed")
+        cluster = self._cluster
+        if cluster is not None:
+            cluster.close()
+
+    @contextmanager
+    def _incarnation(self) -> Iterator[Protocol]:
+        """Give the protocol to whoever sends, and end the incarnation with whatever goes wrong."""
+        self._fork.check("a producer")
+        if self._over is not None:
+            raise self._over
+        if self._protocol is None:
+            raise ProducerError(Failure.FATAL, "init_transactions() comes first")
+        try:
+            yield self._protocol
+        except AnswerError as error:
+            raise self._end(_said(error)) from None
+        except (LostError, UnsupportedError) as error:
+            raise self._end(ProducerError(Failure.PASSING, str(error))) from None
+
+    def _end(self, error: ProducerError) -> ProducerError:
+        """End the incarnation. What it was refused is no trouble with brokers where somebody newer has the id."""
+        if self._over is None:
+            self._over = error  # E21
+            if error.failure is not Failure.FENCED:
+                self._strikes.append(str(error))
+        return self._over
+
+    def _deadline_s(self) -> float:
+        return time.monotonic() + self._access.answer_s
+
+    # --- records ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        with self._incarnation():
+            self._forget()
+
+    def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
+        told = fields.get("on_delivery")
+        records = PlacedRecords(
+            [topic],
+            [value],
+            [fields.get("key")],
+            [fields.get("partition", NO_PARTITION)],
+            [fields.get("timestamp", NOW)],
+            [fields.get("headers") or ()],
+            {} if told is None else {0: told},
+        )
+        self.produce_placed(records)
+
+    def produce_column(self, topic: str, values: Sequence[bytes | None]) -> None:
+        if len(values):
+            with self._incarnation():
+                self._add_keyless(topic, Columns(binary(values), timestamps=_now_ms()))
+
+    def produce_columns(
+        self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
+    ) -> None:
+        if isinstance(topics, Repeated) and isinstance(keys, Repeated) and keys.value is None:
+            self.produce_column(topics.value, values)
+            return
+        if isinstance(topics, Repeated) and len(values):
+            with self._incarnation():
+                self._add_keyed(topics.value, values, keys)
+            return
+        count = len(values)
+        self.produce_placed(
+            PlacedRecords(
+                topics, values, keys, Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
+            )
+        )
+
+    def produce_placed(self, records: PlacedRecords) -> None:
+        with self._incarnation():
+            now_ms = _now_ms()
+            by_place: dict[TopicPartition | str, list[int]] = {}
+            columns = zip(records.topics, records.keys, records.partitions, strict=True)
+            for index, (topic, key, partition) in enumerate(columns):
+                by_place.setdefault(self._place(topic, key, partition), []).append(index)
+            for place, indexes in by_place.items():
+                found = _chosen(records, indexes, now_ms)
+                if isinstance(place, str):
+                    self._add_keyless(place, found)
+                else:
+                    self._add_all(found, partial(_same, place))
+
+    def _place(self, topic: str, key: bytes | None, partition: int) -> TopicPartition | str:
+        """Return the partition of a record, the topic alone for one that may be in any."""
+        count = len(self._leaders(topic))
+        if partition != NO_PARTITION:
+            if partition >= count:
+                raise _refused(KafkaError._UNKNOWN_PARTITION, topic)
+            return TopicPartition(topic, partition)
+        return topic if key is None else TopicPartition(topic, murmur2(key, count))
+
+    def _leaders(self, topic: str) -> list[int]:
+        """Return who leads the topic's partitions; a topic that there is not, or not for us, refuses the record."""
+        assert self._cluster is not None
+        try:
+            return self._cluster.leaders(topic, self._deadline_s())
+        except AnswerError as error:
+            found = _said(AnswerError(error.code, f"record for topic {topic}", error.detail))
+            if found.failure in (Failure.REFUSED_RECORD, Failure.DENIED):
+                raise found from None  # nothing was sent of it
+            raise
+
+    def _add_keyless(self, topic: str, columns: Columns) -> None:
+        """Fill one partition's batch after the other's, as Java's client does."""
+        count = len(self._leaders(topic))
+        self._add_all(
+            columns, lambda: TopicPartition(topic, self._sticky.setdefault(topic, time.monotonic_ns() % count))
+        )
+
+    def _add_keyed(self, topic: str, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
+        """Deal records out by their keys, all at once; those without go to one partition after the other."""
+        settings = self._settings
+        count = len(self._leaders(topic))
+        made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
+        limits = Limits(settings.record_bytes, settings.batch_bytes, settings.batch_records)
+        spare = spare_partitions(count, time.monotonic_ns() % count)
+        for partition, part in placed(made, limits, count, spare):
+            columns = Columns(part.values, part.keys, part.timestamps)
+            self._add_all(columns, partial(_same, TopicPartition(topic, partition)))
+
+    def _add_all(self, columns: Columns, next_place: Callable[[], TopicPartition]) -> None:
+        sizes = columns.sizes()
+        self._ensure_sendable(next_place().topic, sizes)
+        while len(columns.values):
+            taken = self._add_some(next_place(), columns, sizes)
+            columns, sizes = columns.part(taken, len(columns.values)), sizes[taken:]
+
+    def _add_some(self, place: TopicPartition, columns: Columns, sizes: Any) -> int:
+        """Let as many records wait as fit in a batch, and send that when it is full. Returns how many."""
+        settings = self._settings
+        pending = self._pending.get(place)
+        if pending is None:
+            pending = self._pending[place] = Pending(settings.batch_bytes, settings.batch_records)
+        before = pending.size_bytes
+        taken = pending.add(columns, sizes)
+        self._waiting += taken
+        self._waiting_bytes += pending.size_bytes - before
+        if taken < len(columns.values) or pending.is_full:
+            self._send_waiting([place], self._deadline_s())
+        elif self._waiting >= settings.queue_records or self._waiting_bytes >= settings.queue_bytes:
+            self._send_waiting(list(self._pending), self._deadline_s())
+        return taken
+
+    def _ensure_sendable(self, topic: str, sizes: Any) -> None:
+        if pc.max(sizes).as_py() > self._settings.record_bytes:
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+            text = f"{error.name()}: {error.str()} (record for topic {topic}; {LET_PASS})"
+            raise ProducerError(Failure.REFUSED_RECORD, text)
+
+    def _send_waiting(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
+        """Send what waits for these partitions, one batch of each; all that wait join the transaction at once."""
+        assert self._protocol is not None
+        self._protocol.join([place for place, pending in self._pending.items() if pending.count], deadline_s)
+        batches = []
+        for place in places:
+            pending = self._pending[place]
+            if pending.count:
+                self._waiting -= pending.count
+                self._waiting_bytes -= pending.size_bytes
+                batches.append(self._protocol.encoded(place, pending.take()))
+            if self._sticky.get(place.topic) == place.partition:
+                del self._sticky[place.topic]
+        self._protocol.produce(batches, deadline_s)
+
+    def flush(self, timeout_s: float) -> None:
+        if self.failed_delivery is not None:
+            raise self.failed_delivery
+        deadline_s = time.monotonic() + timeout_s
+        with self._incarnation() as protocol:
+            self._send_waiting(list(self._pending), deadline_s)
+            protocol.settle(deadline_s)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
+        """Only remember them: beside a request that adds partitions to the transaction, one of the two would fail."""
+        self._fork.check("a producer")
+        ensure_checked(offsets)  # E10
+        self._begun_offsets = (offsets, committer_of(group_metadata), time.monotonic() + timeout_s)
+
+    def await_offsets(self) -> None:
+        self._fork.check("a producer")
+        begun, self._begun_offsets = self._begun_offsets, None
+        if begun is None:
+            return
+        offsets, committer, deadline_s = begun
+        self.flush(max(0.0, deadline_s - time.monotonic()))
+        with self._incarnation() as protocol:
+            try:
+                protocol.offsets(offsets, committer, deadline_s)
+            except AnswerError as error:
+                found = _said(error)
+                if found.failure is not Failure.MEMBERSHIP:
+                    raise
+                raise found from None  # E4: the transaction can be aborted, and its producer goes on
+
+    def commit(self, timeout_s: float) -> None:
+        with self._incarnation() as protocol:
+            protocol.end(is_commit=True, deadline_s=time.monotonic() + timeout_s)
+
+    def abort(self, timeout_s: float) -> None:
+        """Abort, if every request of the transaction has been answered: after a lost one, the next holder does."""
+        self._fork.check("a producer")
+        self._forget()
+        deadline_s = time.monotonic() + timeout_s
+        over, self._over = self._over, None
+        try:
+            with self._incarnation() as protocol:
+                _settle(protocol, deadline_s)
+                if over is not None and over.failure is Failure.FENCED:
+                    raise over
+                protocol.end(is_commit=False, deadline_s=deadline_s)
+        finally:
+            self._over = over or self._over
+
+
+def _settle(protocol: Protocol, deadline_s: float) -> None:
+    """Take every answer, whatever it says: what was refused is not in the transaction."""
+    while True:
+        try:
+            protocol.settle(deadline_s)
+            return
+        except AnswerError as error:
+            log.debug("before an abort: %s", error)
+
+
+def _said(error: AnswerError) -> ProducerError:
+    """Return what an answer means, in the words of the other client."""
+    said = KafkaError(error.code)
+    failure = Failure.FATAL if error.code in _FINAL else classify(said)
+    detail = f": {error.detail}" if error.detail else ""
+    return ProducerError(failure, f"{said.name()}: {said.str()} ({error.what}{detail})")
+
+
+def _refused(code: int, topic: str) -> ProducerError:
+    return _said(AnswerError(code, f"record for topic {topic}"))
+
+
+def _same(place: TopicPartition) -> TopicPartition:
+    return place
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Columns:
+    """Return some of the records as columns."""
+
+    def of(column: Sequence[Any]) -> list[Any]:
+        return [column[index] for index in indexes]
+
+    keys, headers = of(records.keys), of(records.headers)
+    times = [now_ms if each == NOW else each for each in of(records.timestamps)]
+    return Columns(
+        binary(of(records.values)),
+        binary(keys) if any(key is not None for key in keys) else None,
+        times[0] if len(set(times)) == 1 else times,
+        headers if any(headers) else None,
+        {at: records.told[index] for at, index in enumerate(indexes) if index in records.told} if records.told else {},
+    )

@@ -1,0 +1,146 @@
+"""The brokers of a cluster: who leads which partition, who coordinates what, and a connection to each that is needed.
+
+Only questions are asked here: they change nothing, and may be asked again.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.batch.access import Access, Address
+from fencepost.kafka.batch.connection import Connection
+from fencepost.kafka.batch.errors import BUSY, AnswerError, LostError, ensure
+
+T = TypeVar("T")
+
+GROUP, TRANSACTION = 0, 1
+"""Kinds of coordinators."""
+
+_ASK_AGAIN_S = 0.02
+_NEW_TOPIC_S = 30.0
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
+_NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
+
+
+class Cluster:
+    """Made for one incarnation. Used by one thread at a time; `close` by any."""
+
+    def __init__(self, access: Access, metadata_age_s: float) -> None:
+        """`metadata_age_s`: how old what is known of a topic may become. Nothing is asked yet."""
+        self._access = access
+        self._age_s = metadata_age_s
+        self._addresses: dict[int, Address] = {}
+        self._connections: dict[int, Connection] = {}
+        self._first: Connection | None = None
+        self._topics: dict[str, tuple[float, list[int]]] = {}
+        self._is_closed = False
+
+    def connections(self) -> list[Connection]:
+        """Return those to brokers that lead or coordinate."""
+        return list(self._connections.values())
+
+    def leaders(self, topic: str, deadline_s: float) -> list[int]:
+        """Return the node that leads each partition of a topic, -1 where there is none.
+
+        Brokers make topics that are new, if they are set up so; they are waited for.
+
+        Raises AnswerError, LostError.
+        """
+        asked_s, found = self._topics.get(topic, (0.0, []))
+        if not found or time.monotonic() - asked_s > self._age_s:
+            until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S)
+            found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
+            self._topics[topic] = (time.monotonic(), found)
+        return found
+
+    def forget(self, topic: str) -> None:
+        """Forget what is known of a topic: what a broker says does not fit."""
+        self._topics.pop(topic, None)
+
+    def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
+        """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
+        return patiently(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
+
+    def connection(self, node: int, deadline_s: float) -> Connection:
+        """Return the connection to a node, a new one where nothing is under way in the one before.
+
+        Raises LostError, AnswerError.
+        """
+        known = self._connections.get(node)
+        if known is not None and (known.unanswered or known.is_usable()):
+            return known
+        if known is not None:
+            known.close()
+        made = self._connections[node] = Connection(self._addresses[node], self._access, deadline_s)
+        self._ensure_open(made)
+        return made
+
+    def close(self) -> None:
+        """Let go of all connections at once."""
+        self._is_closed = True
+        for connection in (self._first, *self._connections.copy().values()):
+            if connection is not None:
+                connection.close()
+
+    def _ensure_open(self, made: Connection) -> None:
+        if self._is_closed:  # meanwhile, by another thread
+            made.close()
+            raise LostError("the client is closed", is_sent=False)
+
+    def _ask(self, request: Any, newest: int, deadline_s: float) -> Any:
+        """Ask any broker: the one that was asked before, else the first of the servers that answers."""
+        if self._first is not None and not self._first.is_usable():
+            self._first.close()
+            self._first = None
+        if self._first is None:
+            self._first = self._any(deadline_s)
+            self._ensure_open(self._first)
+        return self._first.ask(request, self._first.version(request, 0, newest), deadline_s)
+
+    def _any(self, deadline_s: float) -> Connection:
+        problem = LostError("no bootstrap.servers", is_sent=False)
+        for address in (*self._access.servers, *self._addresses.values()):
+            try:
+                return Connection(address, self._access, deadline_s)
+            except LostError as error:
+                problem = error
+        raise problem
+
+    def _metadata(self, topic: str, deadline_s: float) -> list[int]:
+        from kafka.protocol.metadata import MetadataRequest
+
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        answer = self._ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), 12, deadline_s)
+        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        (found,) = answer.topics
+        ensure(found.error_code, f"metadata of topic {topic}")
+        leaders = {each.partition_index: each.leader_id for each in found.partitions}
+        if all(leader < 0 for leader in leaders.values()):
+            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
+        return [leaders[partition] for partition in range(len(leaders))]
+
+    def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
+        from kafka.protocol.metadata import FindCoordinatorRequest
+
+        answer = self._ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
+        ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
+        self._addresses[answer.node_id] = (answer.host, answer.port)
+        return int(answer.node_id)
+
+
+def patiently(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
+    """Call again while the answer is one of `codes`, with pauses that grow to twenty times the first.
+
+    Raises what the last call raised.
+    """
+    longest_s = 20 * pause_s
+    while True:
+        try:
+            return call()
+        except AnswerError as error:
+            if error.code not in codes or time.monotonic() + pause_s > deadline_s:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, longest_s)

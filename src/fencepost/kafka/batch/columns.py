@@ -1,0 +1,152 @@
+"""Records of one partition as columns, and those that wait there to become a batch."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.kafka.placed import DeliveryCallback
+from fencepost.record import HeaderBytes
+
+Headers = Sequence[Sequence[HeaderBytes]]
+
+
+class Columns(NamedTuple):
+    """Records of one partition, in order: Arrow arrays of bytes, a null being a tombstone or no key.
+
+    `keys` is None where no record has one, `headers` where none has any. `timestamps` are milliseconds since 1970: one
+    for all, or one for each. `told` holds what is called with (error, message) about the records of these indexes.
+    """
+
+    values: Any
+    keys: Any = None
+    timestamps: int | Sequence[int] = 0
+    headers: Headers | None = None
+    told: Mapping[int, DeliveryCallback] = MappingProxyType({})
+
+    def part(self, start: int, stop: int) -> "Columns":
+        """Return records `start` to `stop`, the latter excluded."""
+        if (start, stop) == (0, len(self.values)):
+            return self
+        times = self.timestamps
+        return Columns(
+            self.values[start:stop],
+            None if self.keys is None else self.keys[start:stop],
+            times if isinstance(times, int) else times[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+            {index - start: call for index, call in self.told.items() if start <= index < stop},
+        )
+
+    def timestamp(self, index: int) -> int:
+        return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[index])
+
+    def sizes(self) -> Any:
+        """Return the bytes of key, value and headers of each record, as an Arrow array."""
+        sizes = _lengths(self.values)
+        if self.keys is not None:
+            sizes = pc.add(sizes, _lengths(self.keys))
+        if self.headers is not None:
+            sizes = pc.add(sizes, pa.array([_header_bytes(each) for each in self.headers], pa.int64()))
+        return sizes
+
+
+class Encode(Protocol):
+    """Makes a record batch of columns: its bytes, with the checksum, and how many records there are in it."""
+
+    def __call__(
+        self,
+        columns: Columns,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        transactional: bool,
+        compression: str,
+    ) -> tuple[bytes | bytearray | memoryview, int]: ...
+
+
+class Pending:
+    """Records that wait. A batch is full at so many bytes, or records; one record alone may be larger."""
+
+    def __init__(self, most_bytes: int, most_records: int) -> None:
+        self._most_bytes, self._most_records = most_bytes, most_records
+        self._pieces: list[Columns] = []
+        self.size_bytes = self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.size_bytes >= self._most_bytes or self.count >= self._most_records
+
+    def add(self, columns: Columns, sizes: Any) -> int:
+        """Take as many of the first records as fit, and one at least where none waits. Returns how many.
+
+        `sizes` are those of the columns.
+        """
+        count = min(len(columns.values), self._most_records - self.count)
+        sizes = sizes[:count]
+        total: int = pc.sum(sizes).as_py() or 0
+        room = self._most_bytes - self.size_bytes
+        if total > room:
+            running = pc.cumulative_sum(sizes)
+            count = pc.sum(pc.less_equal(running, room)).as_py() or 0
+            if count == 0 and self.count == 0:
+                count = 1
+            total = running[count - 1].as_py() if count else 0
+        if count:
+            self._pieces.append(columns.part(0, count))
+            self.size_bytes += total
+            self.count += count
+        return count
+
+    def take(self) -> Columns:
+        """Return all that waits, as one; nothing waits any more."""
+        pieces, self._pieces = self._pieces, []
+        self.size_bytes = self.count = 0
+        return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+def binary(column: Sequence[bytes | None]) -> Any:
+    """Return a column of bytes as an Arrow array, which it may be already."""
+    if not isinstance(column, pa.Array):
+        return pa.array(column, pa.binary())
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def _joined(pieces: Sequence[Columns]) -> Columns:
+    told: dict[int, DeliveryCallback] = {}
+    at = 0
+    for piece in pieces:
+        told.update({at + index: call for index, call in piece.told.items()})
+        at += len(piece.values)
+    keys = headers = None
+    if any(piece.keys is not None for piece in pieces):
+        keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
+    if any(piece.headers is not None for piece in pieces):
+        headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
+    times: int | list[int] = 0
+    if len({piece.timestamps for piece in pieces if isinstance(piece.timestamps, int)}) == 1 and all(
+        isinstance(piece.timestamps, int) for piece in pieces
+    ):
+        times = pieces[0].timestamp(0)
+    else:
+        times = [piece.timestamp(index) for piece in pieces for index in range(len(piece.values))]
+    return Columns(_array([piece.values for piece in pieces]), keys, times, headers, told)
+
+
+def _array(arrays: Sequence[Any]) -> Any:
+    return pa.concat_arrays(arrays)
+
+
+def _nulls(piece: Columns) -> Any:
+    return pa.nulls(len(piece.values), pa.binary())
+
+
+def _lengths(column: Any) -> Any:
+    return pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
+
+
+def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)

@@ -1,0 +1,203 @@
+"""One connection to a broker: requests go out one behind the other, answers are taken when somebody needs them.
+
+Bytes are kafka-python's: its protocol without its loop, its SASL mechanisms. There is no thread: the caller sends, and
+the caller waits. A request is written once.
+"""
+
+import logging
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.batch.access import Access, Address
+from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError, ensure
+
+log = logging.getLogger(__name__)
+
+OnAnswer = Callable[[Any], None]
+_NAME = "fencepost"
+_PART_BYTES = 65_536
+_LONGEST_NAP_S = 1.0
+_RENEWED_AFTER = 0.85  # of the time for which a broker lets a principal in
+
+
+class Connection:
+    """Used by one thread at a time; `close` by any. Every method raises LostError, and then the connection is gone."""
+
+    def __init__(self, address: Address, access: Access, deadline_s: float) -> None:
+        """Connect, agree on versions, and be let in.
+
+        Raises:
+            LostError: the broker cannot be reached in time.
+            AnswerError: it does not let the principal in.
+        """
+        from kafka.protocol.parser import KafkaProtocol  # its package takes a while: for those who use it
+
+        self.address = address
+        self._access = access
+        self._protocol = KafkaProtocol(client_id=access.client_id, ident=f"{address[0]}:{address[1]}")
+        self._answers: deque[OnAnswer] = deque()
+        self._arrived: deque[Any] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self._waits_until_s = self._renew_at_s = 0.0
+        self._socket = self._connected(deadline_s)
+        try:
+            self._agree(deadline_s)
+            if access.mechanism is not None:
+                self._authenticate(access.mechanism, deadline_s)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def unanswered(self) -> int:
+        """Return how many requests have no answer yet."""
+        return len(self._answers)
+
+    def version(self, request: Any, oldest: int, newest: int) -> int:
+        """Return the newest version of a kind of request that both sides know. Raises UnsupportedError."""
+        low, high = self._versions.get(request.API_KEY, (0, -1))
+        version = min(newest, high)
+        if version < max(low, oldest):
+            raise UnsupportedError(
+                f"broker {self.address[0]}:{self.address[1]} speaks versions {low} to {high} of {request.name}, "
+                f"and versions {oldest} to {newest} are needed"
+            )
+        return version
+
+    def is_usable(self) -> bool:
+        """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
+
+        Ask only while nothing is under way.
+        """
+        if self._renew_at_s and time.monotonic() >= self._renew_at_s:
+            return False
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            pass
+        return False
+
+    def send(self, request: Any, version: int, on_answer: OnAnswer, deadline_s: float) -> None:
+        """Send a request; `on_answer` is called with its answer when that is taken."""
+        self._await_quota(deadline_s)
+        request.API_VERSION = version
+        self._protocol.send_request(request)  # E21
+        self._answers.append(on_answer)
+        try:
+            self._socket.settimeout(self._left_s(deadline_s))
+            self._socket.sendall(self._protocol.send_bytes())
+        except (OSError, ValueError) as error:
+            raise self._lost(error) from None
+
+    def take(self, deadline_s: float, leave: int = 0) -> None:
+        """Take answers until only so many are due. Raises what their callbacks raise, too."""
+        while len(self._answers) > leave:
+            answer = self._next(deadline_s)
+            throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
+            if throttled_s:
+                log.debug("%s:%d asks for %g s of silence", *self.address, throttled_s)
+                self._waits_until_s = max(self._waits_until_s, time.monotonic() + throttled_s)
+            self._answers.popleft()(answer)
+
+    def ask(self, request: Any, version: int, deadline_s: float) -> Any:
+        """Send a request and return its answer; the answers due before it are taken first."""
+        found: list[Any] = []
+        self.send(request, version, found.append, deadline_s)
+        self.take(deadline_s)
+        return found[0]
+
+    def close(self) -> None:
+        """Let go at once; whoever waits for an answer is told so."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self._socket.close()
+
+    def _connected(self, deadline_s: float) -> socket.socket:
+        tls = self._access.tls
+        try:
+            left_s = max(0.001, min(self._access.connect_s, deadline_s - time.monotonic()))
+            plain = socket.create_connection(self.address, left_s)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return plain if tls is None else tls.wrap_socket(plain, server_hostname=self.address[0])
+        except ssl.SSLCertVerificationError as error:
+            raise AnswerError(
+                KafkaError._AUTHENTICATION, f"connecting to {self.address[0]}:{self.address[1]}", str(error)
+            ) from None
+        except OSError as error:
+            raise LostError(f"cannot connect to {self.address[0]}:{self.address[1]}: {error}", is_sent=False) from None
+
+    def _agree(self, deadline_s: float) -> None:
+        """Ask which versions the broker has: one that does not know how we ask answers in the oldest way."""
+        from kafka.protocol.metadata import ApiVersionsRequest
+
+        asked = ApiVersionsRequest(client_software_name=_NAME, client_software_version="1")
+        answer = self.ask(asked, ApiVersionsRequest.max_version, deadline_s)
+        if answer.error_code == KafkaError.UNSUPPORTED_VERSION:
+            known = next((k.max_version for k in answer.api_keys or () if k.api_key == asked.API_KEY), 0)
+            asked = ApiVersionsRequest(client_software_name=_NAME, client_software_version="1")
+            answer = self.ask(asked, min(known, ApiVersionsRequest.max_version), deadline_s)
+        ensure(answer.error_code, "ApiVersions")
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self.features = {each.name: each.max_version_level for each in answer.finalized_features or ()}
+
+    def _authenticate(self, mechanism: str, deadline_s: float) -> None:
+        from kafka.net.sasl import get_sasl_mechanism
+        from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+        answer = self.ask(SaslHandshakeRequest(mechanism=mechanism), 1, deadline_s)
+        if answer.error_code:
+            detail = f"the broker has {', '.join(answer.mechanisms)}, not {mechanism}"
+            raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslHandshake", detail)
+        conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
+        version = self.version(SaslAuthenticateRequest, 0, 2)
+        while not conversation.is_done():
+            request = SaslAuthenticateRequest(auth_bytes=conversation.auth_bytes())
+            answer = self.ask(request, version, deadline_s)
+            ensure(answer.error_code, "SaslAuthenticate", answer.error_message)
+            try:
+                conversation.receive(answer.auth_bytes)
+            except ValueError as error:
+                raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate", str(error)) from None
+        lifetime_s = max(0, answer.session_lifetime_ms or 0) / 1000
+        self._renew_at_s = time.monotonic() + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
+
+    def _await_quota(self, deadline_s: float) -> None:
+        """Wait as long as the broker has asked for, as it would not read before."""
+        while (left_s := self._waits_until_s - time.monotonic()) > 0:
+            if time.monotonic() >= deadline_s:
+                raise self._lost(TimeoutError("throttled by a quota"))
+            time.sleep(min(left_s, _LONGEST_NAP_S))
+
+    def _next(self, deadline_s: float) -> Any:
+        while not self._arrived:
+            try:
+                self._socket.settimeout(self._left_s(deadline_s))
+                data = self._socket.recv(_PART_BYTES)
+                if not data:
+                    raise ConnectionError("the broker closed the connection")
+                self._arrived.extend(answer for _, answer in self._protocol.receive_bytes(data))
+            except (OSError, ValueError) as error:
+                raise self._lost(error) from None
+            except Exception as error:  # kafka-python's: bytes that are no answer to what was asked
+                raise self._lost(error) from error
+        return self._arrived.popleft()
+
+    def _left_s(self, deadline_s: float) -> float:
+        return max(0.001, min(self._access.answer_s, deadline_s - time.monotonic()))
+
+    def _lost(self, error: Exception) -> LostError:
+        self.close()
+        why = str(error) or type(error).__name__
+        return LostError(f"{self.address[0]}:{self.address[1]}: {why}", is_sent=bool(self._answers))

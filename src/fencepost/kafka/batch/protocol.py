@@ -1,0 +1,294 @@
+"""The protocol of transactions, as one producer speaks it: two versions of it, one order of steps.
+
+With version 2 (KIP-890) the first batch of a partition adds it to the transaction, and every end gives the producer an
+epoch of its own. With version 1 partitions and groups are added by requests. Whichever it is, a leader that sees a
+partition of a transaction first asks the coordinator; a broker that has two such questions of one producer at once
+fails the older. So one is asked at a time.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.batch import requests
+from fencepost.kafka.batch.cluster import GROUP, TRANSACTION, Cluster, patiently
+from fencepost.kafka.batch.columns import Columns, Encode
+from fencepost.kafka.batch.connection import Connection
+from fencepost.kafka.batch.errors import BUSY, AnswerError, ensure
+from fencepost.kafka.batch.requests import Data, Producer
+from fencepost.kafka.batch.settings import BatchSettings
+from fencepost.kafka.batch.told import tell
+from fencepost.kafka.group_metadata import Committer
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.record import TopicPartition
+
+IN_FLIGHT = 5
+_SEQUENCES = 1 << 31
+_ASK_AGAIN_S = 0.0005
+_NEWEST_VERSION = 2
+_FEATURE = "transaction.version"
+_REQUEST_BYTES = 16 << 20
+_MOVING_S = 10.0
+_MOVED = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE})
+_ELSEWHERE = _MOVED | frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+    }
+)
+
+
+class _Versions(NamedTuple):
+    """Of requests, (oldest, newest), that belong to one version of transactions."""
+
+    produce: tuple[int, int]
+    offsets: tuple[int, int]
+    end: tuple[int, int]
+
+
+# The first version of TxnOffsetCommit in which a member is checked is 3; without version 8 nobody says what is wrong.
+_VERSIONS = {1: _Versions((8, 11), (3, 4), (0, 4)), 2: _Versions((12, 12), (5, 5), (5, 5))}
+
+
+Failures = dict[TopicPartition, AnswerError]
+OnFailures = Callable[[Failures], None]
+
+
+class Batch(NamedTuple):
+    """A batch on its way. `data` has the producer's numbers in it."""
+
+    place: TopicPartition
+    columns: Columns
+    data: Data
+
+
+class Protocol:
+    """One transactional id, one incarnation. Used by one thread at a time.
+
+    Every method raises AnswerError, LostError or UnsupportedError. An answer that is an error means that what was asked
+    has not been done; after any, but for those that `patiently` repeats, the incarnation is over.
+    """
+
+    def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:
+        """Ask nothing yet."""
+        self._cluster = cluster
+        self._settings = settings
+        self._encode = encode
+        self.version = 1
+        self._coordinator = -1
+        self._producer = Producer(settings.transactional_id, -1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._joined: set[TopicPartition] = set()  # partitions that the coordinator was told of
+        self._produced: set[TopicPartition] = set()  # partitions that their leaders have asked it about
+        self._groups: dict[str, int] = {}
+        self.is_begun = False
+        """Says whether the coordinator may know of the transaction: there is something to end."""
+
+    def open(self, deadline_s: float) -> None:
+        """Take the transactional id, and agree on the version: the cluster's, where all brokers speak it."""
+        answer = patiently(lambda: self._init(deadline_s), BUSY | _MOVED, deadline_s, 20 * _ASK_AGAIN_S)
+        self._become(answer)
+
+    def _become(self, answer: Any) -> None:
+        """Take the identity that an answer gives."""
+        self._producer = self._producer._replace(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+        self._sequences.clear()
+
+    def _init(self, deadline_s: float) -> Any:
+        from kafka.protocol.producer import InitProducerIdRequest
+
+        self._coordinator = self._cluster.coordinator(TRANSACTION, self._settings.transactional_id, deadline_s)
+        connection = self._cluster.connection(self._coordinator, deadline_s)
+        self.version = min(_NEWEST_VERSION, max(1, connection.features.get(_FEATURE, 0)))
+        request = InitProducerIdRequest(
+            **self._producer._replace(producer_id=-1, producer_epoch=-1)._asdict(),
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+        )
+        answer = self._ask_coordinator(request, (0, 4), deadline_s)
+        ensure(answer.error_code, f"InitProducerId of {self._settings.transactional_id}")
+        return answer
+
+    def join(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
+        """Add partitions to the transaction, before anything is sent to them; version 2 has no need of it."""
+        new = [place for place in places if place not in self._joined]
+        if self.version > 1 or not new:
+            return
+        _until_known(lambda: self._add_partitions(new, deadline_s), deadline_s)
+        self.is_begun = True
+        self._joined.update(new)
+
+    def _add_partitions(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
+        answer = self._ask_coordinator(requests.add_partitions(self._producer, places), (0, 3), deadline_s)
+        codes = {
+            TopicPartition(topic.name, each.partition_index): each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        }
+        # All or none; what is not to blame is told that it was not attempted.
+        failed = {place: code for place, code in codes.items() if code}
+        for place, code in sorted(failed.items(), key=lambda each: each[1] == KafkaError.OPERATION_NOT_ATTEMPTED):
+            raise AnswerError(code, f"record for topic {place.topic}")
+
+    def encoded(self, place: TopicPartition, columns: Columns) -> Batch:
+        """Return a batch with the numbers that are next in its partition; it must be sent next, and once."""
+        sequence = self._sequences.get(place, 0)
+        data, count = self._encode(
+            columns,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+            compression=self._settings.compression,
+        )
+        self._sequences[place] = (sequence + count) % _SEQUENCES
+        return Batch(place, columns, data)
+
+    def produce(self, batches: Sequence[Batch], deadline_s: float) -> None:
+        """Send batches, one a partition, to the leaders of their partitions; `settle` takes the last answers."""
+        first = [batch for batch in batches if batch.place not in self._produced]
+        self.is_begun = True
+        for node, others in self._by_leader([batch for batch in batches if batch.place in self._produced], deadline_s):
+            connection = self._cluster.connection(node, deadline_s)
+            connection.take(deadline_s, leave=IN_FLIGHT - 1)
+            self._send(connection, others, deadline_s, _raise_first)
+        if first:
+            self._produce_alone(first, deadline_s)
+            self._produced.update(batch.place for batch in first)
+
+    def _produce_alone(self, batches: Sequence[Batch], deadline_s: float) -> None:
+        """Send the first batches of partitions, and await the answers: some may have been taken, and others not yet.
+
+        Those are sent again that a leader has refused as the coordinator is still at work, or as it does not lead: it
+        has just begun to, or another does.
+        """
+        left = list(batches)
+
+        def ask() -> None:
+            failures: Failures = {}
+            for node, of_node in self._by_leader(left, deadline_s):
+                connection = self._cluster.connection(node, deadline_s)
+                self._send(connection, of_node, deadline_s, failures.update)
+                connection.take(deadline_s)  # before another leader asks
+            left[:] = [batch for batch in left if batch.place in failures]
+            for place, error in failures.items():
+                if error.code in _ELSEWHERE:
+                    self._cluster.forget(place.topic)
+            _raise_first({place: error for place, error in failures.items() if error.code not in BUSY | _ELSEWHERE})
+            _raise_first(failures)
+
+        _until_known(ask, deadline_s)
+
+    def _by_leader(self, batches: Sequence[Batch], deadline_s: float) -> list[tuple[int, list[Batch]]]:
+        """Divide batches by who leads their partitions, and into requests of a size that brokers take."""
+        found: dict[int, list[list[Batch]]] = {}
+        for batch in batches:
+            topic, partition = batch.place
+            node = self._cluster.leaders(topic, deadline_s)[partition]
+            if node < 0:
+                raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"record for topic {topic}")
+            requests_of_node = found.setdefault(node, [[]])
+            if sum(len(each.data) for each in requests_of_node[-1]) + len(batch.data) > _REQUEST_BYTES:
+                requests_of_node.append([])
+            requests_of_node[-1].append(batch)
+        return [(node, each) for node, of_node in found.items() for each in of_node if each]
+
+    def _send(
+        self, connection: Connection, batches: Sequence[Batch], deadline_s: float, on_failures: OnFailures
+    ) -> None:
+        by_place = {batch.place: batch for batch in batches}
+        if len(by_place) < len(batches):
+            raise ValueError("a request holds one batch for a partition: a broker would drop the others in silence")
+        data = {place: batch.data for place, batch in by_place.items()}
+        request = requests.produce(self._settings.transactional_id, data, self._settings.acknowledged_within_ms)
+        version = connection.version(request, *_VERSIONS[self.version].produce)
+        connection.send(request, version, lambda answer: on_failures(_taken(answer, by_place)), deadline_s)
+
+    def _ask_coordinator(self, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
+        return self._ask(self._coordinator, request, versions, deadline_s)
+
+    def _ask(self, node: int, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
+        connection = self._cluster.connection(node, deadline_s)
+        return connection.ask(request, connection.version(request, *versions), deadline_s)
+
+    def settle(self, deadline_s: float) -> None:
+        """Take the answers to everything that was sent."""
+        for connection in self._cluster.connections():
+            connection.take(deadline_s)
+
+    def offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
+        """Add offsets of a group to the transaction. Nothing else may be under way."""
+        if self.version == 1:
+            patiently(lambda: self._add_group(member.group_id, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
+        self.is_begun = True
+        _until_known(lambda: self._commit_offsets(offsets, member, deadline_s), deadline_s)
+
+    def _add_group(self, group_id: str, deadline_s: float) -> None:
+        from kafka.protocol.producer import AddOffsetsToTxnRequest
+
+        request = AddOffsetsToTxnRequest(**self._producer._asdict(), group_id=group_id)
+        answer = self._ask_coordinator(request, (0, 3), deadline_s)
+        ensure(answer.error_code, f"offsets of group {group_id}")
+
+    def _commit_offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
+        group = member.group_id
+        if group not in self._groups:
+            self._groups[group] = self._cluster.coordinator(GROUP, group, deadline_s)
+        request = requests.group_offsets(self._producer, member, offsets)
+        answer = self._ask(self._groups[group], request, _VERSIONS[self.version].offsets, deadline_s)
+        for code in (each.error_code for topic in answer.topics for each in topic.partitions):
+            if code in _MOVED:
+                del self._groups[group]
+            ensure(code, f"offsets of group {group}")
+
+    def end(self, *, is_commit: bool, deadline_s: float) -> None:
+        """End the transaction; nothing else may be under way. Where nothing was begun there is nobody to tell.
+
+        LostError, or any AnswerError, of a commit: whether it is committed is unknown (E6).
+        """
+        if self.is_begun:
+            answer = patiently(lambda: self._end(is_commit, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
+            if self.version > 1:
+                self._become(answer)
+        self._joined.clear()
+        self._produced.clear()
+        self.is_begun = False
+
+    def _end(self, is_commit: bool, deadline_s: float) -> Any:
+        from kafka.protocol.producer import EndTxnRequest
+
+        request = EndTxnRequest(**self._producer._asdict(), committed=is_commit)
+        answer = self._ask_coordinator(request, _VERSIONS[self.version].end, deadline_s)
+        ensure(answer.error_code, f"the end of a transaction of {self._settings.transactional_id}")
+        return answer
+
+
+def _until_known(ask: Callable[[], None], deadline_s: float) -> None:
+    """Ask again while the coordinator is at work and, for a while, until brokers agree on who leads a partition.
+
+    A topic that is new, and a leader that is, are not known to all of them at once.
+    """
+    soon_s = min(deadline_s, time.monotonic() + _MOVING_S)
+    # E21: each of these answers comes before anything of the request is carried out
+    patiently(lambda: patiently(ask, BUSY, deadline_s, _ASK_AGAIN_S), _ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)
+
+
+def _taken(answer: Any, sent: Mapping[TopicPartition, Batch]) -> Failures:
+    """Tell of each batch that was written, and return the partitions of those that were not, with the reason."""
+    failures: Failures = {}
+    for topic in answer.responses:
+        for each in topic.partition_responses:
+            place = TopicPartition(topic.name, each.index)
+            if each.error_code:
+                failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
+            else:
+                tell(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
+    return failures
+
+
+def _raise_first(failures: Failures) -> None:
+    for error in failures.values():
+        raise error

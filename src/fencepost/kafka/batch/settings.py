@@ -1,0 +1,76 @@
+"""Which client settings the batch client has, in librdkafka's names: the others are named, not ignored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.config import ConfigError
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_COMPRESSION = "compression.type"
+
+# Those that change what it does, and those that change nothing where no request is sent twice, and no thread waits.
+_HAD = frozenset({
+    "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",
+    "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
+    "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
+    "socket.connection.setup.timeout.ms", "socket.timeout.ms", "topic.metadata.refresh.interval.ms",
+    "batch.size", "batch.num.messages", "queue.buffering.max.messages", "queue.buffering.max.kbytes",
+    "message.max.bytes", "request.timeout.ms", _COMPRESSION, "transaction.timeout.ms", "transactional.id",
+    "delivery.report.only.error", "acks", "request.required.acks", "enable.idempotence", "partitioner",
+    "max.in.flight.requests.per.connection", "max.in.flight", "linger.ms", "retry.backoff.ms", "retry.backoff.max.ms",
+    "reconnect.backoff.ms", "reconnect.backoff.max.ms", "log.connection.close", "delivery.timeout.ms",
+})  # fmt: skip
+
+
+def lacking(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by librdkafka's name, why settings are not for the batch client; empty where all are."""
+    found = {key: "the batch client has no such setting" for key in conf if key not in _HAD}
+    mechanism = str(conf.get("sasl.mechanism", MECHANISMS[0])).upper()
+    if mechanism not in MECHANISMS:
+        found["sasl.mechanism"] = f"the batch client has {', '.join(MECHANISMS)}"
+    if str(conf.get(_COMPRESSION, "none")) not in COMPRESSIONS:
+        found[_COMPRESSION] = f"the batch client has {', '.join(COMPRESSIONS)}"
+    return found
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """What the client heeds beside how it connects. A batch is full at `batch_bytes` of keys, values and headers."""
+
+    transactional_id: str
+    transaction_timeout_ms: int
+    compression: str
+    batch_bytes: int
+    batch_records: int
+    record_bytes: int
+    queue_bytes: int
+    queue_records: int
+    acknowledged_within_ms: int
+    metadata_age_s: float
+    tells_of_success: bool
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Any]) -> "BatchSettings":
+        """Read librdkafka's names; its defaults where there is none. Raises ConfigError, ValueError."""
+        if missing := lacking(conf):
+            raise ConfigError([f"Invalid value for configuration {key}: {why}" for key, why in missing.items()])
+        return cls(
+            transactional_id=str(conf["transactional.id"]),
+            transaction_timeout_ms=_number(conf, "transaction.timeout.ms", 60_000),
+            compression=str(conf.get(_COMPRESSION, "none")),
+            batch_bytes=_number(conf, "batch.size", 1_000_000),
+            batch_records=_number(conf, "batch.num.messages", 10_000),
+            record_bytes=_number(conf, "message.max.bytes", 1_000_000),
+            queue_bytes=_number(conf, "queue.buffering.max.kbytes", 1_048_576) * 1024,
+            queue_records=_number(conf, "queue.buffering.max.messages", 100_000),
+            acknowledged_within_ms=_number(conf, "request.timeout.ms", 30_000),
+            metadata_age_s=_number(conf, "topic.metadata.refresh.interval.ms", 300_000) / 1000,
+            tells_of_success=str(conf.get("delivery.report.only.error", False)).lower() != "true",
+        )
+
+
+def _number(conf: Mapping[str, Any], key: str, default: int) -> int:
+    return int(conf.get(key, default))

@@ -1,0 +1,265 @@
+"""What a real broker says to batches and requests that are not quite right, and how the batch client fares."""
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch import protocol
+from fencepost.kafka.batch.client import BatchClient
+from fencepost.kafka.batch.columns import Columns, binary
+from fencepost.kafka.batch.encode_columns import encode_columns
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.memberless import memberless
+from fencepost.kafka.placed import NOW, PlacedRecords
+from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.record import Repeated, TopicPartition
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from fencepost.transaction import WriterFencedError
+from support.clients import only_batch
+
+Spoil = Callable[..., bytes]
+MakeClient = Callable[..., BatchClient]
+_COUNT_AT, _DELTA_AT, _ATTRIBUTES_AT, _CHECKSUM_AT = 57, 23, 21, 17
+_CONTROL = 0x20
+
+
+def _encoded(columns: Columns, **producer: Any) -> bytes:
+    data, _ = encode_columns(columns, **producer)
+    return bytes(data)
+
+
+def _checked(data: bytearray) -> bytes:
+    """Return a batch with the checksum that its bytes have now."""
+    from kafka.record.util import calc_crc32c
+
+    struct.pack_into(">I", data, _CHECKSUM_AT, calc_crc32c(memoryview(data)[_ATTRIBUTES_AT:]))
+    return bytes(data)
+
+
+def _changed(at: int, layout: str, change: Callable[[int], int]) -> Spoil:
+    def spoil(columns: Columns, **producer: Any) -> bytes:
+        data = bytearray(_encoded(columns, **producer))
+        (found,) = struct.unpack_from(layout, data, at)
+        struct.pack_into(layout, data, at, change(found))
+        return _checked(data)
+
+    return spoil
+
+
+def _wrong_checksum(columns: Columns, **producer: Any) -> bytes:
+    data = bytearray(_encoded(columns, **producer))
+    data[-1] ^= 1
+    return bytes(data)
+
+
+def _two_in_one(columns: Columns, **producer: Any) -> bytes:
+    first = _encoded(columns, **producer)
+    behind = {**producer, "base_sequence": producer["base_sequence"] + len(columns.values)}
+    return first + _encoded(columns, **behind)
+
+
+def _ahead(columns: Columns, **producer: Any) -> bytes:
+    """Leave a gap in the sequence, but for the first batch."""
+    sequence = producer["base_sequence"]
+    return _encoded(columns, **{**producer, "base_sequence": sequence + (5 if sequence else 0)})
+
+
+SPOILED = {
+    "two batches of a partition": (_two_in_one, "INVALID_RECORD"),
+    "more records than offsets": (_changed(_COUNT_AT, ">i", lambda count: count + 1), "INVALID_RECORD"),
+    "fewer records than offsets": (_changed(_DELTA_AT, ">i", lambda delta: delta + 1), "INVALID_RECORD"),
+    "a marker": (_changed(_ATTRIBUTES_AT, ">h", lambda attributes: attributes | _CONTROL), "INVALID_RECORD"),
+    "a wrong checksum": (_wrong_checksum, "INVALID_MSG"),
+    "a gap in the sequence": (_ahead, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+}
+
+
+@pytest.fixture
+def make_client(kafka: EmbeddedKafka, topic: str) -> Iterator[MakeClient]:
+    made: list[BatchClient] = []
+
+    def make(*encode: Any, bootstrap: str | None = None, **conf: Any) -> BatchClient:
+        servers = {"bootstrap.servers": bootstrap or kafka.bootstrap_servers}
+        made.append(BatchClient({**transactional_conf(servers, f"id-{topic}").conf, **conf}, *encode))
+        made[-1].init_transactions(30)
+        made[-1].begin()
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.drop()
+
+
+@pytest.mark.parametrize(("spoil", "said"), SPOILED.values(), ids=SPOILED)
+def test_a_spoiled_batch_is_refused_by_name_and_nothing_of_its_transaction_is_left(
+    make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], spoil: Spoil, said: str
+) -> None:
+    client = make_client(lambda columns, **producer: (spoil(columns, **producer), len(columns.values)))
+
+    def write() -> None:
+        for number in range(2):  # a gap needs something before it
+            client.produce(topic, b"%d" % number, partition=0)
+            client.produce(topic, b"%d" % number, partition=0)
+            client.flush(30)
+
+    with pytest.raises(ProducerError, match=said):
+        write()
+    with pytest.raises(ProducerError, match=said):
+        client.commit(10)
+    client.abort(10)
+    assert client.strikes == 1
+    assert committed(topic) == []
+
+
+def test_a_request_never_holds_a_partition_twice(make_client: MakeClient, topic: str) -> None:
+    """A broker would answer that all is well, and drop the first batch."""
+    client = make_client()
+    spoken = client._protocol
+    assert spoken is not None
+    twice = [spoken.encoded(TopicPartition(topic, 0), Columns(binary([b"x"]))) for _ in range(2)]
+    with pytest.raises(ValueError, match="one batch for a partition"):
+        spoken.produce(twice, time.monotonic() + 30)
+
+
+def test_version_1_without_adding_the_partition_is_refused(
+    make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
+    monkeypatch.setattr(protocol.Protocol, "join", lambda *_: None)
+    client = make_client()
+    client.produce(topic, b"x", partition=0)
+    with pytest.raises(ProducerError, match=r"TRANSACTION_ABORTABLE|INVALID_TXN_STATE"):
+        client.flush(30)
+
+
+def test_a_sequence_goes_on_at_0_behind_the_largest(
+    make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With version 2 each transaction begins at 0."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
+    client = make_client(**{"batch.num.messages": "2"})
+    spoken = client._protocol
+    assert spoken is not None
+    spoken._sequences[TopicPartition(topic, 0)] = (1 << 31) - 3  # a producer that the partition does not know
+    values = [b"%d" % number for number in range(10)]
+    client.produce_placed(_placed(topic, values))
+    client.flush(30)
+    client.commit(30)
+    assert committed(topic) == values
+
+
+def _placed(topic: str, values: list[bytes], partition: int = 0) -> Any:
+    count = len(values)
+    return PlacedRecords(
+        [topic] * count, values, [None] * count, [partition] * count, [NOW] * count, Repeated((), count)
+    )
+
+
+def test_hundreds_of_requests_may_be_under_way(
+    make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "IN_FLIGHT", 300)
+    client = make_client(**{"batch.num.messages": "1"})
+    values = [b"%d" % number for number in range(400)]
+    client.produce_placed(_placed(topic, values))
+    client.flush(60)
+    client.commit(30)
+    assert committed(topic) == values
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_partitions_are_asked_about_one_request_at_a_time(
+    make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two leaders that ask the coordinator at once about one producer: the older question fails."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    client = make_client(bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"})
+    first = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
+    others = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
+
+    def write() -> None:
+        client.produce(topic, b"0", partition=0)
+        client.produce(topic, b"1", partition=1)
+        client.flush(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        first.await_met()
+        assert others.met == 0
+        first.release()
+        writing.result(30)
+    assert others.met >= 1
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_again(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    client = make_client()
+    for number in range(1, 51):
+        client.produce(topic, b"%d" % number, partition=number % 2)
+        client.send_offsets([GroupOffset(topic, 0, number)], memberless(f"group-{topic}"), 30)
+        client.commit(30)
+        client.begin()
+        client.send_offsets([GroupOffset(topic, 1, number)], memberless(f"group-{topic}"), 30)
+        client.commit(30)
+        client.begin()
+    assert client.strikes == 0
+
+
+@only_batch
+def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_writer, kafka, topic) -> None:
+    writer = make_writer(conf={"transaction.timeout.ms": "1000"})
+    writer.open()
+    writer.send(topic, b"x")
+    writer.flush()
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    ids = [writer.transactional_id]
+    eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=30)
+    writer.send(topic, b"y")
+    with pytest.raises(WriterFencedError) as fenced:
+        writer.flush()
+    assert fenced.value.has_expired
+
+
+def test_a_topic_that_takes_the_time_of_the_append_tells_it(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str
+) -> None:
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    configs = {"message.timestamp.type": "LogAppendTime"}
+    appended = f"{topic}-appended"
+    admin.create_topic(appended, partitions=1, replication=1, configs=configs)
+    client = make_client(**{"delivery.report.only.error": False})
+    told: list[Any] = []
+    client.produce(appended, b"x", timestamp=1, on_delivery=lambda error, message: told.append(message))
+    client.flush(30)
+    kind, at_ms = told[0].timestamp()
+    assert kind == TIMESTAMP_LOG_APPEND_TIME
+    assert at_ms > 1
+    assert (told[0].topic(), told[0].partition(), told[0].offset()) == (appended, 0, 0)
+
+
+def test_a_topic_that_there_cannot_be_is_refused_and_the_incarnation_goes_on(
+    make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    client = make_client()
+    client.produce(topic, b"x", partition=0)
+    with pytest.raises(ProducerError, match="TOPIC_EXCEPTION") as refused:
+        client.produce("not a topic!", b"x")
+    assert refused.value.failure is Failure.REFUSED_RECORD
+    with pytest.raises(ProducerError, match="_UNKNOWN_PARTITION"):
+        client.produce(topic, b"x", partition=7)
+    client.flush(30)
+    client.commit(30)
+    assert client.strikes == 0
+    assert committed(topic) == [b"x"]

@@ -1,0 +1,18 @@
+"""The batch client asks again, on a new connection, what it has lost the answer to."""
+
+from fencepost.kafka.batch.errors import LostError
+from fencepost.kafka.batch.protocol import Protocol
+from planted import replace
+
+_ask = Protocol._ask
+
+
+def _ask_again(self, *about):
+    try:
+        return _ask(self, *about)
+    except LostError:
+        self._cluster._connections.clear()
+        return _ask(self, *about)
+
+
+replace(Protocol, "_ask", _ask_again)

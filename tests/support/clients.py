@@ -1,0 +1,12 @@
+"""The two clients behind the port of transactions, for suites that run over both."""
+
+import pytest
+
+from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+
+CLIENTS = (LIBRDKAFKA, BATCH)
+
+only_librdkafka = pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
+"""For what is about that client: its log, its threads, its queue."""
+only_batch = pytest.mark.parametrize("client", [BATCH], indirect=True)
+"""For what is about that client: nothing is repeated."""
