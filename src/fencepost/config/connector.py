@@ -54,6 +54,11 @@ class RuntimeChoice(Config):
         doc="How many producers a task may use in turns. With two, a task under load sends the next transaction while "
         "the last one commits; the second has the transactional id of the task with `#1` behind it.",
     )  # fmt: skip
+    producer_client: str | None = setting(
+        "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
+        doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
+        "request. With auto it is librdkafka. Without, what the worker's file says under the same key.",
+    )  # fmt: skip
     restart_enabled: bool = setting(
         "errors.restart.enabled", default=False, importance=MEDIUM,
         doc="Whether the connector and its tasks are restarted by themselves when they have failed.",

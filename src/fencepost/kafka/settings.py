@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import parse_jaas
 from fencepost.config.override import check_overrides
-from fencepost.kafka.setting_table import GUARDED, NO_COUNTERPART, RULES, Kind
+from fencepost.kafka.batch.settings import lacking
+from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, NO_COUNTERPART, RULES, Kind
 
 __all__ = [
     "Conf",
@@ -20,6 +21,8 @@ __all__ = [
     "Translated",
     "admin_conf",
     "check_overrides",
+    "chosen_client",
+    "client_faults",
     "member_conf",
     "own_batch_bytes",
     "producer_conf",
@@ -281,15 +284,47 @@ _SINK_BASE: Conf = {
     "partition.assignment.strategy": "range,roundrobin",
     "allow.auto.create.topics": "false",
 }
+_CLIENT = "client"
 _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
 _TRANSACTION_LINGER_MS = 1_000
 _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "10"}
 
 
 def producer_conf(properties: Mapping[str, object]) -> Translated:
-    """Return the settings of a producer without transactions; the user's win over ours where both may be set."""
-    user = translate(Kind.PRODUCER, properties)
+    """Return the settings of a producer without transactions; the user's win over ours where both may be set.
+
+    Which client it is, is no choice: librdkafka.
+    """
+    user = translate(Kind.PRODUCER, _of_any_client(properties))
     return Translated(_fitted(_PRODUCER_BASE | user.conf), user.warnings)
+
+
+def chosen_client(properties: Mapping[str, object]) -> str:
+    """Return which client a transactional producer with these properties is. Raises SettingsError."""
+    client = _text(properties.get(_CLIENT) or AUTO).lower()
+    if client not in CLIENTS:
+        raise SettingsError({_CLIENT: f"it must be one of {', '.join(CLIENTS)}"})
+    return client
+
+
+def _of_any_client(properties: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in properties.items() if key != _CLIENT}
+
+
+def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
+    """Return, by property, why a transactional producer's settings are not for the client that they choose.
+
+    Raises SettingsError for values that cannot be translated.
+    """
+    if chosen_client(properties) != BATCH:
+        return {}
+    conf = translate(Kind.PRODUCER, _of_any_client(properties)).conf
+    return {_given_as(name, properties): why for name, why in lacking(conf).items()}
+
+
+def _given_as(name: str, properties: Mapping[str, object]) -> str:
+    """Return the property that a setting of librdkafka's comes from."""
+    return next((key for key in properties if any(rule.target == name for rule in RULES.get(key, ()))), name)
 
 
 def transactional_conf(properties: Mapping[str, object], transactional_id: str) -> Translated:
@@ -297,9 +332,15 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
 
     `linger.ms` is raised: nothing is visible before the commit, which flushes, and while the oldest record is older
     than that, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
+
+    Raises SettingsError where the client that is chosen lacks a setting.
     """
+    if faults := client_faults(properties):
+        raise SettingsError(faults)
     outcome = producer_conf(properties)
     conf, warnings = dict(outcome.conf), list(outcome.warnings)
+    if chosen_client(properties) == BATCH:
+        conf[CLIENT] = BATCH
     longest_ms = min(_TRANSACTION_LINGER_MS, transaction_timeout_ms(conf) // 4)
     conf["linger.ms"] = str(max(longest_ms, int(float(conf["linger.ms"]))))
     if conf.pop("delivery.timeout.ms", None) is not None:

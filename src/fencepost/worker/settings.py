@@ -40,6 +40,7 @@ from fencepost.worker.connector_classes import ConnectorClasses
 log = logging.getLogger(__name__)
 
 _OVERRIDE = "producer.override."
+_CLIENT = "client"
 _CONSUMER_OVERRIDE = "consumer.override."
 _HEARTBEAT_MS = 1000
 _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
@@ -78,9 +79,7 @@ class WorkerSettings:
         return _logged(producer_conf(self.config.internal_client_properties))
 
     def leader_conf(self) -> dict[str, Any]:
-        conf = _logged(transactional_conf(self.config.internal_client_properties, ""))
-        del conf["transactional.id"]
-        return conf
+        return _without_id(self.config.internal_client_properties)
 
     def member_conf(self) -> dict[str, Any]:
         conf = _logged(member_conf(self.config.internal_client_properties, self.group_id))
@@ -96,26 +95,21 @@ class WorkerSettings:
 
     def task_producer_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what a connector's producers are made with: the worker's `producer.`, then its own overrides."""
-        if self.is_exactly_once:
-            return self.fencing_conf(connector_config)
-        return _logged(producer_conf(self._producer_properties(connector_config)))
+        properties = self.producer_properties(connector_config)
+        return _without_id(properties) if self.is_exactly_once else _logged(producer_conf(properties))
 
     def fencing_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what takes a transactional id of the connector's tasks, also on a worker without exactly-once."""
-        conf = _logged(transactional_conf(self._producer_properties(connector_config), ""))
-        del conf["transactional.id"]
-        return conf
+        properties = self.producer_properties(connector_config)
+        return _without_id({key: value for key, value in properties.items() if key != _CLIENT})
 
-    def _producer_properties(self, connector_config: RawConfig) -> dict[str, object]:
-        return {
-            **self.config.internal_client_properties,
-            **self.config.client_properties("producer."),
-            **_overrides(connector_config, _OVERRIDE),
-        }
+    def producer_properties(self, connector_config: RawConfig) -> dict[str, object]:
+        """Return Java's properties of a connector's producers."""
+        return producer_properties(self.config, connector_config)
 
     def _target(self, connector_config: RawConfig) -> dict[str, str]:
         """Return the setting that leads to the cluster that a connector's producers write to."""
-        return {_BOOTSTRAP: str(self._producer_properties(connector_config)[_BOOTSTRAP])}
+        return {_BOOTSTRAP: str(self.producer_properties(connector_config)[_BOOTSTRAP])}
 
     def task_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what creates a connector's topics, as its own principal: where its producers write."""
@@ -197,7 +191,7 @@ class WorkerSettings:
 
     def dead_letters_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what a sink's dead letters are written with."""
-        return _logged(producer_conf(self._producer_properties(connector_config)))
+        return _logged(producer_conf(self.producer_properties(connector_config)))
 
     def sink_admin_conf(self, connector_config: RawConfig) -> dict[str, Any]:
         """Return what asks for the offsets of a sink's group, as the connector's own principal: where it reads.
@@ -298,7 +292,7 @@ class WorkerSettings:
         return {
             "boundary": source.transaction_boundary.lower(),
             "lanes": RuntimeChoice(given).transaction_lanes,
-            "batch_bytes": own_batch_bytes(self._producer_properties(connector_config)),
+            "batch_bytes": own_batch_bytes(self.producer_properties(connector_config)),
             "boundary_interval_ms": interval_of(
                 source.transaction_boundary_interval_ms,
                 self.config.offset_flush_interval_ms,
@@ -306,6 +300,24 @@ class WorkerSettings:
             ),
             "topic_creation_enabled": self.config.topic_creation_enable,
         }
+
+
+def producer_properties(config: WorkerConfig, connector_config: RawConfig) -> dict[str, object]:
+    """Return Java's properties of a connector's producers: the worker's, then its own; which client they are, too."""
+    own = connector_config.get(RuntimeChoice.key_of("producer_client"))
+    return {
+        **config.internal_client_properties,
+        **config.client_properties("producer."),
+        **_overrides(connector_config, _OVERRIDE),
+        **({} if own is None else {_CLIENT: own}),
+    }
+
+
+def _without_id(properties: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings of a transactional producer but for its id."""
+    conf = _logged(transactional_conf(properties, ""))
+    del conf["transactional.id"]
+    return conf
 
 
 def _dead_letters(config: DeadLetterConfig) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from fencepost.config import ConfigError, Secret
-from fencepost.kafka.setting_table import GUARDED, NO_COUNTERPART, RULES
+from fencepost.kafka.batch import compress
+from fencepost.kafka.batch.settings import COMPRESSIONS, lacking
+from fencepost.kafka.setting_table import CLIENT, GUARDED, NO_COUNTERPART, RULES
 from fencepost.kafka.settings import (
     Conf,
     Kind,
@@ -289,3 +291,26 @@ def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset
     assert "partition.assignment.strategy" not in conf
     assert plan_conf({"isolation.level": "read_uncommitted"}).conf["isolation.level"] == "read_uncommitted"
     assert (begins_at({}), begins_at({"auto.offset.reset": "Latest"})) == ("earliest", "latest")
+
+
+@pytest.mark.parametrize(("given", "chosen"), [("batch", "batch"), ("auto", None), ("librdkafka", None), (None, None)])
+def test_the_client_is_chosen_for_transactions_and_librdkafka_is_not_shown_it(given, chosen):
+    properties = {"bootstrap.servers": "a:1", "client": given}
+    assert transactional_conf(properties, "id").conf.get(CLIENT) == chosen
+    assert CLIENT not in producer_conf(properties).conf
+
+
+def test_the_batch_client_is_let_compress_in_the_ways_that_there_are():
+    assert COMPRESSIONS == compress.NAMES
+
+
+def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_were_given():
+    properties = {"bootstrap.servers": "a:1", "client": "batch", "send.buffer.bytes": "4096"}
+    with pytest.raises(SettingsError) as refused:
+        transactional_conf(properties, "id")
+    assert list(refused.value.by_key) == ["send.buffer.bytes"]
+
+
+def test_the_settings_that_we_set_ourselves_are_the_batch_client_s_too():
+    conf = transactional_conf({"bootstrap.servers": "a:1", "client": "batch"}, "id").conf
+    assert lacking({key: value for key, value in conf.items() if key != CLIENT}) == {}

@@ -4,9 +4,18 @@ from collections.abc import Mapping
 
 from fencepost.api import Connector
 from fencepost.cluster.info import KeyReport, KeyValue
+from fencepost.config.connector import RuntimeChoice
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import Kind, SettingsError, check_sink_settings, transaction_timeout_ms, translate
+from fencepost.kafka.settings import (
+    Kind,
+    SettingsError,
+    check_sink_settings,
+    client_faults,
+    transaction_timeout_ms,
+    translate,
+)
+from fencepost.worker.settings import producer_properties
 from fencepost.worker.validation.findings import below
 
 _OVERRIDE = "override."
@@ -24,6 +33,19 @@ def own_client_faults(connector: type[Connector], given: Mapping[str, str], work
         refused = check_overrides("All", own, allowed_paths=worker.override_allowed_paths)
         faults |= {prefix + key: f"{prefix}{key}: {reason}" for key, reason in refused.items()}
     return faults
+
+
+def client_choice_fault(given: Mapping[str, str], worker: WorkerConfig) -> str | None:
+    """Return why the client that was chosen cannot be made with these settings; no value is shown (E11)."""
+    key = RuntimeChoice.key_of("producer_client")
+    try:
+        faults = client_faults(producer_properties(worker, given))
+    except SettingsError:
+        return None  # shown where they stand
+    if not faults:
+        return None
+    lacking = "; ".join(f"{name}: {reason}" for name, reason in faults.items())
+    return f"Invalid value batch for configuration {key}: {lacking}. Leave these out, or set {key}=librdkafka"
 
 
 def transaction_limit_ms(given: Mapping[str, str], worker: WorkerConfig) -> int | None:

@@ -36,7 +36,12 @@ from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.worker.settings import with_converters
 from fencepost.worker.validation.chain import FindPlugin, check_converters, converter_reports, transform_findings
-from fencepost.worker.validation.client_settings import override_reports, own_client_faults, transaction_limit_ms
+from fencepost.worker.validation.client_settings import (
+    client_choice_fault,
+    override_reports,
+    own_client_faults,
+    transaction_limit_ms,
+)
 from fencepost.worker.validation.findings import (
     Findings,
     aliases,
@@ -87,6 +92,8 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
     _check_nulls(findings, config)
     _check_providers(findings, given)
     _check_unlisted(findings, given, RuntimeChoice)
+    if (fault := client_choice_fault(given, worker)) is not None:
+        findings.fault(RuntimeChoice.key_of("producer_client"), fault)
     _check_restarts(findings, given)
     if not issubclass(connector, SinkConnector):
         _check_unlisted(findings, given, DeadLetterConfig)

@@ -395,6 +395,27 @@ def test_overrides_that_cannot_be_translated_are_errors_and_guarded_ones_are_not
     }
 
 
+@pytest.mark.parametrize(
+    ("config", "shared", "named"),
+    [
+        ({"producer.client": "batch"}, {}, ()),
+        ({"producer.client": "batch", "producer.override.linger.ms": "5"}, {}, ()),
+        ({"producer.client": "batch", "producer.override.compression.type": "zstd"}, {}, ()),
+        ({"producer.client": "batch", "producer.override.compression.type": "lzma"}, {}, ("compression.type",)),
+        ({"producer.client": "batch"}, {"producer_ssl_crl_location": "/x"}, ("ssl.crl.location",)),
+        ({"producer.override.sasl.mechanism": "GSSAPI"}, {"producer_client": "batch"}, ("sasl.mechanism",)),
+        ({"producer.override.sasl.mechanism": "GSSAPI"}, {}, ()),
+        ({"producer.override.compression.type": "zstd", "producer.client": "auto"}, {"producer_client": "batch"}, ()),
+        ({"producer.client": "other"}, {}, ("other", "AUTO, BATCH, LIBRDKAFKA")),
+    ],
+)
+def test_what_the_chosen_client_lacks_is_named(config, shared, named):
+    found = errors(validate({**GOOD, **config}, worker(**shared)))
+    assert list(found) == (["producer.client"] if named else [])
+    for part in named:
+        assert part in found["producer.client"][0]
+
+
 def test_overrides_are_read_together_with_what_the_worker_says():
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required username=a password=b;"
     config = {**GOOD, "producer.override.sasl.jaas.config": scram}
