@@ -6,12 +6,15 @@ A task that keeps E5 is exact all the same; one that does not is not, which is s
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch import protocol
 from fencepost.kafka.producer import StrikeLog
+from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from support.chaos.evidence import Evidence
@@ -24,14 +27,21 @@ SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 
 @pytest.fixture
-def trials(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Trials]:
+def client() -> str:
+    """Which client the tasks' producers are; a test may have another."""
+    return LIBRDKAFKA
+
+
+@pytest.fixture
+def trials(kafka: EmbeddedKafka, topic_name: str, client: str) -> Iterator[Trials]:
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_topic(f"{topic_name}-offsets", partitions=1, replication=1, configs={"cleanup.policy": "compact"})
     terms: list = []
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic_name}
     membership = undisturbed_member(conf, f"{topic_name}-offsets", terms.append)
     membership.start()
-    yield Trials(kafka.bootstrap_servers, topic_name, eventually(lambda: terms and terms[-1].metadata))
+    metadata = eventually(lambda: terms and terms[-1].metadata)
+    yield Trials(kafka.bootstrap_servers, topic_name, metadata, {CLIENT: client})
     membership.stop()
 
 
@@ -61,6 +71,30 @@ def test_e5_late_and_lost_requests_leave_the_delivery_exact(trials, seed, eviden
     assert [str(outcome) for outcome in outcomes if not outcome.is_exact] == []
     assert all(outcome.was_met and outcome.producers_retired for outcome in outcomes)
     evidence.verdict = "clean"
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(60 * COUNT)
+@pytest.mark.parametrize("client", [BATCH])
+@pytest.mark.parametrize("version", [1, 2], ids=["version 1", "version 2"])
+def test_e21_late_and_lost_requests_leave_the_delivery_exact_where_nothing_is_repeated(
+    trials, seed, version, monkeypatch, capfd
+):
+    """No producer is struck by a commit, and the same holds: version 1 because what is late comes behind a fence."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    outcomes = []
+    with capfd.disabled():
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        for number, attempt in enumerate(plan(seed + version, COUNT // 4), 1):
+            begins = ApiKey.ADD_PARTITIONS_TO_TXN if version == 1 else ApiKey.PRODUCE
+            if attempt.request is ApiKey.ADD_PARTITIONS_TO_TXN:
+                attempt = replace(attempt, request=begins)
+            if attempt.before[0] is ApiKey.ADD_PARTITIONS_TO_TXN:
+                attempt = replace(attempt, before=(begins, 1))
+            outcomes.append(trials.run(attempt))
+            print(f"try {number}: {outcomes[-1]}", flush=True)
+    assert [str(outcome) for outcome in outcomes if not outcome.is_exact] == []
+    assert all(outcome.was_met and outcome.producers_retired for outcome in outcomes)
 
 
 TORN = {

@@ -121,14 +121,17 @@ class ProducingLife(TaskLife):
         return True
 
     def _before_another_try(self, error: Exception) -> None:
-        """Back off; whoever may have been fenced asks first whether the task is still its own."""
+        """Back off; whoever may have been fenced asks first whether the task is still its own.
+
+        It asks for no offsets: they would not come before its own transaction has ended, which the next producer does.
+        """
         log.warning("task %s starts again: %s", self.spec.id, error)
         self.counters.producers_retired += 1
         has_expired = isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired
         self._expired = has_expired + (0 if self._count_failure() else self._expired)
         self._back_off.wait()
         if not self.control.is_stopping:
-            self._admit()
+            admitted(self._admit_call(self.spec, wants_offsets=False))
             self._ensure_transactions_end(error)
 
     def _ensure_transactions_end(self, error: Exception) -> None:

@@ -74,18 +74,20 @@ class GroupTask:
 
     def _run(self) -> None:
         try:
-            while not self._is_stopping.is_set() and self._next_end(self.position()) is not None:
-                self._run_instance()
+            while not self._is_stopping.is_set() and self._run_instance():
+                pass
         except Exception as error:
             self._error = error
 
-    def _run_instance(self) -> None:
-        """One producer, until it is struck, fails, or all is done."""
-        self._producers_made += 1
+    def _run_instance(self) -> bool:
+        """Run one producer, until it is struck, fails, or all is done. Returns whether there was anything to do."""
         writer = TransactionalWriter(self._conf, self.transactional_ids[0])
         try:
             writer.open()
-            position = self.position()  # E3
+            position = self.position()  # E3; before, it would wait for the predecessor's transaction
+            if self._next_end(position) is None:
+                return False
+            self._producers_made += 1
             while not (self._is_stopping.is_set() or writer.is_struck) and (end := self._next_end(position)):
                 self._transact(writer, position, end)
                 position = end
@@ -95,6 +97,7 @@ class GroupTask:
         finally:
             writer.abort()
             writer.close()
+        return True
 
     def _transact(self, writer: TransactionalWriter, start: int, end: int) -> None:
         for number in range(start, end):

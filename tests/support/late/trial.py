@@ -1,5 +1,6 @@
 """Carries out attempts against a real broker, and says what a reader saw."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +45,15 @@ class Outcome:
 class Trials:
     """Runs one attempt after another on a broker."""
 
-    def __init__(self, bootstrap: str, name: str, metadata: Any) -> None:
-        """`name` begins the names of topics, and is that of a group; `metadata`: of a live member of it."""
+    def __init__(self, bootstrap: str, name: str, metadata: Any, conf: Mapping[str, Any] | None = None) -> None:
+        """`name` begins the names of topics, and is that of a group; `metadata`: of a live member of it.
+
+        `conf`: of the tasks' producers.
+        """
         self._bootstrap = bootstrap
         self._name = name
         self._metadata = metadata
+        self._conf = dict(conf or {})
         self._admin = Admin({"bootstrap.servers": bootstrap})
         self._count = 0
 
@@ -82,7 +87,7 @@ class Trials:
             )
 
     def _task(self, attempt: Attempt, topic: str, proxy: KafkaProxy) -> "LoneTask | GroupTask":
-        conf = {"socket.timeout.ms": _SOCKET_TIMEOUT_MS} if attempt.action is Action.HOLD else None
+        conf = self._conf | ({"socket.timeout.ms": _SOCKET_TIMEOUT_MS} if attempt.action is Action.HOLD else {})
         via = proxy.bootstrap_servers
         if attempt.is_group:
             return GroupTask(self._bootstrap, topic, self._name, self._metadata, attempt.sizes, via=via, conf=conf)
