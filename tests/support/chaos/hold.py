@@ -4,6 +4,7 @@ import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
 from fencepost.kafka.transactions import Transaction, TransactionAdmin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
@@ -24,6 +25,7 @@ class Target:
     line: Hashable
     transactional_ids: tuple[str, ...]  # of all its lanes
     offsets_topic: str
+    client: str = LIBRDKAFKA
 
     def __str__(self) -> str:
         return self.transactional_ids[0]
@@ -73,8 +75,8 @@ class Hold:
         self._before = self._coordinator.describe(self.target.transactional_ids)
         ids = self.target.transactional_ids
         if self.point.phase is Phase.INIT and self.target.door is Door.SLOT:
-            # A strike (E5) makes the task replace its producer at the next boundary.
-            self._on(ApiKey.ADD_PARTITIONS_TO_TXN, Action.RESET, 1, wire.of(ids))
+            # A strike (E5), or a loss, makes the task replace its producer.
+            self._on(self._beginning, Action.RESET, 1, wire.of(ids))
         self._chosen = self._on_chosen()
         self._behind = self._on(None, Action.HOLD, _ANY, self._comes_behind)
 
@@ -88,9 +90,16 @@ class Hold:
             return self._on(ApiKey.END_TXN, action, 1, lambda request: wire.is_commit(request, ids))
         if self.point.phase is Phase.OFFSETS:
             return self._on(ApiKey.PRODUCE, action, 1, wire.of(ids, self.target.offsets_topic))
-        added = self._on(ApiKey.ADD_PARTITIONS_TO_TXN, Action.PASS, 1, wire.of(ids, topic))
         is_produce = wire.of(ids, topic)
+        if self.target.client == BATCH:
+            return self._on(ApiKey.PRODUCE, action, 1, is_produce)
+        added = self._on(ApiKey.ADD_PARTITIONS_TO_TXN, Action.PASS, 1, wire.of(ids, topic))
         return self._on(ApiKey.PRODUCE, action, 1, lambda request: added.met > 0 and is_produce(request))
+
+    @property
+    def _beginning(self) -> ApiKey:
+        """The request by which the coordinator hears of a transaction first."""
+        return ApiKey.PRODUCE if self.target.client == BATCH else ApiKey.ADD_PARTITIONS_TO_TXN
 
     def _action(self) -> Action:
         if self.point.moment is Moment.BEFORE or self.point.withholds_markers:
@@ -156,8 +165,9 @@ class Hold:
 
         def described() -> Transaction:
             found = self._coordinator.describe([self.transactional_id])[self.transactional_id]
-            assert found.state in self.point.states, f"{self.target}, {self.point}: {found}"
-            assert self.point.is_initialised in (None, self._is_newer(found)), f"{self.target}, {self.point}: {found}"
+            assert found.state in self.point.states(self.target.client), f"{self.target}, {self.point}: {found}"
+            expected = self.point.is_initialised(self.target.client)
+            assert expected in (None, self._is_newer(found)), f"{self.target}, {self.point}: {found}"
             return found
 
         self.described = eventually(described, within_s=15, every_s=0.01)

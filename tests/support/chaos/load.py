@@ -181,8 +181,9 @@ class SpoolLoad(Load):
     partitions = 2
     most_waiting = 3
 
-    def __init__(self, name: str, directory: Path, topic: str, rows: int, tasks: int = 1) -> None:
+    def __init__(self, name: str, directory: Path, topic: str, rows: int, tasks: int = 1, **settings: str) -> None:
         super().__init__(name, directory, topic)
+        self._settings = _dotted(settings)
         self._spool = directory / name
         self._spool.mkdir()
         self._rows = rows
@@ -204,6 +205,7 @@ class SpoolLoad(Load):
             "poll.interval.ms": "100",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
+            **self._settings,
         }
 
     def feed(self, count: int) -> None:

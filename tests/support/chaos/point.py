@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from fencepost.kafka.setting_table import BATCH
 from support.chaos.fault import Kind
 
 
@@ -43,15 +44,22 @@ class Point:
     def __str__(self) -> str:
         return f"{self.moment.value} {self.phase.value}"
 
-    @property
-    def states(self) -> frozenset[str]:
-        """Return the states of the transaction that the point implies, in the broker's words."""
-        return _STATES.get((self.phase, self.moment)) or _STATES_OF_PHASE[self.phase]
+    def states(self, client: str) -> frozenset[str]:
+        """Return the states of the transaction that the point implies for a client, in the broker's words.
 
-    @property
-    def is_initialised(self) -> bool | None:
-        """Say whether the id must have a new epoch (True) or the old one (False); None: any."""
-        if self.phase is not Phase.INIT:
+        With the batch client it is the first batch that begins it, records and offsets in one request.
+        """
+        found = _STATES.get((self.phase, self.moment)) or _STATES_OF_PHASE[self.phase]
+        if client != BATCH or self.moment is not Moment.BEFORE:
+            return found
+        return found if self.phase is Phase.COMMIT else found | _ENDED | {"Ongoing"}
+
+    def is_initialised(self, client: str) -> bool | None:
+        """Say whether the id must have a new epoch (True) or the old one (False); None: any.
+
+        With the batch client each transaction has its own.
+        """
+        if self.phase is not Phase.INIT or (client == BATCH and self.moment is Moment.BEFORE):
             return None
         return self.moment is not Moment.BEFORE
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from evidence import PAGE, SUMMARY, merged, page, summarise
+from fencepost.kafka.setting_table import LIBRDKAFKA
 from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
 
 DOORS = [Door.SLOT] * 6 + [Door.SPLIT]
@@ -34,8 +35,8 @@ def test_there_are_faults_enough_for_every_run():
 
 
 def test_a_commit_under_way_is_prepared():
-    assert Point(Phase.COMMIT, Moment.DURING).states == {"PrepareCommit"}
-    assert Point(Phase.INIT, Moment.AFTER).is_initialised is True
+    assert Point(Phase.COMMIT, Moment.DURING).states(LIBRDKAFKA) == {"PrepareCommit"}
+    assert Point(Phase.INIT, Moment.AFTER).is_initialised(LIBRDKAFKA) is True
 
 
 def _records(directory, verdict, test="matrix"):
