@@ -4,6 +4,7 @@ fails that says what is missing.
 
 import contextlib
 import os
+import ssl
 from pathlib import Path
 
 import psutil
@@ -35,7 +36,13 @@ from fencepost.kafka.memberless import memberless
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
+from fencepost.transaction import (
+    CommitUnknownError,
+    ProduceError,
+    TransactionalWriter,
+    WriterFencedError,
+    WriterOpenError,
+)
 from support.cluster import LightWorker
 from support.secured import Grant, SecuredKafka
 from support.worker import Worker
@@ -327,3 +334,54 @@ def recorded(events: Path) -> dict[str, str]:
     found = {str(path): path.read_text(errors="replace") for path in events.rglob("*") if path.is_file()}
     assert any("SparkListenerSQLExecutionStart" in text for text in found.values()), [*found]
     return found
+
+
+def _batch_writer(broker: SecuredKafka, user: str, **changed: str) -> TransactionalWriter:
+    properties = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.client(user)}
+    return TransactionalWriter(transactional_conf(properties | changed, f"batch-{user}").conf, f"batch-{user}")
+
+
+@pytest.mark.parametrize("user", ["writer", "maker"], ids=["PLAIN", "SCRAM"])
+def test_the_batch_client_comes_in_by_tls_and_a_password_and_writes_what_it_may(broker: SecuredKafka, user: str):
+    topic = f"by-{user}"
+    broker.grant([*rights(user, "transactional-id", f"batch-{user}", "Write"), *rights(user, "topic", topic, "Create")])
+    broker.grant(rights(user, "topic", topic, "Write"))
+    writer = _batch_writer(broker, user)
+    writer.open()
+    writer.send(topic, b"written")
+    writer.commit()
+    with pytest.raises(ProduceError, match="TOPIC_AUTHORIZATION_FAILED") as denied:
+        writer.send("forbidden", b"x")
+    assert denied.value.is_denied
+    writer.close()
+    found = CommittedReader(broker.kafka.internal_servers, [topic]).read_all(20)
+    assert [seen.value for seen in found] == [b"written"]
+
+
+def _another_authority(directory: Path) -> str:
+    """Return the path of a certificate that the broker's is not of."""
+    made = directory / "another.pem"
+    found = ssl.create_default_context().get_ca_certs(binary_form=True)
+    made.write_text(ssl.DER_cert_to_PEM_cert(found[0]))
+    return str(made)
+
+
+@pytest.mark.parametrize("user", ["other", "reader"], ids=["PLAIN", "SCRAM"])
+def test_the_batch_client_says_that_it_is_not_let_in_and_shows_no_secret(
+    broker: SecuredKafka, user: str, tmp_path: Path, caplog
+):
+    caplog.set_level("DEBUG", "fencepost")
+    right = broker.client(user)["sasl.jaas.config"]
+    wrong = right.replace("hush-", "hush-wrong-")
+    for changed, said in (
+        ({"sasl.jaas.config": wrong}, "SASL_AUTHENTICATION_FAILED"),
+        ({}, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        ({"ssl.truststore.location": _another_authority(tmp_path)}, "certificate verify failed"),
+    ):
+        writer = _batch_writer(broker, user, **changed)
+        with pytest.raises(WriterOpenError, match=said) as denied:
+            writer.open(10)
+        writer.close()
+        assert denied.value.is_denied
+        assert not denied.value.is_passing
+        assert not any(secret in f"{denied.value} {caplog.text}" for secret in (*SECRETS, "hush-wrong"))
