@@ -11,6 +11,11 @@ import pyarrow.compute as pc
 from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import HeaderBytes
 
+# What stands around a record's bytes: its length, attributes, offset, the lengths of key and value, how many headers.
+_AROUND = 5 + 1 + 4 + 5 + 5 + 5
+_SAME_TIME, _ANY_TIME = 5, 10  # one for all of a call, and some calls in a batch
+_AROUND_HEADER = 5 + 5
+_BATCH_HEADER = 61
 Headers = Sequence[Sequence[HeaderBytes]]
 
 
@@ -44,8 +49,8 @@ class Columns(NamedTuple):
         return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[index])
 
     def sizes(self) -> Any:
-        """Return the bytes of key, value and headers of each record, as an Arrow array."""
-        sizes = _lengths(self.values)
+        """Return the most bytes that each record takes in a batch, as an Arrow array."""
+        sizes = pc.add(_lengths(self.values), _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME))
         if self.keys is not None:
             sizes = pc.add(sizes, _lengths(self.keys))
         if self.headers is not None:
@@ -69,10 +74,13 @@ class Encode(Protocol):
 
 
 class Pending:
-    """Records that wait. A batch is full at so many bytes, or records; one record alone may be larger."""
+    """Records that wait. A batch is full at so many bytes, or records; one record alone may be larger.
+
+    Counted is what the batch will take, not the records' own bytes: a topic refuses a batch that is a byte too large.
+    """
 
     def __init__(self, most_bytes: int, most_records: int) -> None:
-        self._most_bytes, self._most_records = most_bytes, most_records
+        self._most_bytes, self._most_records = most_bytes - _BATCH_HEADER, most_records
         self._pieces: list[Columns] = []
         self.size_bytes = self.count = 0
 
@@ -149,4 +157,4 @@ def _lengths(column: Any) -> Any:
 
 
 def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
-    return sum(len(name.encode()) + len(value or b"") for name, value in headers)
+    return sum(len(name.encode()) + len(value or b"") + _AROUND_HEADER for name, value in headers)

@@ -38,7 +38,7 @@ def lacking(conf: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """What the client heeds beside how it connects. A batch is full at `batch_bytes` of keys, values and headers."""
+    """What the client heeds beside how it connects. A batch is full at `batch_bytes`, before compression."""
 
     transactional_id: str
     transaction_timeout_ms: int
