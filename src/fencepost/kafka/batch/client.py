@@ -297,7 +297,7 @@ class BatchClient(TransactionalClient):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Only remember them: beside a request that adds partitions to the transaction, one of the two would fail."""
+        """Remember them until they are awaited: beside a request that adds partitions one of the two would fail."""
         self._fork.check("a producer")
         ensure_checked(offsets)  # E10
         self._begun_offsets = (offsets, committer_of(group_metadata), time.monotonic() + timeout_s)
