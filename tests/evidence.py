@@ -24,6 +24,7 @@ _MATRIX = "matrix"
 _SINK_MATRIX = "sink-matrix"
 _CLUSTER = "cluster"
 _MIRROR = "mirror"
+_STREAM = "stream"
 
 _HEAD = """\
 # Evidence
@@ -115,6 +116,24 @@ partition.
 |---|---|---|---|---|
 """
 
+_STREAM_TEXT = """\
+## Faults of a stream
+
+Two workers of one group run the two or three tasks of a stream, while applications write to its input, four
+partitions of two topics; a third of their transactions is aborted. Transactions of the tasks are open at nearly any
+moment, and may stay so for ten minutes: what a task leaves open its successors have to end. With every third fault
+the number of tasks changes at the same time.
+
+*New records* is the time from the fault until records that were written after it have come out, for every partition
+of the input. At the end both readers are compared with what was committed in the input, for each partition in order;
+and the group stands at the end of each partition.
+
+`python -m pytest tests/chaos/test_stream_faults.py`
+
+| what | meets | faults | new records, median | longest |
+|---|---|---|---|---|
+"""
+
 _OTHER_TEXT = """\
 ## Other faults
 
@@ -171,7 +190,8 @@ def page(summary: Mapping[str, Any]) -> str:
     cluster = [cell for cell in cells if cell["test"] == _CLUSTER]
     sinks = [cell for cell in cells if cell["test"] == _SINK_MATRIX]
     mirrors = [cell for cell in cells if cell["test"] == _MIRROR]
-    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR)]
+    streams = [cell for cell in cells if cell["test"] == _STREAM]
+    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM)]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
         parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix, _PHASES)))
@@ -180,7 +200,9 @@ def page(summary: Mapping[str, Any]) -> str:
     if cluster:
         parts.append(_CLUSTER_TEXT + "\n".join(map(_cluster_row, cluster)) + "\n")
     if mirrors:
-        parts.append(_MIRROR_TEXT + "\n".join(map(_mirror_row, mirrors)) + "\n")
+        parts.append(_MIRROR_TEXT + "\n".join(map(_connector_row, mirrors)) + "\n")
+    if streams:
+        parts.append(_STREAM_TEXT + "\n".join(map(_connector_row, streams)) + "\n")
     if others:
         parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
     return "\n".join(parts)
@@ -240,7 +262,7 @@ def _cluster_row(cell: Mapping[str, Any]) -> str:
     return f"| {cell['what']} | {cell['phase']} | {cell['faults']} | {' | '.join(f'{t:.1f} s' for t in times)} |"
 
 
-def _mirror_row(cell: Mapping[str, Any]) -> str:
+def _connector_row(cell: Mapping[str, Any]) -> str:
     return f"| {cell['what']} | {cell['phase']} | {cell['faults']} | {_recovery(cell)} |"
 
 
