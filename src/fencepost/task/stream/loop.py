@@ -96,6 +96,7 @@ class StreamLoop:
         self._measure_due_s = 0.0
         self._is_paused = False
         self._is_over = False  # nothing is committed any more
+        self._is_lost = False
         self._has_failed = False
         self._refusals = 0
 
@@ -107,6 +108,8 @@ class StreamLoop:
             self._commit_all()
         except Exception:
             self._is_over = True
+            if self._is_lost:  # the client has joined again by itself, and nobody would have what it is given
+                self._input.close()
             self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
             raise
         finally:
@@ -285,7 +288,7 @@ class StreamLoop:
         is_writing = self._begun_s is not None or self._positions.is_committing
         self._positions.forget(partitions)
         if is_writing and not self._is_over:
-            self._is_over = True
+            self._is_over = self._is_lost = True
             raise StaleMemberError(f"task {self._spec.id} has lost its partitions: others have them already")
 
 

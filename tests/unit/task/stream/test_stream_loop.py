@@ -106,7 +106,8 @@ class Group:
     def known_ends(self) -> Mapping[TopicPartition, int]:
         return {}
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.log.append("left")
 
 
 class Stage:
@@ -274,7 +275,16 @@ def test_e19_nothing_is_sent_any_more_once_partitions_are_lost_while_it_writes()
     with pytest.raises(StaleMemberError):
         stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
     stage.loop.revoked([])
-    assert stage.log == [("send", 1)]
+    assert stage.log == [("send", 1), "left"]
+
+
+def test_who_has_lost_partitions_leaves_before_it_waits_for_what_is_under_way() -> None:
+    """Else the group would give them to a member that takes nothing."""
+    stage = Stage()
+    stage.delivery.is_held = True
+    with pytest.raises(StaleMemberError):
+        stage.run(stage.assigned(a=0), stage.records(A, 0), stage.told(stage.loop.lost, A))
+    assert stage.log == [("send", 1), commit(a=1), "left", ("committed", 1)]
 
 
 def test_who_loses_partitions_while_nothing_is_under_way_goes_on() -> None:
