@@ -1,0 +1,110 @@
+"""Forced rebalances of a stream, whose old members commit late: what they send is seen on the wire, and refused."""
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.leave import MemberRemoval
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
+from support.stream_stage import StreamRun, StreamStage
+
+ROUNDS = 200 if os.environ.get("FENCEPOST_CHAOS") == "long" else 6
+_A_ROUND = 5  # records
+_ANY = 1_000_000
+_WITHIN_S = 120
+
+
+class Sent(NamedTuple):
+    """What a TxnOffsetCommit says (version 3 and later, all strings shorter than 127 bytes)."""
+
+    transactional_id: str
+    generation: int
+    member: str
+
+    @classmethod
+    def of(cls, request: Request) -> "Sent":
+        frame = request.frame
+        assert struct.unpack_from(">h", frame, 6)[0] >= 3, "a version that knows no generation"
+        at = 14 + struct.unpack_from(">h", frame, 12)[0] + 1  # behind the client's id, and no tags
+        transactional_id, at = _text(frame, at)
+        _group, at = _text(frame, at)
+        _producer, _epoch, generation = struct.unpack_from(">qhi", frame, at)
+        return cls(transactional_id, generation, _text(frame, at + 14)[0])
+
+
+def _text(frame: bytes, at: int) -> tuple[str, int]:
+    end = at + frame[at]
+    return frame[at + 1 : end].decode(), end
+
+
+def error_in(answer: bytes) -> int:
+    """Return the error of the first partition."""
+    topic_ends = _text(answer, 14)[1]  # behind size, number, tags, time and the count of topics
+    return int(struct.unpack_from(">h", answer, topic_ends + 1 + 4)[0])
+
+
+@pytest.fixture
+def proxy(kafka: EmbeddedKafka) -> Iterator[KafkaProxy]:
+    with KafkaProxy(kafka.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(kafka: EmbeddedKafka, topic_name: str) -> Iterator[StreamStage]:
+    made = StreamStage(kafka.bootstrap_servers, topic_name[:40])
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(3600 if ROUNDS > 100 else 600)
+def test_e19_late_commits_of_old_members_are_refused_and_each_names_a_generation(
+    stage: StreamStage, proxy: KafkaProxy
+) -> None:
+    held_id = ""
+    removal = MemberRemoval(30)
+    plain = proxy.on(ApiKey.OFFSET_COMMIT, Action.PASS, _ANY)
+    others = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, _ANY, lambda r: Sent.of(r).transactional_id != held_id)
+    runs = [stage.start(task, via=proxy.bootstrap_servers, lanes=1) for task in range(2)]
+    seen: list[Request] = []
+    written = 0
+
+    def holder() -> StreamRun | None:
+        found = [run for run in runs if run.runner._input is not None and run.runner._input.assignment]
+        return found[0] if len(found) == 1 else None
+
+    def feed() -> int:
+        stage.produce(range(written, written + _A_ROUND))
+        return written + _A_ROUND
+
+    for number in range(ROUNDS):
+        old = eventually(holder, within_s=_WITHIN_S)
+        assert old is not None
+        own_id = str(old.runner.spec.transactional_id)
+        late = proxy.on(
+            ApiKey.TXN_OFFSET_COMMIT, Action.HOLD, 1, lambda r, own=own_id: Sent.of(r).transactional_id == own
+        )
+        held_id = own_id
+        written = feed()
+        late.await_met(within_s=_WITHIN_S)
+        held_id = ""
+        removal.remove(old.runner.spec.consumer_conf, lambda: True)
+        eventually(lambda: stage.offsets().get(0) == written, within_s=_WITHIN_S)  # noqa: B023
+        late.release()
+        late.await_answered(within_s=_WITHIN_S)
+        assert error_in(late.answers[0]) != 0, f"round {number}: a late commit was taken"
+        seen += late.requests
+        proxy.forget(late)
+    eventually(holder, within_s=_WITHIN_S)
+    for run in runs:
+        run.stop()
+    assert stage.values() == [str(n) for n in range(written)]
+    assert stage.offsets() == {0: written}
+    sent = [Sent.of(request) for request in (*seen, *others.requests)]
+    assert len(seen) == ROUNDS
+    assert [each for each in sent if each.generation < 0 or not each.member] == []
+    assert plain.met == 0, "offsets were committed outside of a transaction"
