@@ -12,6 +12,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.leave import MemberRemoval
 from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.verdict import Observation, judge
 from support.stream_stage import StreamStage
 
@@ -289,3 +290,31 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
     own = [t.transactional_id for t in admin.list() if stage.name in t.transactional_id]
     admin.close()
     assert sorted(own) == [f"g-{stage.name}-0", f"g-{stage.name}-0#1"]
+
+
+@pytest.mark.parametrize("action", [Action.ANSWER_LOST, Action.HOLD_AND_RESET])
+def test_e6_requests_that_are_lost_or_late_leave_the_output_exact(stage: StreamStage, action: Action) -> None:
+    """Their producer is replaced (E5); whether an unknown commit happened is what the group says then."""
+    wanted: list[str] = []
+
+    def more() -> list[str]:
+        added = [str(n) for n in range(len(wanted), len(wanted) + 10)]
+        stage.produce(added)
+        return wanted + added
+
+    with KafkaProxy(stage.bootstrap) as proxy:
+        run = stage.start(via=proxy.bootstrap_servers)
+        for api in (ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.PRODUCE):
+            wanted = more()
+            assert stage.await_values(len(wanted)) == wanted
+            rule = proxy.on(api, action)
+            wanted = more()
+            rule.await_met(within_s=60)
+            assert stage.await_values(len(wanted)) == wanted
+            rule.release()
+        wanted = more()
+        assert stage.await_values(len(wanted)) == wanted
+        assert run.runner.counters.producers_retired >= 4
+        run.stop()
+    assert stage.values() == wanted
+    assert stage.offsets() == {0: len(wanted)}
