@@ -267,8 +267,11 @@ class StreamLoop:
     # the group's assignment
 
     def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
-        """Begin where the group stands."""
+        """Begin where the group stands. The end of a log, where it has nothing, is committed at once: the next start
+        would take a later one for it, and leave out what came in between."""
         self._positions.begin(positions, fresh)
+        if fresh and self._spec.consumer_conf.get("auto.offset.reset") == "latest":
+            self._flush_due_s = 0.0
         return {}
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:

@@ -112,7 +112,11 @@ class Group:
 
 class Stage:
     def __init__(
-        self, boundary: StreamBoundary | None = None, flush_interval_ms: int = 60_000, most_records: int = 500
+        self,
+        boundary: StreamBoundary | None = None,
+        flush_interval_ms: int = 60_000,
+        most_records: int = 500,
+        resets_to: str = "earliest",
     ) -> None:
         self.log: list[Any] = []
         self.control, self.counters = Control(is_paused=False), StreamCounters()
@@ -121,7 +125,7 @@ class Stage:
         self.group = Group(self.log, self.control, self.moments)
         self.states: list[RunState] = []
         spec = TaskSpec(
-            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"},
+            "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to},
             offset_flush_interval_ms=flush_interval_ms, most_records=most_records,
         )  # fmt: skip
         tolerance = Tolerance(False, 0, 0, False, False, self.control, "c-0", self.counters.errors)
@@ -325,6 +329,20 @@ def test_what_no_reader_sees_and_what_the_group_does_not_have_is_committed_by_th
     stage = Stage(flush_interval_ms=0)
     log = stage.run(stage.assigned(a=5), lambda: Fetched(ends={A: 9, B: 4}))
     assert log == [commit(a=9), ("committed", 1)]
+
+
+@pytest.mark.parametrize("resets_to", ["latest", "earliest"])
+def test_the_end_of_a_log_at_which_it_begins_is_committed_at_once(resets_to: str) -> None:
+    stage = Stage(resets_to=resets_to)
+    seen: list[int] = []
+
+    def look() -> Fetched:
+        seen.append(len(stage.log))
+        return Fetched()
+
+    stage.run(stage.assigned(a=7, b=3, fresh=[A]), look)
+    assert seen == [2 if resets_to == "latest" else 0]  # a commit, and that it was made
+    assert stage.log[0] == commit(a=7)
 
 
 def test_a_struck_producer_is_replaced_where_the_group_has_what_was_committed() -> None:
