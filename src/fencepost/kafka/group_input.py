@@ -437,7 +437,7 @@ class GroupInput:
             ends[TopicPartition(message.topic(), message.partition())] = message.offset()
         elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
             log.warning(
-                "group %s has taken this member's partitions away: it was not back from put() within "
+                "group %s has taken this member's partitions away: its task was not back with a batch within "
                 "max.poll.interval.ms (consumer.override.max.poll.interval.ms, or smaller batches by "
                 "consumer.override.max.poll.records)",
                 self._group,
