@@ -25,7 +25,7 @@ MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorMaker"
 # move a tenth to a fifth more than the script's G1.
 JVM = ("-Xms256M", "-Xmx2G", "-server", "-XX:+UseParallelGC", "-Djava.awt.headless=true")
 # For whoever starts it to see what it does, and not how fast.
-SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC")
+SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _LOGGING = """\
 status=error
