@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RENEW_EVERY_S = 3_600.0  # a broker forgets what a group without members committed, by default after a week
-_FOLLOW_EVERY_S = 10.0
+_FOLLOW_FIRST_S, _FOLLOW_EVERY_S = 2.0, 10.0
 _ROLE = "position-admin"
 
 
@@ -39,7 +39,10 @@ class MirrorSinkTask(MirrorSourceTask):
         self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
         self._followed: dict[TopicPartition, int] = {}
         self._troubles = Troubles(log)
-        following = Round(f"{self.config.flow}: telling the source's group", self._follow, _FOLLOW_EVERY_S)
+        # Not at once: as long as a commit is under way, for 45 s where the group may not be told, the client of the
+        # reader does not begin with partitions that it is given.
+        what, due_s = f"{self.config.flow}: telling the source's group", time.monotonic() + _FOLLOW_FIRST_S
+        following = Round(what, self._follow, _FOLLOW_EVERY_S, due_s)
         self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()
 
     def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
