@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, murmur2
 
@@ -319,8 +320,10 @@ class BatchClient(TransactionalClient):
                 raise found from None  # E4: the transaction can be aborted, and its producer goes on
 
     def commit(self, timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        self.flush(timeout_s)  # done before, as a rule: no end is sent behind a batch that may be refused
         with self._incarnation() as protocol:
-            protocol.end(is_commit=True, deadline_s=time.monotonic() + timeout_s)
+            protocol.end(is_commit=True, deadline_s=deadline_s)
 
     def abort(self, timeout_s: float) -> None:
         """Abort, if every request of the transaction has been answered: after a lost one, the next holder does."""
@@ -379,7 +382,7 @@ def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Colu
     return Columns(
         binary(of(records.values)),
         binary(keys) if any(key is not None for key in keys) else None,
-        times[0] if len(set(times)) == 1 else times,
+        times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
         headers if any(headers) else None,
         {at: records.told[index] for at, index in enumerate(indexes) if index in records.told} if records.told else {},
     )

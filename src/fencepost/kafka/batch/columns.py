@@ -23,12 +23,13 @@ class Columns(NamedTuple):
     """Records of one partition, in order: Arrow arrays of bytes, a null being a tombstone or no key.
 
     `keys` is None where no record has one, `headers` where none has any. `timestamps` are milliseconds since 1970: one
-    for all, or one for each. `told` holds what is called with (error, message) about the records of these indexes.
+    for all, or an array of one for each. `told` holds what is called with (error, message) about the records of these
+    indexes, once they are written.
     """
 
     values: Any
     keys: Any = None
-    timestamps: int | Sequence[int] = 0
+    timestamps: Any = 0
     headers: Headers | None = None
     told: Mapping[int, DeliveryCallback] = MappingProxyType({})
 
@@ -46,7 +47,8 @@ class Columns(NamedTuple):
         )
 
     def timestamp(self, index: int) -> int:
-        return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[index])
+        times = self.timestamps
+        return times if isinstance(times, int) else int(times[index].as_py())
 
     def sizes(self) -> Any:
         """Return the most bytes that each record takes in a batch, as an Arrow array."""
@@ -134,14 +136,19 @@ def _joined(pieces: Sequence[Columns]) -> Columns:
         keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
     if any(piece.headers is not None for piece in pieces):
         headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
-    times: int | list[int] = 0
-    if len({piece.timestamps for piece in pieces if isinstance(piece.timestamps, int)}) == 1 and all(
-        isinstance(piece.timestamps, int) for piece in pieces
-    ):
-        times = pieces[0].timestamp(0)
-    else:
-        times = [piece.timestamp(index) for piece in pieces for index in range(len(piece.values))]
-    return Columns(_array([piece.values for piece in pieces]), keys, times, headers, told)
+    return Columns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, told)
+
+
+def _joined_times(pieces: Sequence[Columns]) -> Any:
+    first = pieces[0].timestamps
+    if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
+        return first
+    return pa.concat_arrays([_each_time(piece) for piece in pieces])
+
+
+def _each_time(piece: Columns) -> Any:
+    times = piece.timestamps
+    return pa.repeat(pa.scalar(times, pa.int64()), len(piece.values)) if isinstance(times, int) else times
 
 
 def _array(arrays: Sequence[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ def columns(records: list[tuple[Any, ...]]) -> Columns:
     return Columns(
         binary(values),
         binary(keys) if any(key is not None for key in keys) else None,
-        times[0] if len(set(times)) == 1 else times,
+        times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
         headers if any(headers) else None,
     )
 
