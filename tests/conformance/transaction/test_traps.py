@@ -217,6 +217,23 @@ def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_a
     assert client.strikes == 0
 
 
+@pytest.mark.parametrize("size", [1, 100])
+def test_nothing_is_sent_before_a_flush_while_less_than_a_batch_waits(
+    make_client: MakeClient, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]], size: int
+) -> None:
+    """Lanes count on it, and they count bytes of records: a batch of small ones takes several times as many."""
+    client = make_client(bootstrap=proxy.bootstrap_servers, **{"batch.size": "50000", "batch.num.messages": "100000"})
+    sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=1000)
+    values = [b"x" * size] * (49_999 // size)
+    for start in range(0, len(values), 1000):
+        client.produce_placed(_placed(topic, values[start : start + 1000]))
+    assert sent.met == 0
+    client.flush(30)
+    assert sent.met > 1
+    client.commit(30)
+    assert committed(topic) == values
+
+
 @only_batch
 def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_writer, kafka, topic) -> None:
     writer = make_writer(conf={"transaction.timeout.ms": "1000"})

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from confluent_kafka import KafkaError, murmur2
 from fencepost.config import ConfigError
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.columns import Columns, Encode, Pending, binary
+from fencepost.kafka.batch.columns import Columns, Encode, Waiting, binary
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.batch.encode_cut import Limits, placed, spare_partitions
 from fencepost.kafka.batch.encode_rows import rows
@@ -59,8 +60,8 @@ class BatchClient(TransactionalClient):
             raise ProducerError(Failure.FATAL, str(error)) from None
         self._cluster: Cluster | None = None
         self._protocol: Protocol | None = None
-        self._pending: dict[TopicPartition, Pending] = {}
-        self._waiting_bytes = self._waiting = 0
+        self._waiting: dict[TopicPartition, Waiting] = {}
+        self._queued_bytes = self._queued = 0
         self._sticky: dict[str, int] = {}
         self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
         self._over: ProducerError | None = None
@@ -112,10 +113,10 @@ class BatchClient(TransactionalClient):
         self._forget()
 
     def _forget(self) -> None:
-        self._pending.clear()
+        self._waiting.clear()
         self._sticky.clear()
         self._begun_offsets = None
-        self._waiting_bytes = self._waiting = 0
+        self._queued_bytes = self._queued = 0
 
     def drop(self) -> None:
         self._fork.check("a producer")
@@ -251,19 +252,19 @@ class BatchClient(TransactionalClient):
             columns, sizes = columns.part(taken, len(columns.values)), sizes[taken:]
 
     def _add_some(self, place: TopicPartition, columns: Columns, sizes: Any) -> int:
-        """Let as many records wait as fit in a batch, and send that when it is full. Returns how many."""
+        """Let as many records wait as fit in a batch, and send what is due. Returns how many."""
         settings = self._settings
-        pending = self._pending.get(place)
-        if pending is None:
-            pending = self._pending[place] = Pending(settings.batch_bytes, settings.batch_records)
-        before = pending.size_bytes
-        taken = pending.add(columns, sizes)
-        self._waiting += taken
-        self._waiting_bytes += pending.size_bytes - before
-        if taken < len(columns.values) or pending.is_full:
-            self._send_waiting([place], self._deadline_s())
-        elif self._waiting >= settings.queue_records or self._waiting_bytes >= settings.queue_bytes:
-            self._send_waiting(list(self._pending), self._deadline_s())
+        waiting = self._waiting.get(place)
+        if waiting is None:
+            waiting = self._waiting[place] = Waiting(settings.batch_bytes, settings.batch_records)
+        before = waiting.own_bytes
+        taken = waiting.add(columns, sizes)
+        self._queued += taken
+        self._queued_bytes += waiting.own_bytes - before
+        if waiting.is_due:
+            self._send_waiting([place], self._deadline_s(), whole=False)
+        elif self._queued >= settings.queue_records or self._queued_bytes >= settings.queue_bytes:
+            self._send_waiting(list(self._waiting), self._deadline_s(), whole=True)
         return taken
 
     def _ensure_sendable(self, topic: str, sizes: Any) -> None:
@@ -272,27 +273,34 @@ class BatchClient(TransactionalClient):
             text = f"{error.name()}: {error.str()} (record for topic {topic}; {LET_PASS})"
             raise ProducerError(Failure.REFUSED_RECORD, text)
 
-    def _send_waiting(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
-        """Send what waits for these partitions, one batch of each; all that wait join the transaction at once."""
+    def _send_waiting(self, places: Sequence[TopicPartition], deadline_s: float, *, whole: bool) -> None:
+        """Send what waits for these partitions, one batch of each at a time, without `whole` the full ones alone.
+
+        All partitions for which something waits join the transaction at once.
+        """
         assert self._protocol is not None
-        self._protocol.join([place for place, pending in self._pending.items() if pending.count], deadline_s)
-        batches = []
-        for place in places:
-            pending = self._pending[place]
-            if pending.count:
-                self._waiting -= pending.count
-                self._waiting_bytes -= pending.size_bytes
-                batches.append(self._protocol.encoded(place, pending.take()))
-            if self._sticky.get(place.topic) == place.partition:
-                del self._sticky[place.topic]
-        self._protocol.produce(batches, deadline_s)
+        self._protocol.join([place for place, waiting in self._waiting.items() if waiting.count], deadline_s)
+        of_places = [[(place, batch) for batch in self._take(place, whole=whole)] for place in places]
+        for turn in zip_longest(*of_places):
+            batches = [self._protocol.encoded(*each) for each in turn if each is not None]
+            self._protocol.produce(batches, deadline_s)
+
+    def _take(self, place: TopicPartition, *, whole: bool) -> list[Columns]:
+        waiting = self._waiting[place]
+        before, count = waiting.own_bytes, waiting.count
+        found = waiting.take(whole=whole)
+        self._queued_bytes -= before - waiting.own_bytes
+        self._queued -= count - waiting.count
+        if self._sticky.get(place.topic) == place.partition:
+            del self._sticky[place.topic]
+        return found
 
     def flush(self, timeout_s: float) -> None:
         if self.failed_delivery is not None:
             raise self.failed_delivery
         deadline_s = time.monotonic() + timeout_s
         with self._incarnation() as protocol:
-            self._send_waiting(list(self._pending), deadline_s)
+            self._send_waiting(list(self._waiting), deadline_s, whole=True)
             protocol.settle(deadline_s)
 
     # --- the end ----------------------------------------------------------------------------------------------------

@@ -50,6 +50,15 @@ class Columns(NamedTuple):
         times = self.timestamps
         return times if isinstance(times, int) else int(times[index].as_py())
 
+    def own_bytes(self) -> int:
+        """Return the bytes of all keys, values and headers."""
+        own: int = pc.sum(_lengths(self.values)).as_py() or 0
+        if self.keys is not None:
+            own += pc.sum(_lengths(self.keys)).as_py() or 0
+        if self.headers is not None:
+            own += sum(len(name.encode()) + len(value or b"") for each in self.headers for name, value in each)
+        return own
+
     def sizes(self) -> Any:
         """Return the most bytes that each record takes in a batch, as an Arrow array."""
         sizes = pc.add(_lengths(self.values), _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME))
@@ -116,6 +125,45 @@ class Pending:
         pieces, self._pieces = self._pieces, []
         self.size_bytes = self.count = 0
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+class Waiting:
+    """Records of one partition that wait to be sent, in batches.
+
+    They are due when they have so many bytes of their own, or are so many: whoever counts on a producer that holds
+    records back counts these bytes, and not what a batch adds to them.
+    """
+
+    def __init__(self, most_bytes: int, most_records: int) -> None:
+        self._most_bytes, self._most_records = most_bytes, most_records
+        self._full: list[Columns] = []
+        self._last = Pending(most_bytes, most_records)
+        self.own_bytes = self.count = 0
+
+    @property
+    def is_due(self) -> bool:
+        return self.own_bytes >= self._most_bytes or self.count >= self._most_records
+
+    def add(self, columns: Columns, sizes: Any) -> int:
+        """Take as many of the first records as the last batch has room for, or one; `sizes` are those of the columns.
+
+        Returns how many.
+        """
+        taken = self._last.add(columns, sizes)
+        self.own_bytes += columns.part(0, taken).own_bytes()
+        self.count += taken
+        if taken < len(columns.values) or self._last.is_full:
+            self._full.append(self._last.take())
+        return taken
+
+    def take(self, *, whole: bool) -> list[Columns]:
+        """Return the batches that are full, and with `whole` the last one, too; they do not wait any more."""
+        found, self._full = self._full, []
+        if whole and self._last.count:
+            found.append(self._last.take())
+        self.own_bytes -= sum(batch.own_bytes() for batch in found)
+        self.count -= sum(len(batch.values) for batch in found)
+        return found
 
 
 def binary(column: Sequence[bytes | None]) -> Any:
