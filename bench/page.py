@@ -38,6 +38,7 @@ TITLES = {
     "spark source": "Spark's Kafka source",
     "streams": "Kafka Streams",
     "spark": "Spark Structured Streaming",
+    "old way": "a producer for each partition",
 }
 
 _HEAD = """\

@@ -3,16 +3,19 @@
 import itertools
 import os
 import random
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import psutil
 from confluent_kafka import Producer
 
 from bench import peer, sink
-from bench.family import processor_s, since
+from bench.family import family, processor_s, since
 from bench.lines import FILLING, line
 from bench.mirror_scene import check_whole
 from bench.options import Options, say
@@ -28,6 +31,7 @@ from fencepost.embedded import KAFKA_VERSION, EmbeddedKafka
 from fencepost.embedded.home import ensure_home
 from fencepost.embedded.java import find_java
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.transactions import Transaction, TransactionAdmin
 
 OURS = {
     "connector.class": "TopicTransform",
@@ -42,7 +46,6 @@ PARTITIONS = 4
 _QUIET_S = 1.0
 _WARM_UP = 15
 _PAUSE_S = (0.05, 0.55)
-_NAMES = ("fencepost", "streams", "spark")
 _numbers = itertools.count(1)
 
 
@@ -90,7 +93,8 @@ class Ours(Peer):
 
     @contextmanager
     def copy(self, source: str, target: str, settings: Mapping[str, str]) -> Iterator[None]:
-        self._side.create(target, {**OURS, "topics": source, "output.topic": target, **settings})
+        own = {key: value for key, value in settings.items() if key != "partitions"}
+        self._side.create(target, {**OURS, "topics": source, "output.topic": target, **own})
         yield
         self._side.status(target)  # raises where it has failed
         self._side.delete(target)
@@ -146,7 +150,7 @@ class Spark(Peer):
         yield
 
 
-PEERS: Mapping[str, type[Ours] | type[Streams] | type[Spark]] = dict(zip(_NAMES, (Ours, Streams, Spark), strict=True))
+_WIDE_ROUNDS, _WIDE_RECORDS = 5, 20
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,80 @@ def _latency(peer_: Peer, scene: Scene) -> Samples:
     return {"": taken_ms[_WARM_UP:]}
 
 
+class OldWay(Peer):
+    """A program with a producer for each partition; one for each copy."""
+
+    def __init__(self, kafka: EmbeddedKafka, directory: Path) -> None:
+        self._bootstrap, self._log = kafka.bootstrap_servers, directory / "old-way.log"
+
+    def __enter__(self) -> "OldWay":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @contextmanager
+    def copy(self, source: str, target: str, settings: Mapping[str, str]) -> Iterator[None]:
+        arguments = [self._bootstrap, source, target, settings["partitions"]]
+        with Ordered([sys.executable, "-m", "bench.old_way", *arguments], self._log) as program:
+            self.pid = program.pid
+            yield
+
+
+PEERS: Mapping[str, type[Ours] | type[Streams] | type[Spark] | type[OldWay]] = {
+    "fencepost": Ours,
+    "streams": Streams,
+    "spark": Spark,
+    "old way": OldWay,
+}
+
+
+def _wide(peer_: Peer, scene: Scene) -> Samples:
+    """Copy a topic of one partition, and of many, and see what takes part in that while it flows."""
+    bootstrap, found = scene.kafka.bootstrap_servers, {}
+    for partitions in (1, scene.count):
+        source, target = scene.topic(partitions), scene.topic(1)
+        before = {each.transactional_id for each in _transactions(bootstrap)}
+        with peer_.copy(source, target, {**scene.settings, "partitions": str(partitions)}):
+            producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all"})
+            with Watcher(bootstrap, [target]) as watcher:
+                for _ in range(_WIDE_ROUNDS):
+                    wanted = watcher.last.committed + partitions * _WIDE_RECORDS
+                    for number in range(partitions * _WIDE_RECORDS):
+                        value = line(number, FILLING, sink.WIDTH).encode()
+                        producer.produce(source, value, partition=number % partitions)
+                    producer.flush(PATIENCE_S)
+                    watcher.until_quiet(wanted, _QUIET_S, PATIENCE_S)
+            ids = {each.transactional_id for each in _transactions(bootstrap)} - before
+            worker = _working(peer_.pid, scene.kafka)
+            found[partitions] = (len(ids), len(_connections(worker, scene.kafka)), resident(worker))
+    (_, _, one_mb), (ids_, connections, many_mb) = found.values()
+    return {", producers": [ids_], ", connections": [connections], ", memory": [many_mb - one_mb]}
+
+
+def _transactions(bootstrap: str) -> Sequence[Transaction]:
+    admin = TransactionAdmin({"bootstrap.servers": bootstrap})
+    try:
+        return admin.list()
+    finally:
+        admin.close()
+
+
+def _working(head: int, kafka: EmbeddedKafka) -> psutil.Process:
+    """The process that has the most connections to the broker: one below, where there are any."""
+    _, *below = family(head)
+    return max(below or family(head), key=lambda process: len(_connections(process, kafka)))
+
+
+def _connections(process: psutil.Process, kafka: EmbeddedKafka) -> list[Any]:
+    port = int(kafka.bootstrap_servers.rpartition(":")[2])
+    return [each for each in process.net_connections("tcp") if each.raddr and each.raddr.port == port]
+
+
+def resident(process: psutil.Process) -> float:
+    """Its resident size in MB."""
+    return float(process.memory_info().rss / 1e6)
+
+
 _ALL = "4 tasks, threads or cores"
 _TUNED = {
     "tasks.max": "4",
@@ -222,6 +300,7 @@ CASES = {
         Case("latency", 200, 25, 2, {"fencepost": {"tasks.max": "1"}, "streams": {"commit.interval.ms": "100"}}),
         _latency,
     ),
+    "wide": (Case("wide", 100, 20, 1, {"fencepost": {"tasks.max": "1"}, "old way": {}}), _wide),
 }
 _PROCESSOR = "processor time of all its processes for a million records"
 ROWS = {
@@ -229,13 +308,21 @@ ROWS = {
     "one, processor": (f"1 task or thread, defaults: {_PROCESSOR}", "s", ("median",), ""),
     "all": (f"{_ALL}, tuned", "records/s", ("median",), "1 × Streams', 1.2 × Spark's or more"),
     "all, processor": (f"{_ALL}, tuned: {_PROCESSOR}", "s", ("median",), ""),
+    "wide, producers": ("1 task, 100 input partitions: producers", "", ("median",), "2 or less"),
+    "wide, connections": ("1 task, 100 input partitions: connections to the broker", "", ("median",), ""),
+    "wide, memory": (
+        "1 task, 100 input partitions: resident memory beyond that of 1",
+        "MB",
+        ("median",),
+        "0.1 × or less",
+    ),
     "latency": ("a record sent at a random moment → its copy visible", "ms", ("p50", "p99"), "20 / 100 or less"),
 }
 
 
 def run(options: Options) -> Result:
     """Each case in turns between the sides."""
-    found: dict[str, dict[str, list[float]]] = {row: {side: [] for side in _NAMES} for row in ROWS}
+    found: dict[str, dict[str, list[float]]] = {row: {side: [] for side in PEERS} for row in ROWS}
     chosen = [pair for key, pair in CASES.items() if not options.cases or key in options.cases]
     with options.directory() as directory, EmbeddedKafka() as kafka:
         for case, measure in chosen:
@@ -282,4 +369,7 @@ def _method() -> list[str]:
         f"Latency: records are sent one by one, {_PAUSE_S[0]:g}-{_PAUSE_S[1]:g} s after the copy of the one before was "
         f"seen (seed {SEED}), to a topic that is quiet but for them. A read_committed consumer, which asks every "
         f"{ASK_EVERY_MS} ms, is handed the copy.",
+        "Many partitions: a topic of one partition is copied, and one of many, beside a program with a producer for "
+        "each partition (librdkafka's, in Python). Memory is that of the process that does it, in the second case less "
+        "that in the first.",
     ]
