@@ -7,7 +7,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.contribution import contribution_of
 from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.settings import transactional_conf
 from fencepost.kafka.topic_readers import TopicReaders
 from fencepost.record import TopicPartition
@@ -29,6 +29,7 @@ def old(kafka: EmbeddedKafka, stage: StreamStage) -> Iterator[TransactionalWrite
     id_ = f"old-{stage.name}-0"
     writer = TransactionalWriter(transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, id_).conf, id_)
     writer.open()
+    read_stable({"bootstrap.servers": kafka.bootstrap_servers}, stage.group, 60)  # which makes a new broker coordinate
     yield writer
     writer.close()
 
