@@ -211,7 +211,11 @@ class Adoption:
         asked = self._fence.contributors
         try:
             last = asked.last(self._group)
-            found = [*last.values(), *asked.pending(self._group), *asked.holders(self._group, last)]
+            found = [
+                *asked.holders(self._group, last),
+                *asked.pending(self._group),
+                *last.values(),
+            ]  # the last tell most
         except KafkaAuthorizationError as error:
             if not self._prefixes:
                 raise AdoptionError(

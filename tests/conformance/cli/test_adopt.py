@@ -14,7 +14,13 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.contributors import Contributor, Contributors
+from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.offsets_log import denied
+from fencepost.kafka.settings import transactional_conf
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError
 from fencepost.transaction.adoption import AdoptionError
 from support.log_writer import LogWriter
 from support.old_style.per_partition import POINTS
@@ -139,6 +145,25 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
             successor.run(lambda: "ended" in program.said)
         verdict = scene.verdict(reader)
         assert verdict.is_clean, verdict
+
+
+def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def last(*_: object) -> dict[TopicPartition, Contributor]:
+        raise denied()
+
+    monkeypatch.setattr(Contributors, "last", last)
+    id_, conf = f"{scene.group}-old-0", {"bootstrap.servers": scene.bootstrap}
+    with closing(TransactionalWriter(transactional_conf(conf, id_).conf, id_)) as writer:
+        writer.open()
+        writer.send(scene.topics[1], b"0:0")
+        writer.flush()
+        GroupOffsets(conf, scene.group).alter({TopicPartition(scene.topics[0], 0): 0})
+        with pytest.raises(AdoptionError, match=r"Grant Read on it .*--prefix"):
+            adopt(scene, "--yes")
+        [producer] = adopt(scene, "--yes", "--prefix", id_)["producers"]
+        assert (producer["transactional_id"], producer["is_open"]) == (id_, True)
+        with pytest.raises((WriterFencedError, CommitUnknownError)):
+            writer.commit()
 
 
 def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
