@@ -23,12 +23,13 @@ from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group import Group, GroupAdmin, GroupMember
 from fencepost.kafka.leave import remove_members
 from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.patience import patiently
 from fencepost.kafka.topic_readers import CLASSIC, Committed, TopicReaders
 from fencepost.kafka.transactions import Transaction
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 
-_ASK_S = 30.0
+_ASK_S, _AGAIN_S = 30.0, 0.1
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _QUIET = ("Empty", "Dead")
 _TURNS = 5
@@ -130,10 +131,10 @@ class Adoption:
 
     def look(self) -> GroupView:
         """Return what there is, and change nothing. AdoptionError where there is no such group."""
-        listed, described = self._groups.listed(self._group), self._groups.describe(self._group)
+        listed, described = self._groups.listed(self._group), self._admin.group(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
-        standing = self._readers.committed(self._group, places)
+        standing = patiently(lambda: self._readers.committed(self._group, places), _ASK_S, _AGAIN_S)
         if listed is None and not standing:
             raise AdoptionError(
                 f"There is no group {self._group} that this principal may see: name it as the program's group.id "
@@ -195,7 +196,7 @@ class Adoption:
             )
 
     def _ensure_still_empty(self) -> None:
-        listed, described = self._groups.listed(self._group), self._groups.describe(self._group)
+        listed, described = self._groups.listed(self._group), self._admin.group(self._group)
         if described.members or (listed is not None and listed.state not in _QUIET):
             raise AdoptionError(
                 f"Group {self._group} has {_counted(described.members)} again. The program lives: end it, and do this "

@@ -16,6 +16,7 @@ from fencepost.cli.main import app
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.contributors import Contributor, Contributors
 from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.memberless import read_stable
 from fencepost.kafka.offsets_log import denied
 from fencepost.kafka.settings import transactional_conf
 from fencepost.record import TopicPartition
@@ -157,6 +158,7 @@ def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypa
         writer.open()
         writer.send(scene.topics[1], b"0:0")
         writer.flush()
+        read_stable(conf, scene.group, 60)  # a cluster that has had no group yet makes it wait
         GroupOffsets(conf, scene.group).alter({TopicPartition(scene.topics[0], 0): 0})
         with pytest.raises(AdoptionError, match=r"Grant Read on it .*--prefix"):
             adopt(scene, "--yes")
