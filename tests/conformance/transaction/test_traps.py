@@ -12,8 +12,10 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import protocol
+from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.client import BatchClient
 from fencepost.kafka.batch.columns import Columns, binary
+from fencepost.kafka.batch.connection import Connection
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.memberless import memberless
@@ -280,3 +282,35 @@ def test_a_topic_that_there_cannot_be_is_refused_and_the_incarnation_goes_on(
     client.commit(30)
     assert client.strikes == 0
     assert committed(topic) == [b"x"]
+
+
+def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    """The broker answers at once, says how long it will not listen, and the client waits for as long."""
+    name = f"quota-{topic}"
+    _limit(kafka, name, bytes_per_s=33_000)
+    values = [b"%06d" % number + b"x" * 50_000 for number in range(8)]
+    client = make_client(**{"client.id": name, "batch.size": "50000"})
+    assert client._cluster is not None
+    began_s = time.monotonic()
+    client.produce_placed(_placed(topic, values))
+    client.flush(60)
+    assert max(each._waits_until_s for each in client._cluster.connections()) > began_s
+    client.commit(60)
+    assert client.strikes == 0
+    assert committed(topic) == values
+
+
+def _limit(kafka: EmbeddedKafka, client_id: str, *, bytes_per_s: int) -> None:
+    from kafka.protocol.admin import AlterClientQuotasRequest as Request
+
+    host, port = kafka.bootstrap_servers.split(":")
+    connection = Connection((host, int(port)), Access(((host, int(port)),)), time.monotonic() + 30)
+    entry = Request.EntryData(
+        entity=[Request.EntryData.EntityData(entity_type="client-id", entity_name=client_id)],
+        ops=[Request.EntryData.OpData(key="producer_byte_rate", value=float(bytes_per_s), remove=False)],
+    )
+    answer = connection.ask(Request(entries=[entry], validate_only=False), 1, time.monotonic() + 30)
+    connection.close()
+    assert [each.error_code for each in answer.entries] == [0]
