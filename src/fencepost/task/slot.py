@@ -42,6 +42,7 @@ from fencepost.task.spec import (
 )
 from fencepost.task.start_queue import StartQueue
 from fencepost.task.stream.runner import StreamRunner
+from fencepost.telemetry.quiet import quiet_libraries
 
 log = logging.getLogger(__name__)
 
@@ -263,6 +264,7 @@ def run_slot(spec_text: str, attempt: int) -> None:
     _allow_descriptors()
     logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger().setLevel(spec.log_level)
+    quiet_libraries()
     Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
 
 

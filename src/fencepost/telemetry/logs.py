@@ -11,8 +11,8 @@ from pathlib import Path
 
 import structlog
 
-_QUIET = dict.fromkeys(("py4j", "kafka", "httpx", "fencepost.rest.access"), logging.WARNING)
-_QUIET |= {"kafka.net.selector": logging.ERROR}  # warns of a machine that is busy
+from fencepost.telemetry.quiet import quiet_libraries
+
 _CLIENTS = re.compile(r"kafka\.|.*\.librdkafka$")
 _PASSING = re.compile(r" \(.*|; waiting .*")  # how often, and for how long
 _REPEATED_S = 10.0
@@ -64,5 +64,4 @@ def configure_logs(level: str | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(chosen)
-    for name, quiet in _QUIET.items():
-        logging.getLogger(name).setLevel(quiet)
+    quiet_libraries()
