@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fencepost.task.producing import ProducingLife
 from fencepost.task.runner import TaskRunner
 from planted import replace
 
@@ -11,9 +12,9 @@ def _open(self: TaskRunner) -> Any:
     return open_delivery(self)
 
 
-def _admit(self: TaskRunner) -> Any:
+def _admit(self: ProducingLife) -> Any:
     return self.__dict__.pop("_too_early", None) or admit(self)
 
 
 open_delivery = replace(TaskRunner, "_open_delivery", _open)
-admit = replace(TaskRunner, "_admit", _admit)
+admit = replace(ProducingLife, "_admit", _admit)
