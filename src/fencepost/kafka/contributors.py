@@ -21,6 +21,7 @@ T = TypeVar("T")
 Places = Collection[TopicPartition]
 
 _AGAIN_S = 0.1
+_ONGOING = "Ongoing"
 _NUMBERED = re.compile(r"(.*[^0-9])([0-9]+)")
 
 
@@ -36,6 +37,7 @@ class Contributor:
         is_pending: its transaction is open, and has offsets of the group.
         timeout_ms: after which the coordinator aborts its transaction by itself; None: not known.
         is_ours: a stream task's, by its notes: it commits as a member of the group, which refuses stale ones.
+        is_decided: the coordinator knows how its transaction ends, and need not be asked to end it.
     """
 
     producer_id: int
@@ -45,6 +47,7 @@ class Contributor:
     is_pending: bool = False
     timeout_ms: int | None = None
     is_ours: bool = False
+    is_decided: bool = False
 
     @property
     def family(self) -> str | None:
@@ -86,6 +89,18 @@ class Contributors:
         `places` alone. Where no transaction is open it takes two requests.
         """
         return self._patiently(lambda admin: _described(admin, _pending(admin, group, places)))
+
+    def undecided(self, group: str, places: Places) -> list[Contributor]:
+        """Return those of `pending` that may still commit, or not: not who has, and waits for the markers.
+
+        They are looked at twice: a producer whose transaction ended in between may be in the next one by now, which has
+        nothing to do with these partitions.
+        """
+        found = [each for each in self.pending(group, places) if not each.is_decided]
+        if not found:
+            return []
+        still = {each.producer_id: each.offsets for each in self.pending(group, places)}
+        return [each for each in found if still.get(each.producer_id) == each.offsets]
 
     def last(self, group: str, places: Places | None = None) -> dict[TopicPartition, Contributor]:
         """Return who last put offsets of each partition (None: of any) into a transaction, however that ended.
@@ -241,4 +256,5 @@ def _with_id(found: Contributor, transaction: Any) -> Contributor:
         return found
     epoch = max(found.producer_epoch, transaction.producer_epoch)
     id_, timeout_ms = transaction.transactional_id, transaction.timeout_ms
-    return replace(found, transactional_id=id_, producer_epoch=epoch, timeout_ms=timeout_ms)
+    is_decided = transaction.state != _ONGOING
+    return replace(found, transactional_id=id_, producer_epoch=epoch, timeout_ms=timeout_ms, is_decided=is_decided)

@@ -63,13 +63,16 @@ class InputFence:
     ) -> list[Fenced]:
         """Fence who has offsets of these partitions in an open transaction, and return them: they are gone then.
 
+        Not who has committed already, and given the partitions up: its offsets count in a moment, and it may be a
+        healthy member that goes on with others.
+
         `own_ids` are the asker's, who has fenced older incarnations by taking them. `is_current` is asked right before
         anybody is fenced.
 
         Raises StaleMemberError where it says no: the asker has a successor, and nobody is fenced; WriterOpenError where
         an id cannot be taken; and what `Contributors` does.
         """
-        return self._fence_others(group, places, self.contributors.pending(group, places), own_ids, is_current)
+        return self._fence_others(group, places, self.contributors.undecided(group, places), own_ids, is_current)
 
     def clear_holders(
         self, group: str, places: Places, own_ids: Collection[str] = (), *, is_current: IsCurrent = lambda: True

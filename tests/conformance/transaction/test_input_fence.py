@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fencepost.kafka.leave import MemberRemoval
 from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.settings import sink_conf
 from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids
@@ -121,6 +123,46 @@ def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its
     with pytest.raises(GONE):
         zombie.commit()
     assert scene.read(0, 1, 2) == {0: 5, 1: 6}
+
+
+def test_e20_who_has_committed_and_waits_for_the_markers_is_waited_for_and_not_fenced(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member commits before it gives a partition up, and goes on with others while the next one begins."""
+    member = scene.producer("member")
+    scene.send(member, {0: 9})
+    describe = TransactionAdmin.describe
+
+    def described(self: TransactionAdmin, ids: Any) -> Any:
+        return {id_: replace(found, state="PrepareCommit") for id_, found in describe(self, ids).items()}
+
+    monkeypatch.setattr(TransactionAdmin, "describe", described)
+    found: dict[int, int] = {}
+    thread = threading.Thread(target=lambda: found.update(scene.read(0)))
+    thread.start()
+    assert eventually(lambda: scene.waiting or scene.fenced, within_s=LONG_S)
+    member.commit()
+    thread.join(LONG_S)
+    assert (found, scene.fenced) == ({0: 9}, [])
+
+
+def test_e20_who_is_in_its_next_transaction_by_the_time_it_is_looked_up_is_not_fenced(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = scene.producer("member")
+    scene.send(member, {0: 9})
+    describe = TransactionAdmin.describe
+
+    def later(self: TransactionAdmin, ids: Any) -> Any:
+        monkeypatch.setattr(TransactionAdmin, "describe", describe)
+        member.commit()
+        scene.send(member, {1: 8})
+        return describe(self, ids)
+
+    monkeypatch.setattr(TransactionAdmin, "describe", later)
+    assert scene.read(0) == {0: 9}
+    assert scene.fenced == []
+    member.commit()
 
 
 def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: Scene) -> None:
