@@ -160,10 +160,15 @@ class Stage:
             consumer_conf=dict(sink_conf(consumer, self.group, "test").conf),
             topics=(self.topic,),
         )  # fmt: skip
-        task = EpochTask(cast(Any, self), spec, Runtime())
-        cast(Any, task._connector).store = self.store
+        task = self.made(spec)
         self.tasks.append(task)
         task.thread.start()
+        return task
+
+    def made(self, spec: TaskSpec) -> Any:
+        """Return the task that is to be started."""
+        task = EpochTask(cast(Any, self), spec, Runtime())
+        cast(Any, task._connector).store = self.store
         return task
 
     # the host

@@ -64,7 +64,7 @@ class _Holding:
         """`let_go` is called before partitions are granted to others."""
         self.standings: dict[TopicPartition, Standing] = {}
         self.fresh: set[TopicPartition] = set()
-        """Of which the group has committed nothing: where they begin is known to this member only."""
+        """Of which the group has not committed where they begin: that is known to this member only."""
         self.changes = 0
         self._notes = notes
         self._let_go = let_go
@@ -197,6 +197,13 @@ class EpochLife(FrameLife):
             )  # fmt: skip
         return not missing
 
+    def _commit_fresh(self) -> None:
+        """Have the group know where partitions begin of which only this member knows."""
+        standings = self._holding.standings
+        fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
+        if fresh:
+            self._commit(fresh)
+
     @abstractmethod
     def _started(self, number: int, standings: Standings) -> None:
         """Do what comes before the first epoch of an assignment, whose newest one has this number."""
@@ -216,10 +223,7 @@ class EpochLife(FrameLife):
             log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
-        fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
-        if fresh:  # or what comes before the next assignment would be passed over with auto.offset.reset=latest
-            self._commit(fresh)
-            self._holding.fresh.clear()
+        self._commit_fresh()  # or what comes before the next assignment is passed over with auto.offset.reset=latest
         number = newest(standings) if open_ is None else open_.epoch.number
         self._started(number, standings)
         self._begun_with = changes
@@ -263,6 +267,7 @@ class EpochLife(FrameLife):
             if not begins[place] <= standing.offset <= highs[place]:
                 at = self._reset(place, standing.offset, begins[place], highs[place])
                 standings[place] = self._holding.standings[place] = Standing(at, standing.note)
+                self._holding.fresh.add(place)
         return standings, {TopicPartition(*place): end for place, end in ends.items()}
 
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
@@ -367,6 +372,7 @@ class EpochLife(FrameLife):
             gone = "-".join(map(str, min(standings.keys() - done.keys())))
             raise CutShortError(f"{gone} is not there, or its coordinator has not heard of it yet")
         self._holding.standings.update(standings)
+        self._holding.fresh.difference_update(standings)
 
     def _leave(self) -> None:
         input_, self._input = self._input, None

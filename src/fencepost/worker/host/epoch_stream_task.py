@@ -53,7 +53,11 @@ class EpochStreamTask(EpochLife):
         """Do nothing: nobody has left anything that an administrator could see."""
 
     def _make_durable(self, plan: Begun) -> None:
-        """Do nothing: see the module."""
+        """Commit where the plan begins behind what is gone: ranges are written from where the group stands, no other.
+
+        The plan itself need not be durable: see the module.
+        """
+        self._commit_fresh()
 
     def _finish(self, epoch: Begun) -> None:
         began_s = time.monotonic()

@@ -1,0 +1,86 @@
+"""The task of a DataFrame stream on the real broker, with a Spark that is made up."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from epoch_stage import Runtime, Stage
+
+from fencepost.api import Epoch
+from fencepost.connector.topic_sql import TopicSql
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log_range import LogRange
+from fencepost.kafka.settings import transactional_conf
+from fencepost.record import TopicPartition
+from fencepost.spark.epoch_output import write_range
+from fencepost.spark.epoch_records import EpochRecords
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.spec import EpochReading, TaskSpec
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from fencepost.worker.host.epoch_stream_task import EpochStreamTask
+
+
+class StreamStage(Stage):
+    """Starts of the task of a stream into a topic beside the one of the stage."""
+
+    def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(bootstrap, topic, monkeypatch)
+        self.target = f"{topic}-out"
+        self.readings: list[EpochReading] = []
+        Admin({"bootstrap.servers": bootstrap}).create_topic(self.target, partitions=1, replication=1)
+        monkeypatch.setattr(EpochRecords, "write", lambda records, session, epoch, *_: self.write(epoch))
+
+    def connector_of(self, name: str) -> type[Any]:
+        return TopicSql
+
+    def made(self, spec: TaskSpec) -> EpochStreamTask:
+        id_ = f"g-{self.topic}-0"
+        conf = transactional_conf({"bootstrap.servers": self.bootstrap}, id_).conf
+        output = {k: v for k, v in conf.items() if k != "transactional.id"}
+        config = {**spec.connector_config, "output.topic": self.target}
+        found = replace(
+            spec, connector_config=config, task_config=config, producer_conf=output, transactional_id=id_,
+            reader_conf={"bootstrap.servers": self.bootstrap},
+        )  # fmt: skip
+        return EpochStreamTask(cast(Any, self), found, Runtime())
+
+    def add_reading(self, conf: object) -> str:
+        self.readings.append(cast(EpochReading, conf))
+        return ""
+
+    def write(self, epoch: Epoch) -> None:
+        """Write the ranges of an epoch, as Spark's tasks do."""
+        for each in epoch.ranges:
+            self.write_range(LogRange(TopicPartition(each.topic, each.partition), each.start, each.end))
+
+    def write_range(self, range_: LogRange) -> None:
+        values = [b"%d" % offset for offset in range(range_.start, range_.end)]
+        outgoing = Outgoing([self.target] * len(values), values)
+        write_range(self.readings[-1], range_, [outgoing], lambda batch: cast(Outgoing, batch), lambda: None)
+
+    def values(self) -> list[int]:
+        with CommittedReader(self.bootstrap, [self.target]) as reader:
+            return [int(one.value or b"") for one in reader.read_all(60)]
+
+
+@pytest.fixture
+def stage(kafka: EmbeddedKafka, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StreamStage]:
+    made = StreamStage(kafka.bootstrap_servers, topic_name, monkeypatch)
+    yield made
+    made.end()
+
+
+def test_what_is_gone_below_where_the_group_stands_is_passed_over_and_the_rest_is_written(stage: StreamStage) -> None:
+    stage.produce(5)
+    first = stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 0}, within_s=60)
+    first.control.stop()
+    first.thread.join(60)
+    stage.produce(10)
+    stage.delete_before(9)
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 15, 1: 0}, within_s=60)
+    assert stage.values() == [*range(5), *range(9, 15)]
