@@ -217,6 +217,8 @@ class StreamLoop:
         self._begun_s = None
         self._flush_due_s = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
         due = self._positions.due()
+        if not due and self._delivery.is_open:
+            due = dict(self._positions.sent)  # a topic that was made anew was read up to where the old one stood
         if not due:
             return
         if not self._delivery.is_open and not self._delivery.is_ready():

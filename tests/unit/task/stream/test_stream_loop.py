@@ -204,6 +204,13 @@ def test_each_batch_is_a_transaction_with_the_offsets_behind_it_and_the_groups_m
     assert stage.counters.commits == 2
 
 
+def test_what_was_sent_is_committed_also_where_the_group_stands_behind_it_already() -> None:
+    """The topic was deleted, made anew, and has as many records as the group has read of the old one."""
+    stage = Stage()
+    log = stage.run(stage.assigned(a=2), stage.records(A, 0, 2))
+    assert log == [("send", 2), commit(a=2), ("committed", 1)]
+
+
 def test_what_comes_while_a_commit_is_under_way_is_one_transaction() -> None:
     stage = Stage()
     stage.delivery.is_held = True
