@@ -184,7 +184,7 @@ def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
         took_s = time.monotonic() - began_s
         assert sum(each["is_open"] for each in told["producers"]) == 10
         assert len(told["positions"]) == 50
-        assert took_s < 15
+        assert took_s < 30  # a second or two by itself; who waits for the transactions to end waits for about a minute
         with closing(stage):
             stage.start()
             scene.await_copied(reader)

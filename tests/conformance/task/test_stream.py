@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.leave import MemberRemoval
 from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.task.stream import runner as stream_runner
+from fencepost.task.stream.boundary import IntervalBoundary
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.verdict import Observation, judge
@@ -108,12 +111,18 @@ def test_what_is_filtered_is_passed(stage: StreamStage) -> None:
     assert stage.values() == []
 
 
-def test_with_an_interval_all_that_comes_in_it_is_one_transaction(stage: StreamStage) -> None:
-    run = stage.start(boundary="interval", boundary_interval_ms=1_500)
+def test_with_an_interval_all_that_comes_in_it_is_one_transaction(
+    stage: StreamStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_s = [0.0]
+    boundary = IntervalBoundary(3_600, lambda: time.monotonic() + passed_s[0])
+    monkeypatch.setattr(stream_runner, "stream_boundary_of", lambda *_: boundary)
+    run = stage.start()
     for number in range(3):
         stage.produce([number])
         eventually(lambda: run.runner.counters.records_written > number)  # noqa: B023
     assert (stage.values(), stage.offsets()) == ([], {})
+    passed_s[0] += 3_600
     eventually(lambda: run.runner.counters.commits, within_s=30)
     assert stage.await_values(3) == ["0", "1", "2"]
     assert run.runner.counters.transaction_size_max == 3

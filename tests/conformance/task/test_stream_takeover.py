@@ -26,6 +26,7 @@ def stage(kafka: EmbeddedKafka, topic_name: str) -> Iterator[StreamStage]:
 @pytest.fixture
 def old(kafka: EmbeddedKafka, stage: StreamStage) -> Iterator[TransactionalWriter]:
     """The producer for partition 0 of a program that has processed the group so far."""
+    eventually(lambda: stage.offsets() == {})  # a new broker's coordinator of groups: librdkafka waits for it for ever
     id_ = f"old-{stage.name}-0"
     writer = TransactionalWriter(transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, id_).conf, id_)
     writer.open()
