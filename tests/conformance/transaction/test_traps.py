@@ -236,6 +236,93 @@ def test_nothing_is_sent_before_a_flush_while_less_than_a_batch_waits(
     assert committed(topic) == values
 
 
+def _believe_in(client: BatchClient, place: TopicPartition) -> None:
+    """Have the client take a partition for one that the same broker leads."""
+    cluster = client._cluster
+    assert cluster is not None
+    leaders = cluster.leaders(place.topic, time.monotonic() + 30)
+    cluster._topics[place.topic] = (time.monotonic(), [leaders[0]] * (place.partition + 1))
+
+
+@pytest.mark.parametrize("has_begun", [False, True], ids=["the other is begun", "both are begun"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgotten(
+    make_client: MakeClient, topic: str, version: int, has_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked again for a new partition has nothing to do with what was sent before, whose answer comes then."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    client = make_client(**{"batch.num.messages": "1"})
+    missing = TopicPartition(topic, 2)
+    _believe_in(client, missing)
+    spoken = client._protocol
+    assert spoken is not None
+    spoken._produced.add(missing)  # as if it had moved away, or been deleted, in the middle of a transaction
+    spoken._joined.add(missing)
+    if has_begun:
+        client.produce(topic, b"first", partition=0)
+
+    def write() -> None:
+        client.produce(topic, b"refused", partition=2)
+        client.produce(topic, b"taken", partition=0)
+        client.flush(30)
+
+    with pytest.raises(ProducerError, match="UNKNOWN_TOPIC_OR_PART"):
+        write()
+    with pytest.raises(ProducerError):
+        client.commit(10)
+
+
+def test_a_topic_that_came_back_with_fewer_partitions_refuses_what_was_for_the_others(
+    make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_MOVING_S", 0.1)
+    client = make_client()
+    _believe_in(client, TopicPartition(topic, 2))
+    client.produce(topic, b"x", partition=2)
+    with pytest.raises(ProducerError, match="UNKNOWN_TOPIC_OR_PART"):
+        client.flush(30)
+    client.abort(10)
+
+
+def test_e1_what_a_callback_raises_ends_the_incarnation(make_client: MakeClient, topic: str) -> None:
+    """Other answers were not looked at, and batches not sent: a commit would leave them out."""
+    client = make_client()
+
+    def fail(_error: Any, _message: Any) -> None:
+        raise LookupError("of a callback")
+
+    client.produce(topic, b"x", partition=0, on_delivery=fail)
+    with pytest.raises(LookupError):
+        client.flush(30)
+    with pytest.raises(ProducerError, match="of a callback"):
+        client.commit(10)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_transaction_that_nothing_was_sent_in_is_committed_also_behind_a_flush(
+    make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker knows of it: the end of it would be refused, and its outcome seem unknown."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    client = make_client()
+    client.produce_column(topic, [])
+    client.flush(30)
+    client.commit(30)
+
+
+def test_offsets_have_their_time_from_when_they_are_awaited(
+    make_client: MakeClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not under way before: records that took long to be flushed leave them no less."""
+    deadlines: list[float] = []
+    monkeypatch.setattr(protocol.Protocol, "offsets", lambda *arguments: deadlines.append(arguments[-1]))
+    client = make_client()
+    client.begin_offsets([GroupOffset(topic, 0, 1)], memberless(f"group-{topic}"), 1_000)
+    before_s = time.monotonic()
+    client.await_offsets()
+    assert deadlines[0] >= before_s + 1_000
+
+
 @only_batch
 def test_a_transaction_that_was_open_for_too_long_is_told_from_a_successor(make_writer, kafka, topic) -> None:
     writer = make_writer(conf={"transaction.timeout.ms": "1000"})

@@ -65,6 +65,7 @@ class BatchClient(TransactionalClient):
         self._sticky: dict[str, int] = {}
         self._begun_offsets: tuple[Sequence[GroupOffset], Committer, float] | None = None
         self._over: ProducerError | None = None
+        self._is_dropped = False
         self._strikes: list[str] = []
         self.failed_delivery: ProducerError | None = None
 
@@ -104,6 +105,9 @@ class BatchClient(TransactionalClient):
         self._cluster = Cluster(self._access, self._settings.metadata_age_s)
         self._protocol = Protocol(self._cluster, self._settings, self._encode)
         self._over, self.failed_delivery = None, None
+        if self._is_dropped:  # meanwhile, by another thread: it might fence its own successor
+            self.drop()
+            raise _closed()
         self._protocol.open(deadline_s)  # E2
 
     def _let_go(self) -> None:
@@ -120,7 +124,8 @@ class BatchClient(TransactionalClient):
 
     def drop(self) -> None:
         self._fork.check("a producer")
-        self._over = self._over or ProducerError(Failure.PASSING, "the producer is closed")
+        self._is_dropped = True
+        self._over = self._over or _closed()
         cluster = self._cluster
         if cluster is not None:
             cluster.close()
@@ -139,6 +144,11 @@ class BatchClient(TransactionalClient):
             raise self._end(_said(error)) from None
         except (LostError, UnsupportedError) as error:
             raise self._end(ProducerError(Failure.PASSING, str(error))) from None
+        except ProducerError:
+            raise
+        except BaseException as error:  # of a callback, say: what was to be sent may not have been (E1)
+            self._end(ProducerError(Failure.PASSING, f"{type(error).__name__}: {error}"))
+            raise
 
     def _end(self, error: ProducerError) -> ProducerError:
         """End the incarnation. What it was refused is no trouble with brokers where somebody newer has the id."""
@@ -309,15 +319,16 @@ class BatchClient(TransactionalClient):
         """Remember them until they are awaited: beside a request that adds partitions one of the two would fail."""
         self._fork.check("a producer")
         ensure_checked(offsets)  # E10
-        self._begun_offsets = (offsets, committer_of(group_metadata), time.monotonic() + timeout_s)
+        self._begun_offsets = (offsets, committer_of(group_metadata), timeout_s)
 
     def await_offsets(self) -> None:
         self._fork.check("a producer")
         begun, self._begun_offsets = self._begun_offsets, None
         if begun is None:
             return
-        offsets, committer, deadline_s = begun
-        self.flush(max(0.0, deadline_s - time.monotonic()))
+        offsets, committer, timeout_s = begun
+        deadline_s = time.monotonic() + timeout_s
+        self.flush(timeout_s)
         with self._incarnation() as protocol:
             try:
                 protocol.offsets(offsets, committer, deadline_s)
@@ -369,6 +380,10 @@ def _said(error: AnswerError) -> ProducerError:
 
 def _refused(code: int, topic: str) -> ProducerError:
     return _said(AnswerError(code, f"record for topic {topic}"))
+
+
+def _closed() -> ProducerError:
+    return ProducerError(Failure.PASSING, "the producer is closed")
 
 
 def _same(place: TopicPartition) -> TopicPartition:

@@ -84,6 +84,7 @@ class Protocol:
         self._sequences: dict[TopicPartition, int] = {}
         self._joined: set[TopicPartition] = set()  # partitions that the coordinator was told of
         self._produced: set[TopicPartition] = set()  # partitions that their leaders have asked it about
+        self._refused: Failures = {}  # of batches that nobody waited for
         self._groups: dict[str, int] = {}
         self.is_begun = False
         """Says whether the coordinator may know of the transaction: there is something to end."""
@@ -148,13 +149,17 @@ class Protocol:
         return Batch(place, columns, data)
 
     def produce(self, batches: Sequence[Batch], deadline_s: float) -> None:
-        """Send batches, one a partition, to the leaders of their partitions; `settle` takes the last answers."""
+        """Send batches, one a partition, to the leaders of their partitions; `settle` takes the last answers.
+
+        Raises what earlier ones were refused for, too, where that is known by now.
+        """
         first = [batch for batch in batches if batch.place not in self._produced]
         self.is_begun = True
         for node, others in self._by_leader([batch for batch in batches if batch.place in self._produced], deadline_s):
             connection = self._cluster.connection(node, deadline_s)
             connection.take(deadline_s, leave=IN_FLIGHT - 1)
-            self._send(connection, others, deadline_s, _raise_first)
+            self._raise_refused()
+            self._send(connection, others, deadline_s, self._note_refused)
         if first:
             self._produce_alone(first, deadline_s)
             self._produced.update(batch.place for batch in first)
@@ -186,15 +191,22 @@ class Protocol:
         """Divide batches by who leads their partitions, and into requests of a size that brokers take."""
         found: dict[int, list[list[Batch]]] = {}
         for batch in batches:
-            topic, partition = batch.place
-            node = self._cluster.leaders(topic, deadline_s)[partition]
-            if node < 0:
-                raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"record for topic {topic}")
+            node = self._leader(batch.place, deadline_s)
             requests_of_node = found.setdefault(node, [[]])
             if sum(len(each.data) for each in requests_of_node[-1]) + len(batch.data) > _REQUEST_BYTES:
                 requests_of_node.append([])
             requests_of_node[-1].append(batch)
         return [(node, each) for node, of_node in found.items() for each in of_node if each]
+
+    def _leader(self, place: TopicPartition, deadline_s: float) -> int:
+        """Return the node that leads a partition. Where none does, that is asked anew the next time."""
+        leaders = self._cluster.leaders(place.topic, deadline_s)
+        is_there = place.partition < len(leaders)  # a topic that was made anew may have fewer
+        if is_there and leaders[place.partition] >= 0:
+            return leaders[place.partition]
+        self._cluster.forget(place.topic)
+        code = KafkaError.LEADER_NOT_AVAILABLE if is_there else KafkaError.UNKNOWN_TOPIC_OR_PART
+        raise AnswerError(code, f"record for topic {place.topic}")
 
     def _send(
         self, connection: Connection, batches: Sequence[Batch], deadline_s: float, on_failures: OnFailures
@@ -218,6 +230,18 @@ class Protocol:
         """Take the answers to everything that was sent."""
         for connection in self._cluster.connections():
             connection.take(deadline_s)
+        self._raise_refused()
+
+    def _note_refused(self, failures: Failures) -> None:
+        """Keep what is raised by whoever sends or settles next.
+
+        Not here: whoever asks for something else meanwhile may take it for the answer, and ask again (E1).
+        """
+        self._refused.update(failures)
+
+    def _raise_refused(self) -> None:
+        refused, self._refused = self._refused, {}
+        _raise_first(refused)
 
     def offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
         """Add offsets of a group to the transaction. Nothing else may be under way."""

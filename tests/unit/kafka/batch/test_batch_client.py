@@ -1,0 +1,36 @@
+"""The batch client where there is no broker."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fencepost.kafka.batch.client import BatchClient
+from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.testing import eventually
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def _client() -> BatchClient:
+    return BatchClient(transactional_conf(NOBODY, "id").conf)
+
+
+def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
+    """Whoever abandons a task drops its producer in the middle of that: a later try would fence a successor."""
+    client = _client()
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(client.init_transactions, 30)
+        eventually(lambda: client._cluster is not None)
+        client.drop()
+        error = taking.exception(20)
+    assert isinstance(error, ProducerError)
+    assert str(error) == "the producer is closed"
+
+
+def test_who_was_dropped_takes_no_id() -> None:
+    client = _client()
+    client.drop()
+    with pytest.raises(ProducerError, match="is closed") as refused:
+        client.init_transactions(30)
+    assert refused.value.failure is Failure.PASSING
