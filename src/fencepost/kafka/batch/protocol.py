@@ -296,7 +296,8 @@ def _until_known(ask: Callable[[], None], deadline_s: float) -> None:
     A topic that is new, and a leader that is, are not known to all of them at once.
     """
     soon_s = min(deadline_s, time.monotonic() + _MOVING_S)
-    # E21: each of these answers comes before anything of the request is carried out
+    # E21: each of these answers comes before anything of the request is carried out, but for a leader that was deposed
+    # while it waited for replicas: the next one knows a batch that it has by its numbers, and does not write it again
     patiently(lambda: patiently(ask, BUSY, deadline_s, _ASK_AGAIN_S), _ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)
 
 
