@@ -50,7 +50,6 @@ class BatchSettings:
     queue_records: int
     acknowledged_within_ms: int
     metadata_age_s: float
-    tells_of_success: bool
 
     @classmethod
     def of(cls, conf: Mapping[str, Any]) -> "BatchSettings":
@@ -68,7 +67,6 @@ class BatchSettings:
             queue_records=_number(conf, "queue.buffering.max.messages", 100_000),
             acknowledged_within_ms=_number(conf, "request.timeout.ms", 30_000),
             metadata_age_s=_number(conf, "topic.metadata.refresh.interval.ms", 300_000) / 1000,
-            tells_of_success=str(conf.get("delivery.report.only.error", False)).lower() != "true",
         )
 
 
