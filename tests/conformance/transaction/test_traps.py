@@ -252,14 +252,14 @@ def test_e1_a_refusal_that_comes_while_another_partition_is_written_is_not_forgo
     """What is asked again for a new partition has nothing to do with what was sent before, whose answer comes then."""
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
     client = make_client(**{"batch.num.messages": "1"})
+    if has_begun:
+        client.produce(topic, b"first", partition=0)
     missing = TopicPartition(topic, 2)
-    _believe_in(client, missing)
+    _believe_in(client, missing)  # from now on: a leader that does not know the new topic yet would end the belief
     spoken = client._protocol
     assert spoken is not None
     spoken._produced.add(missing)  # as if it had moved away, or been deleted, in the middle of a transaction
     spoken._joined.add(missing)
-    if has_begun:
-        client.produce(topic, b"first", partition=0)
 
     def write() -> None:
         client.produce(topic, b"refused", partition=2)
