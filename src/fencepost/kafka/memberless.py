@@ -31,12 +31,17 @@ def memberless(group: str) -> Any:
 
 
 def read_stable(
-    conf: Mapping[str, Any], group: str, timeout_s: float, places: Collection[TopicPartition] = ()
+    conf: Mapping[str, Any],
+    group: str,
+    timeout_s: float,
+    places: Collection[TopicPartition] = (),
+    *,
+    are_all: bool = False,
 ) -> dict[TopicPartition, Committed]:
     """Return where a group stands: each partition at a moment at which no transaction is about to change that.
 
     There may be no such moment of all of them together, where many tasks commit. Partitions of which nothing was
-    committed yet are waited for where `places` names them.
+    committed yet are waited for where `places` names them; where these `are_all`, no others are.
 
     Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError while transactions
     stay open.
@@ -50,7 +55,8 @@ def read_stable(
             left_s = max(deadline_s - time.monotonic(), 0.0)
             found = patiently(lambda: readers.committed(group, places), left_s, _LOOK_EVERY_S)
             stable |= {place: committed for place, committed in found.items() if committed is not None}
-            if found.keys() <= stable.keys():
+            awaited = found.keys() & set(places) if are_all else found.keys()
+            if awaited <= stable.keys():
                 return stable
             if time.monotonic() >= deadline_s:
                 raise ReadTimeoutError(

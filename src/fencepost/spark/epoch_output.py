@@ -82,7 +82,7 @@ def _written(
 
 def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRange) -> bool:
     """Say whether an earlier attempt has committed the range. Raises FencedError where the group stands elsewhere."""
-    found = read_stable(reader_conf, output.group, _READ_S, [range_.place]).get(range_.place)
+    found = read_stable(reader_conf, output.group, _READ_S, [range_.place], are_all=True).get(range_.place)
     if found is not None and found.offset == range_.end:
         return True
     if found is None or found.offset != range_.start:

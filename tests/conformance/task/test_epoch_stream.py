@@ -11,15 +11,17 @@ from fencepost.api import Epoch
 from fencepost.connector.topic_sql import TopicSql
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.settings import transactional_conf
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch_output import write_range
+from fencepost.spark.epoch_output import range_id, write_range
 from fencepost.spark.epoch_records import EpochRecords
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch_stream_task import EpochStreamTask
 
 
@@ -53,6 +55,7 @@ class StreamStage(Stage):
 
     def write(self, epoch: Epoch) -> None:
         """Write the ranges of an epoch, as Spark's tasks do."""
+        self.store.at("write", epoch)
         for each in epoch.ranges:
             self.write_range(LogRange(TopicPartition(each.topic, each.partition), each.start, each.end))
 
@@ -84,3 +87,25 @@ def test_what_is_gone_below_where_the_group_stands_is_passed_over_and_the_rest_i
     stage.start()
     eventually(lambda: stage.offsets() == {0: 15, 1: 0}, within_s=60)
     assert stage.values() == [*range(5), *range(9, 15)]
+
+
+def test_a_range_does_not_wait_for_what_a_killed_attempt_has_left_open_in_another(stage: StreamStage) -> None:
+    """The next attempt at that one ends it, which may have to wait for a core that this one has."""
+
+    def leave_open(epoch: Epoch) -> None:
+        output = stage.readings[-1].output
+        assert output is not None
+        killed = TransactionalWriter(
+            output.producer_conf, range_id(output.transactional_id, TopicPartition(stage.topic, 1))
+        )
+        killed.open()
+        killed.send(stage.target, b"99")
+        killed.send_group_offsets([GroupOffset(stage.topic, 1, 3)], output.metadata)
+        killed.close()
+
+    stage.store.before["write"] = leave_open
+    for partition in (0, 1):
+        stage.produce(3, partition)
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 3, 1: 3}, within_s=40)  # less than it would wait
+    assert sorted(stage.values()) == [0, 0, 1, 1, 2, 2]
