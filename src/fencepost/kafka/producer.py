@@ -392,7 +392,7 @@ class ProducerClient(TransactionalClient):
         """Begin to add offsets of a consumer group to the transaction, beside what is sent; `await_offsets` ends it.
 
         Raises ValueError without an offset of 0 or more: librdkafka would then say that all is well without asking the
-        coordinator whether the member is current (E4).
+        coordinator whether the member is current (E4); ProducerError where this machine gives no more threads just now.
         """
         self._fork.check("a producer")
         ensure_checked(offsets)  # E10
@@ -406,8 +406,11 @@ class ProducerClient(TransactionalClient):
             except Exception as error:
                 done.set_exception(error)
 
+        try:
+            threading.Thread(target=call, name="group offsets", daemon=True).start()
+        except RuntimeError as error:
+            raise ProducerError(Failure.PASSING, f"the group's offsets are not sent: {error}") from None
         self._adding = _Adding(done, timeout_s, time.monotonic() + timeout_s)
-        threading.Thread(target=call, name="group offsets", daemon=True).start()
 
     def await_offsets(self) -> None:
         """Wait until offsets that were begun are in the transaction. Raises ProducerError where they may not be.

@@ -195,7 +195,10 @@ class TransactionalWriter:
         `await_group_offsets` tells of what has come of it; a commit awaits that, too. Raises ProduceError.
         """
         self._ensure_begun()
-        self._client.begin_offsets(offsets, group_metadata, self._timeouts.commit_s)
+        try:
+            self._client.begin_offsets(offsets, group_metadata, self._timeouts.commit_s)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
 
     def await_group_offsets(self) -> None:
         """Wait for offsets that were begun. Raises ProduceError, WriterFencedError, StaleMemberError."""
