@@ -19,6 +19,7 @@ from fencepost.task.delivery import send_outgoing
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import EpochOutput, EpochReading
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
+from fencepost.transaction.lane import range_ids
 from fencepost.transaction.signature import Signature
 
 _READ_S = 60.0
@@ -96,4 +97,4 @@ def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRan
 
 def range_id(transactional_id: str, place: TopicPartition) -> str:
     """Return the transactional id under which the ranges of a partition are written: one after the other."""
-    return f"{transactional_id}-{place.topic}-{place.partition}"
+    return f"{range_ids(transactional_id)}{place.topic}-{place.partition}"

@@ -24,6 +24,11 @@ def ids_beside(transactional_id: str) -> tuple[str, str]:
     return lane_ids(transactional_id.removesuffix(_SECOND))
 
 
+def range_ids(transactional_id: str) -> str:
+    """Return what the ids begin with that Spark's tasks write a task's ranges under; none can be another task's."""
+    return f"{transactional_id}#"
+
+
 def open_lanes(first: TransactionalWriter, second: TransactionalWriter, *, keeps_second: bool) -> bool:
     """Take both ids at once (E2: whoever held the first may have held the second, too).
 

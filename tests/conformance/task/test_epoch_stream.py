@@ -8,6 +8,7 @@ import pytest
 from epoch_stage import Runtime, Stage
 
 from fencepost.api import Epoch
+from fencepost.config.worker import WorkerConfig
 from fencepost.connector.topic_sql import TopicSql
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -21,8 +22,11 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from fencepost.transaction import TransactionalWriter
+from fencepost.transaction import TransactionalWriter, WriterFencedError
 from fencepost.worker.host.epoch_stream_task import EpochStreamTask
+from fencepost.worker.settings import WorkerSettings
+from fencepost.worker.supervision.fence import TaskFence
+from support.settings import SETTINGS
 
 
 class StreamStage(Stage):
@@ -87,6 +91,24 @@ def test_what_is_gone_below_where_the_group_stands_is_passed_over_and_the_rest_i
     stage.start()
     eventually(lambda: stage.offsets() == {0: 15, 1: 0}, within_s=60)
     assert stage.values() == [*range(5), *range(9, 15)]
+
+
+def test_what_a_stopped_stream_has_left_open_is_ended_whatever_partition_it_is_of(stage: StreamStage) -> None:
+    spec = stage.start().spec
+    settings = WorkerSettings(WorkerConfig({**SETTINGS, "group.id": "g"}), "http://w:1", "me")
+    writers = [
+        TransactionalWriter(spec.producer_conf, id_)
+        for id_ in (range_id(str(spec.transactional_id), TopicPartition("any", 7)), f"{spec.transactional_id}-other")
+    ]
+    for writer in writers:
+        writer.open()
+        writer.send(stage.target, b"0")
+    TaskFence(settings).lock_out(spec)
+    with pytest.raises(WriterFencedError):
+        writers[0].commit()
+    writers[1].commit()
+    for writer in writers:
+        writer.close()
 
 
 def test_a_range_does_not_wait_for_what_a_killed_attempt_has_left_open_in_another(stage: StreamStage) -> None:

@@ -33,19 +33,21 @@ def test_a_stream_is_created_watched_and_moved_like_a_sink(
     created = worker.create(name, config)
     assert (created.status_code, created.json().get("type")) == (201, "sink"), created.text
     worker.wait_for_tasks(name, "RUNNING", "RUNNING")
-    assert sorted(values(target, at_least=400)) == sorted(f"LINE {n}" for n in range(1, 401))
-    eventually(lambda: worker.sink_offsets(name) == {(topic, n): 100 for n in range(4)}, within_s=30)
+    assert sorted(values(target, at_least=400, within_s=60)) == sorted(f"LINE {n}" for n in range(1, 401))
+    eventually(lambda: worker.sink_offsets(name) == {(topic, n): 100 for n in range(4)}, within_s=60)
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
-    eventually(lambda: worker.status(name)["tasks"] == [], within_s=30)
+    eventually(lambda: worker.status(name)["tasks"] == [], within_s=60)
     back = {"partition": {"kafka_topic": topic, "kafka_partition": 1}, "offset": {"kafka_offset": 99}}
 
     def moved() -> bool:  # once its members have left
         answer = worker.rest.patch(f"/connectors/{name}/offsets", json={"offsets": [back]})
         return answer.status_code == 200
 
-    eventually(moved, within_s=30)
+    eventually(moved, within_s=60)
     assert worker.rest.put(f"/connectors/{name}/resume").status_code == 202
-    assert sorted(values(target, at_least=401)) == sorted([*(f"LINE {n}" for n in range(1, 401)), "LINE 397"])
+    assert sorted(values(target, at_least=401, within_s=60)) == sorted(
+        [*(f"LINE {n}" for n in range(1, 401)), "LINE 397"]
+    )
 
 
 def test_a_killed_slot_leaves_no_record_out_and_none_twice(
@@ -55,7 +57,7 @@ def test_a_killed_slot_leaves_no_record_out_and_none_twice(
     assert worker.create(name, {**config, "slot.dedicated": "true"}).status_code == 201
     worker.wait_for_tasks(name, "RUNNING", "RUNNING")
     produce(1, 400)
-    values(target, at_least=400)
+    values(target, at_least=400, within_s=60)
     before = worker.slots()
     os.kill(before[max(before)], signal.SIGKILL)  # the newest: one of the two that were made for this connector
     produce(401, 800)

@@ -81,7 +81,7 @@ def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
         eventually(lambda: len(reader.seen()) >= 200, within_s=60)
         produce(301, 330)
         eventually(lambda: len(reader.seen()) >= 230, within_s=60)
-        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), 110), within_s=30)
+        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), 110), within_s=60)
         french, german = reader.seen_of(target), reader.seen_of(other)
     assert sorted(numbers(french)) == list(range(101, 331, 2))
     assert sorted(numbers(german)) == list(range(102, 331, 2))

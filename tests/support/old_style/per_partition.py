@@ -83,7 +83,7 @@ class Instance(threading.Thread):
             {
                 "bootstrap.servers": program.bootstrap,
                 "group.id": program.group,
-                "session.timeout.ms": 3000,
+                "session.timeout.ms": 8000,
                 "heartbeat.interval.ms": 300,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",

@@ -30,6 +30,7 @@ class EpochStreamTask(EpochLife):
         self._records = EpochRecords(self._connector, self._properties)
         self._topics = topics_of(spec)
         self.counters: StreamCounters = StreamCounters()
+        self._may_be_open = False  # a transaction, of a Spark task that was cut short
 
     def _positions(self) -> Positions:
         """Fence whoever has a transaction open over the input, a Spark task of an earlier attempt for one (E20)."""
@@ -66,6 +67,7 @@ class EpochStreamTask(EpochLife):
             raise CutShortError("the task is to stop or to pause")
         run = self._host.add_reading(EpochReading(self.spec.reader_conf, output=self._output(epoch)))
         session, url = self._runtime.session, self._host.channel_url
+        self._may_be_open = True
         try:
             self._beside("write", lambda: self._records.write(session, epoch.epoch, url, run))
         except Exception:
@@ -74,8 +76,16 @@ class EpochStreamTask(EpochLife):
         finally:
             self._host.remove_reading(run)
             self._release_core()
+        self._may_be_open = False
         self._holding.standings.update(epoch.ended())
         self._ended(epoch.epoch, began_s)
+
+    def _report_end(self, state: RunState, trace: str | None) -> None:
+        """Report the end. Where a transaction may be open the supervisor ends it, unless another start does that: who
+        sets the offsets of a stopped stream must not find them committed by it afterwards."""
+        if state is RunState.STOPPED and self._may_be_open and not self._is_abandoned:
+            self._host.events.lost([self.spec.incarnation], "it stopped while ranges of an epoch were written")
+        super()._report_end(state, trace)
 
     def _output(self, epoch: Begun) -> EpochOutput:
         assert self._input is not None

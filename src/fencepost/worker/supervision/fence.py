@@ -5,16 +5,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.cluster.fencing import task_transactional_ids
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.storage.ids import TaskId
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence
+from fencepost.transaction.lane import range_ids
 from fencepost.worker.settings import WorkerSettings, sink_client_id
 
 log = logging.getLogger(__name__)
 
 _LOCK_OUT_S = 30.0
 _REMOVE_S = 5.0
+_OPEN = ("Ongoing",)
 
 
 class TaskFence:
@@ -36,7 +40,9 @@ class TaskFence:
             self.remove_members(TaskId(spec.connector, spec.task), spec.consumer_conf, lambda: True)
         if not spec.is_exactly_once:
             return
-        ids = task_transactional_ids(self._settings.group_id, spec.connector, spec.task)
+        ids = [*task_transactional_ids(self._settings.group_id, spec.connector, spec.task)]
+        if spec.is_stream and spec.reader_conf:
+            ids += _open_ranges(spec)
         try:
             self._fence_ids(ids, lambda transactional_id: spec.producer_conf, _LOCK_OUT_S)
         except WriterOpenError as error:
@@ -51,3 +57,17 @@ class TaskFence:
         is_its_own = consumer_conf["client.id"] == sink_client_id(task.connector, task.task)
         if is_its_own and "group.instance.id" not in consumer_conf:
             self._removal.remove(consumer_conf, is_due)
+
+
+def _open_ranges(spec: TaskSpec) -> list[str]:
+    """Return the ids under which Spark's tasks have transactions open: nobody keeps a list of those that were lost."""
+    begin = range_ids(str(spec.transactional_id))
+    try:
+        admin = TransactionAdmin(spec.producer_conf)
+        try:
+            return [each.transactional_id for each in admin.list(_OPEN) if each.transactional_id.startswith(begin)]
+        finally:
+            admin.close()
+    except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+        log.warning("task %s may have left transactions open: %s", spec.id, error)
+        return []
