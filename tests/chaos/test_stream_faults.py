@@ -1,6 +1,7 @@
 """A stream of two workers, hurt while its group rebalances: its output is the function of the committed input.
 
-A third of the input's transactions come to nothing.
+A third of the input's transactions come to nothing. Now and then an instance of an old program, with a producer for
+each partition, does the same in the same group.
 """
 
 import os
@@ -18,13 +19,15 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    StreamHurt.KILL_SLOT: 8,
-    StreamHurt.STOP_SLOT: 3,
+    StreamHurt.KILL_SLOT: 6,
+    StreamHurt.STOP_SLOT: 2,
     StreamHurt.KILL_WORKER: 2,
     StreamHurt.STOP_WORKER: 3,
     StreamHurt.LOSE_BROKER: 3,
     StreamHurt.KILL_BROKER: 2,
-    StreamHurt.RESCALE: 3,
+    StreamHurt.RESCALE: 2,
+    StreamHurt.KILL_OLD: 2,
+    StreamHurt.STOP_OLD: 2,
 }
 LONG_QUOTAS = {hurt: 8 * count for hurt, count in QUOTAS.items()} | {StreamHurt.RESCALE: 32}
 TRANSACTIONS_PER_S = 20.0

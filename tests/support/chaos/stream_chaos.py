@@ -1,9 +1,16 @@
 """Hurts a stream of several workers while applications write to its input, and takes some of it back."""
 
+import os
+import select
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -119,8 +126,48 @@ class StreamChaos(GatedFaults):
             StreamHurt.LOSE_BROKER: self.lose_broker,
             StreamHurt.KILL_BROKER: partial(self.kill_broker, self._kafka),
             StreamHurt.RESCALE: lambda _: self._rescale() or self.recover(),
+            StreamHurt.KILL_OLD: self._kill_old,
+            StreamHurt.STOP_OLD: self._stop_old,
         }
         return act[fault.hurt](fault)
+
+    def _kill_old(self, fault: StreamFault) -> float:
+        with self._old() as old:
+            threading.Event().wait(fault.delay_s)
+            old.kill()
+            return self.recover()
+
+    def _stop_old(self, fault: StreamFault) -> float:
+        """What it was at is not committed when it wakes up, whatever it says: it has been fenced by its input."""
+        with self._old() as old:
+            threading.Event().wait(fault.delay_s)
+            old.send_signal(signal.SIGSTOP)
+            took_s = self.recover()
+            old.send_signal(signal.SIGCONT)
+            self.recover()
+            return took_s
+
+    @contextmanager
+    def _old(self) -> Iterator["subprocess.Popen[str]"]:
+        """An instance of the old style that shares the partitions with the stream's tasks."""
+        topics = ",".join(topic.name for topic in self._workload.topics)
+        arguments = [self._kafka.bootstrap_servers, f"connect-{NAME}", topics, self._target]
+        with subprocess.Popen(
+            [sys.executable, "-m", "support.chaos.old_stream", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        ) as old:
+            try:
+                assert old.stdout is not None
+                assert select.select([old.stdout], [], [], RECOVERED_S)[0], "it has no partitions"
+                assert old.stdout.readline() == "ready\n"
+                self.recover()  # half and half
+                yield old
+            finally:
+                old.kill()
+        self.recover()
 
     def _rescale(self) -> None:
         self._tasks = sum(_TASKS) - self._tasks

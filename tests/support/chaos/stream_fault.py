@@ -16,6 +16,8 @@ class StreamHurt(Enum):
     LOSE_BROKER = "a worker cut off from the broker, replaced, reconnected"
     KILL_BROKER = "SIGKILL of the broker, started again"
     RESCALE = "another number of tasks"
+    KILL_OLD = "SIGKILL of an instance of the old style, after it has joined"
+    STOP_OLD = "SIGSTOP of an instance of the old style, after it has joined, replaced, SIGCONT"
 
 
 @dataclass(frozen=True)
