@@ -115,7 +115,7 @@ def machine() -> dict[str, str]:
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {
         "processor": model[1] if model else platform.machine(),
-        "cores": str(os.cpu_count()),
+        "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.release()}",
     }
