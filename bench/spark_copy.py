@@ -6,26 +6,17 @@ topics and a directory for the checkpoint, with tabs between; all that is there 
 
 import sys
 
-from pyspark.sql import SparkSession
+from bench.spark_session import session
 
 
 def main(bootstrap: str, cores: str, jars: str) -> None:
     """Start Spark, then do what comes."""
-    session = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    spark = session(cores, jars)
     print("ready", flush=True)
     for order in sys.stdin:
         source, target, checkpoint = order.rstrip("\n").split("\t")
         kafka = {"kafka.bootstrap.servers": bootstrap}
-        rows = session.readStream.format("kafka").options(
+        rows = spark.readStream.format("kafka").options(
             **kafka, subscribe=source, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"}
         )
         copy = rows.load().select("key", "value").writeStream.format("kafka").options(**kafka, topic=target)

@@ -7,29 +7,20 @@ batches took.
 
 import sys
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench.spark_session import session
 
 _MOST = 1_000_000
 
 
 def main(bootstrap: str, cores: str, jars: str, schema: str) -> None:
     """Start Spark, then do what comes."""
-    session = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    spark = session(cores, jars, **{"spark.sql.streaming.numRecentProgressUpdates": "1000"})
     print("ready", flush=True)
     for order in sys.stdin:
         kind, topic, out = order.rstrip("\n").split("\t")
-        reader = session.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
         reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
         reader = reader.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", _MOST)
         text = reader.load().select(F.col("value").cast("string").alias("value"))

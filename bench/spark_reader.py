@@ -7,30 +7,19 @@ between) from its standard input, reads all of the topic, and answers each with 
 import sys
 import time
 
-from pyspark.sql import SparkSession
-
+from bench.spark_session import session
 from fencepost.spark.datasource import FencepostDataSource
 
 
 def main(bootstrap: str, cores: str, jars: str) -> None:
     """Start Spark, then do what comes."""
-    session = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", cores)
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    session.dataSource.register(FencepostDataSource)
+    spark = session(cores, jars, **{"spark.sql.shuffle.partitions": cores})
+    spark.dataSource.register(FencepostDataSource)
     print("ready", flush=True)
     for order in sys.stdin:
         source, topic = order.rstrip("\n").split("\t")
         began = time.monotonic()
-        reader = session.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
         rows = reader.option("kafka.isolation.level", "read_committed").load()
         [found] = rows.selectExpr("count(*) AS rows", "sum(length(value)) AS bytes").collect()
         print(f"{found.rows}\t{found.bytes}\t{time.monotonic() - began}", flush=True)

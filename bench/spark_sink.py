@@ -6,26 +6,18 @@ tab between) from its standard input, writes all rows of the one to the other an
 
 import sys
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
+
+from bench.spark_session import session
 
 
 def main(bootstrap: str, schema: str, cores: str, jars: str) -> None:
     """Start Spark, then do what comes."""
-    session = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.jars", jars)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    spark = session(cores, jars)
     print("ready", flush=True)
     for order in sys.stdin:
         directory, topic = order.rstrip("\n").split("\t")
-        rows = session.read.schema(schema).options(header="true", nullValue="NA").csv(directory)
+        rows = spark.read.schema(schema).options(header="true", nullValue="NA").csv(directory)
         value = f.to_json(f.struct("*"), {"ignoreNullFields": "false"}).alias("value")
         kafka = rows.select(value).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
         kafka.option("topic", topic).save()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 from confluent_kafka import Producer
@@ -100,7 +100,22 @@ class Ours(Peer):
         self._side.delete(target)
 
 
-class Streams(Peer):
+class Told(Peer):
+    """A process that is told what to copy."""
+
+    def __init__(self, process: Ordered) -> None:
+        self._process = process
+
+    def __enter__(self) -> Self:
+        self._process.__enter__()
+        self.pid = self._process.pid
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.__exit__()
+
+
+class Streams(Told):
     """Kafka Streams in a JVM, with an application for each copy."""
 
     def __init__(self, kafka: EmbeddedKafka, directory: Path) -> None:
@@ -109,15 +124,7 @@ class Streams(Peer):
         source = Path(__file__).with_name("java") / "CopyTopology.java"
         state = directory / f"streams-{next(_numbers)}"
         command = [str(find_java().path), *peer.JVM, "-cp", classpath, str(source), kafka.bootstrap_servers, str(state)]
-        self._process = Ordered(command, directory / "streams.log")
-
-    def __enter__(self) -> "Streams":
-        self._process.__enter__()
-        self.pid = self._process.pid
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.__exit__()
+        super().__init__(Ordered(command, directory / "streams.log"))
 
     @contextmanager
     def copy(self, source: str, target: str, settings: Mapping[str, str]) -> Iterator[None]:
@@ -128,21 +135,13 @@ class Streams(Peer):
         self._process.tell("")
 
 
-class Spark(Peer):
+class Spark(Told):
     """Spark in a process, which copies what there is and is done."""
 
     def __init__(self, kafka: EmbeddedKafka, directory: Path) -> None:
         self._directory = directory
         arguments = [kafka.bootstrap_servers, str(len(os.sched_getaffinity(0))), ",".join(map(str, sink_jars()))]
-        self._process = spark("bench.spark_copy", arguments, directory / "spark.log")
-
-    def __enter__(self) -> "Spark":
-        self._process.__enter__()
-        self.pid = self._process.pid
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.__exit__()
+        super().__init__(spark("bench.spark_copy", arguments, directory / "spark.log"))
 
     @contextmanager
     def copy(self, source: str, target: str, settings: Mapping[str, str]) -> Iterator[None]:
