@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.setting_table import CLIENT, LIBRDKAFKA
 from fencepost.kafka.settings import sink_conf, transactional_conf
 from fencepost.plugin import use_plugin_path
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -63,8 +64,15 @@ class StreamStage:
         self.runs: list[StreamRun] = []
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
 
-    def spec(self, task: int = 0, config: Mapping[str, str] | None = None, via: str = "", **changes: Any) -> TaskSpec:
-        """`via`: where its clients find the broker."""
+    def spec(
+        self,
+        task: int = 0,
+        config: Mapping[str, str] | None = None,
+        via: str = "",
+        client: str = LIBRDKAFKA,
+        **changes: Any,
+    ) -> TaskSpec:
+        """`via`: where its clients find the broker; `client`: what its producers are."""
         servers = {"bootstrap.servers": via or self.bootstrap}
         consumer = {**servers, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
         properties = {
@@ -78,7 +86,7 @@ class StreamStage:
             **(config or {}),
         }
         settings: dict[str, Any] = {
-            "producer_conf": transactional_conf(servers, "").conf,
+            "producer_conf": {**transactional_conf(servers, "").conf, CLIENT: client},
             "consumer_conf": sink_conf(consumer, self.group, f"{self.name}-{task}").conf,
             "admin_conf": servers,
             "transactional_id": f"g-{self.name}-{task}",
@@ -103,9 +111,9 @@ class StreamStage:
             run.stop()
         del self._producer  # which else would look for a broker that is gone
 
-    def produce(self, values: Sequence[Any], partition: int = 0, **fields: Any) -> None:
+    def produce(self, values: Sequence[Any], partition: int = 0, topic: str = "", **fields: Any) -> None:
         for value in values:
-            self._producer.produce(self.source, str(value).encode(), partition=partition, **fields)
+            self._producer.produce(topic or self.source, str(value).encode(), partition=partition, **fields)
         assert self._producer.flush(60) == 0
 
     def written(self, topic: str = "") -> list[Observation]:

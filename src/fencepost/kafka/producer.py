@@ -8,7 +8,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.placed import DeliveryCallback, PlacedRecords
 from fencepost.kafka.transactional_client import (
     LET_PASS,
+    OFFSETS_REFUSED,
     Failure,
     ProducerError,
     TransactionalClient,
@@ -84,6 +85,7 @@ _LOOK_EVERY_S = 0.0005
 _STALLED_S = 0.2
 _LOOK_FOR_STRIKES_S = 0.1
 _STRUCK_S = 3.0
+_LOOK_FOR_TOPICS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class _Adding:
     """Offsets of a group on their way into a transaction."""
 
     done: Future[None]
+    topics: frozenset[str]
     timeout_s: float
     give_up_at: float
 
@@ -410,26 +413,41 @@ class ProducerClient(TransactionalClient):
             threading.Thread(target=call, name="group offsets", daemon=True).start()
         except RuntimeError as error:
             raise ProducerError(Failure.PASSING, f"the group's offsets are not sent: {error}") from None
-        self._adding = _Adding(done, timeout_s, time.monotonic() + timeout_s)
+        topics = frozenset(each.topic for each in offsets)
+        self._adding = _Adding(done, topics, timeout_s, time.monotonic() + timeout_s)
 
     def await_offsets(self) -> None:
         """Wait until offsets that were begun are in the transaction. Raises ProducerError where they may not be.
 
         A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
         whatever the time-out (librdkafka 2.16): it is given up when its time is over, or `_STRUCK_S` after a strike.
-        Its request may still be sent, under an epoch that is fenced by then.
+        Nor does it tell that a topic is gone, but asks on and on: it is given up then, too. Its request may still be
+        sent, under an epoch that is fenced by then.
         """
         adding, self._adding = self._adding, None
         if adding is None:
             return
-        give_up_at = adding.give_up_at
+        give_up_at, look_at = adding.give_up_at, time.monotonic() + _LOOK_FOR_TOPICS_S
         while not wait([adding.done], _LOOK_FOR_STRIKES_S).done:
             if self.strikes:
                 give_up_at = min(give_up_at, time.monotonic() + _STRUCK_S)
+            elif time.monotonic() > look_at:
+                self._ensure_topics(adding.topics)
+                look_at = time.monotonic() + _LOOK_FOR_TOPICS_S
             if time.monotonic() > give_up_at:
                 why = self.last_strike or f"no answer within {adding.timeout_s:g} s"
-                raise ProducerError(Failure.PASSING, f"the group's offsets are not accepted: {why}")
+                raise ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: {why}")
         adding.done.result()
+
+    def _ensure_topics(self, topics: Set[str]) -> None:
+        """Raise ProducerError where topics are not there any more; nothing where nobody says so."""
+        try:
+            found = self._producer.list_topics(timeout=_LOOK_FOR_TOPICS_S).topics  # all: to ask for one may create it
+        except KafkaException as error:
+            log.debug("looking for topics: %s", error)
+            return
+        if gone := sorted(topics - found.keys()):
+            raise ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: there is no topic {', '.join(gone)} any more")
 
     def _leave_offsets(self) -> None:
         """Let go of offsets that were begun, after a while: until then the client would refuse what comes next."""

@@ -33,6 +33,7 @@ _DENIED = {
     KafkaError._AUTHENTICATION,
 }
 LET_PASS = "the producer sends none above its max.request.size: raise producer.override.max.request.size"
+OFFSETS_REFUSED = "the group's offsets are not accepted"
 _REFUSED_BATCH = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REFUSED_RECORD = {
     KafkaError.TOPIC_EXCEPTION,
@@ -149,7 +150,11 @@ class TransactionalClient(ABC):
 
     @abstractmethod
     def await_offsets(self) -> None:
-        """Wait for offsets that were begun, if there are any."""
+        """Wait for offsets that were begun, if there are any.
+
+        Where one is of a topic that is gone, that is told within seconds and passes: whoever begins anew reads it no
+        more.
+        """
 
     @abstractmethod
     def commit(self, timeout_s: float) -> None:

@@ -17,6 +17,7 @@ from fencepost.task.stream.boundary import IntervalBoundary
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.verdict import Observation, judge
+from support.clients import CLIENTS
 from support.stream_stage import StreamStage
 
 Make = Callable[..., StreamStage]
@@ -301,6 +302,32 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
     own = [t.transactional_id for t in admin.list() if stage.name in t.transactional_id]
     admin.close()
     assert sorted(own) == [f"g-{stage.name}-0", f"g-{stage.name}-0#1"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_no_other(
+    stage: StreamStage, client: str
+) -> None:
+    other = f"{stage.name}-other"
+    stage.admin.create_topic(other, partitions=1, replication=1)
+    entered, is_deleted = threading.Event(), threading.Event()
+
+    def process(task: Any, batch: SinkBatch) -> SinkBatch:
+        entered.set()
+        assert is_deleted.wait(60)
+        return batch.to(stage.target)
+
+    stage.scripts[stage.name] = process
+    stage.produce(["gone"])
+    run = stage.start(config={"topics": f"{stage.source},{other}"}, topics=(stage.source, other), client=client)
+    assert entered.wait(60)
+    stage.admin.delete_topics([stage.source])
+    eventually(lambda: not stage.admin.topics([stage.source]), within_s=60)
+    stage.produce(["stays"], topic=other)
+    is_deleted.set()
+    assert stage.await_values(1, within_s=40) == ["stays"]  # a client of its own would ask on and on, for 50 s
+    assert "FAILED" not in run.states
+    run.stop()
 
 
 @pytest.mark.parametrize("action", [Action.ANSWER_LOST, Action.HOLD_AND_RESET])

@@ -33,6 +33,7 @@ from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.placed import NO_PARTITION, NOW, PlacedRecords
 from fencepost.kafka.transactional_client import (
     LET_PASS,
+    OFFSETS_REFUSED,
     Failure,
     ProducerError,
     TransactionalClient,
@@ -334,7 +335,9 @@ class BatchClient(TransactionalClient):
                 protocol.offsets(offsets, committer, deadline_s)
             except AnswerError as error:
                 found = _said(error)
-                if found.failure is not Failure.MEMBERSHIP:
+                if error.code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found = ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: {found}")
+                elif found.failure is not Failure.MEMBERSHIP:
                     raise
                 raise found from None  # E4: the transaction can be aborted, and its producer goes on
 

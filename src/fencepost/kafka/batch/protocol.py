@@ -263,10 +263,10 @@ class Protocol:
             self._groups[group] = self._cluster.coordinator(GROUP, group, deadline_s)
         request = requests.group_offsets(self._producer, member, offsets)
         answer = self._ask(self._groups[group], request, _VERSIONS[self.version].offsets, deadline_s)
-        for code in (each.error_code for topic in answer.topics for each in topic.partitions):
-            if code in _MOVED:
+        for name, each in ((topic.name, each) for topic in answer.topics for each in topic.partitions):
+            if each.error_code in _MOVED:
                 del self._groups[group]
-            ensure(code, f"offsets of group {group}")
+            ensure(each.error_code, f"offsets of group {group} for {name}-{each.partition_index}")
 
     def end(self, *, is_commit: bool, deadline_s: float) -> None:
         """End the transaction; nothing else may be under way. Where nothing was begun there is nobody to tell.
