@@ -150,7 +150,8 @@ class PlanInput:
         """Have the group that `conf` names told of offsets; nobody waits for that. For any thread.
 
         A coordinator takes such a commit, which no member sends, only of a group that has no members (E10). What comes
-        of it is heard in `poll`. Does nothing once the input is closed.
+        of it is heard in `poll`. Until then no partition is begun with, for seconds where the group may not be told.
+        Does nothing once the input is closed.
         """
         self._guard.check("The reader of a plan")
         asked = [ClientPartition(*place, offset) for place, offset in offsets.items()]

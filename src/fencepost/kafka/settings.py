@@ -267,6 +267,9 @@ _RANGE_BASE: Conf = {
     "fetch.wait.max.ms": "10",
 }
 _READER = "fencepost-reader"  # the library insists on a group
+# What has no session waits that long for its group's coordinator, and begins with no partition meanwhile: for a right
+# that is missing as for a broker that is away. (45,000 is the default.)
+_COMMIT_MS = "4000"
 _ISOLATION = ("read_committed", "read_uncommitted")
 OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0], "group.protocol": "classic"}
 """What a stream's member has whatever the user says: it reads committed records, and offsets that no transaction is
@@ -381,7 +384,8 @@ def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Tran
     commits are those of `group_id`.
     """
     base = {key: value for key, value in _SINK_BASE.items() if key != "partition.assignment.strategy"}
-    return _assigned_conf(base, properties, group_id)
+    found = _assigned_conf(base, properties, group_id)
+    return Translated({**found.conf, "session.timeout.ms": _COMMIT_MS}, found.warnings)
 
 
 def begins_at(properties: Mapping[str, object]) -> str:

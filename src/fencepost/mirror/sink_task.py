@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RENEW_EVERY_S = 3_600.0  # a broker forgets what a group without members committed, by default after a week
-_FOLLOW_FIRST_S, _FOLLOW_EVERY_S = 2.0, 10.0
+_FOLLOW_FIRST_S, _FOLLOW_EVERY_S, _REFUSED_EVERY_S = 2.0, 10.0, 60.0
 _ROLE = "position-admin"
 
 
@@ -39,8 +39,9 @@ class MirrorSinkTask(MirrorSourceTask):
         self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
         self._followed: dict[TopicPartition, int] = {}
         self._troubles = Troubles(log)
-        # Not at once: as long as a commit is under way, for 45 s where the group may not be told, the client of the
-        # reader does not begin with partitions that it is given.
+        self._told_s = float("-inf")
+        # Not at once, and rarely where the group may not be told: as long as a commit is under way, which is seconds
+        # then, the client of the reader does not begin with partitions that it is given.
         what, due_s = f"{self.config.flow}: telling the source's group", time.monotonic() + _FOLLOW_FIRST_S
         following = Round(what, self._follow, _FOLLOW_EVERY_S, due_s)
         self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()
@@ -99,11 +100,14 @@ class MirrorSinkTask(MirrorSourceTask):
         self._troubles.are({} if trouble is None else {f"group {self._group} of the source is not told": trouble})
         if trouble is not None:
             self._followed.clear()
+            if time.monotonic() - self._told_s < _REFUSED_EVERY_S:
+                return
         standing = {place: self._committed_of(place) for place in self._places}
         moved = {
             place: position.offset
             for place, position in standing.items()
             if position is not None and self._followed.get(place) != position.offset
         }
+        self._told_s = time.monotonic()
         self._input.commit(moved)
         self._followed |= moved
