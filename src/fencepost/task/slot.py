@@ -22,6 +22,7 @@ import orjson
 
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.garbage import Garbage, rare_collections
 from fencepost.task.life import TaskLife
 from fencepost.task.news import News
 from fencepost.task.runner import TaskRunner
@@ -212,9 +213,10 @@ class Slot:
         self._has_news.set()
 
     def _report_all(self) -> None:
-        """Send changes of state at once, counters that have changed every second."""
-        last_counters = 0.0
+        """Send changes of state at once, counters that have changed every second; and take the garbage out."""
+        last_counters, garbage = 0.0, Garbage()
         while True:
+            garbage.collect_if_due()
             self._has_news.wait(_REPORT_EVERY_S)
             self._has_news.clear()
             self._begin_due()
@@ -265,7 +267,8 @@ def run_slot(spec_text: str, attempt: int) -> None:
     logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger().setLevel(spec.log_level)
     quiet_libraries()
-    Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
+    with rare_collections():
+        Slot(spec, ChannelClient(spec.channel_url), f"{attempt}-{uuid.uuid4().hex}").run()
 
 
 def _allow_descriptors() -> None:
