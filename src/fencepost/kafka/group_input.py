@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol, TypeVar
@@ -32,7 +32,7 @@ _ASK_S = 30.0
 _CLOSE_S = 2.0
 _ID_S, _LEAVE_POLL_S = 2.0, 0.02
 _LOOK_S = 5.0
-_NONE = {type(None)}
+_LOT = 500
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
 _PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -94,14 +94,14 @@ class Fetched:
         if not messages:
             return cls()
         headers = list(map(Message.headers, messages))
-        timestamps = list(map(Message.timestamp, messages))
+        kinds, times = zip(*map(Message.timestamp, messages), strict=True)
         return cls(
-            _places(list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))),
+            _places(list(map(Message.topic, messages)), list(map(Message.partition, messages))),
             list(map(Message.offset, messages)),
-            [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in timestamps],
+            _times(kinds, times) if TIMESTAMP_NOT_AVAILABLE in kinds else list(times),
             list(map(Message.key, messages)),
             list(map(Message.value, messages)),
-            None if set(map(type, headers)) <= _NONE else [each or [] for each in headers],
+            [each or [] for each in headers] if any(headers) else None,
         )
 
     @classmethod
@@ -112,7 +112,7 @@ class Fetched:
         has_headers = any(lot.headers is not None for lot in lots)
         headers = chain.from_iterable(lot.headers or Repeated((), len(lot)) for lot in lots)
         return cls(
-            list(chain.from_iterable(lot.places for lot in lots)),
+            _joined([lot.places for lot in lots]),
             list(chain.from_iterable(lot.offsets for lot in lots)),
             list(chain.from_iterable(lot.timestamps for lot in lots)),
             list(chain.from_iterable(lot.keys for lot in lots)),
@@ -121,9 +121,9 @@ class Fetched:
             {place: end for lot in lots for place, end in lot.ends.items()},
         )
 
-    def without(self, topics: Collection[str]) -> "Fetched":
-        """Return what is not of these topics."""
-        kept = [index for index, place in enumerate(self.places) if place.topic not in topics]
+    def without(self, places: Collection[TopicPartition]) -> "Fetched":
+        """Return what is not of these partitions."""
+        kept = [index for index, place in enumerate(self.places) if place not in places]
 
         def column(values: Sequence[T]) -> list[T]:
             return [values[index] for index in kept]
@@ -135,7 +135,7 @@ class Fetched:
             column(self.keys),
             column(self.values),
             None if self.headers is None else column(self.headers),
-            {place: end for place, end in self.ends.items() if place.topic not in topics},
+            {place: end for place, end in self.ends.items() if place not in places},
         )
 
     def first_offsets(self) -> dict[TopicPartition, int]:
@@ -149,12 +149,31 @@ class Fetched:
         return {place: offset + 1 for place, offset in dict(zip(self.places, self.offsets, strict=True)).items()}
 
 
-def _places(pairs: list[tuple[str, int]]) -> Sequence[TopicPartition]:
+def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition]:
     """Return topics and partitions as a column; records come in runs, and often of one partition alone."""
-    distinct = {pair: TopicPartition(*pair) for pair in set(pairs)}
-    if len(distinct) == 1:
-        return Repeated(distinct[pairs[0]], len(pairs))
-    return [distinct[pair] for pair in pairs]
+    if topics.count(topics[0]) < len(topics):
+        places = {pair: TopicPartition(*pair) for pair in zip(topics, partitions, strict=True)}
+        return [places[pair] for pair in zip(topics, partitions, strict=True)]
+    if partitions.count(partitions[0]) == len(partitions):
+        return Repeated(TopicPartition(topics[0], partitions[0]), len(partitions))
+    of_partitions = {number: TopicPartition(topics[0], number) for number in set(partitions)}
+    return list(map(of_partitions.__getitem__, partitions))
+
+
+def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
+    whole = {column.value for column in columns if isinstance(column, Repeated)}
+    if len(whole) == 1 and all(isinstance(column, Repeated) for column in columns):
+        return Repeated(whole.pop(), sum(map(len, columns)))
+    return list(chain.from_iterable(columns))
+
+
+def _times(kinds: Sequence[int], times: Sequence[int]) -> list[int | None]:
+    return [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in zip(kinds, times, strict=True)]
+
+
+def is_plain(messages: Sequence[Any]) -> bool:
+    """Say whether none of the client's messages is an event. An error is true, and must not be compared: it fails."""
+    return not any(map(Message.error, messages))
 
 
 class GroupInput:
@@ -234,15 +253,10 @@ class GroupInput:
         with self._in_client:
             if self._is_abandoned:
                 return Fetched()
-            messages = self._polled(timeout_s, most)
+            fetched = self._polled(timeout_s, most)
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
-        if set(map(type, map(Message.error, messages))) <= _NONE:  # an error must not be compared: the client's fail
-            return Fetched.of(messages)
-        ends: dict[TopicPartition, int] = {}
-        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
-        fetched.ends = ends
         return fetched
 
     def _subscribe(self, topics: list[str]) -> None:
@@ -261,30 +275,49 @@ class GroupInput:
         if wanted != self._subscribed and wanted:
             self._subscribe(wanted)
 
-    def _polled(self, timeout_s: float, most: int) -> list[Any]:
+    def _polled(self, timeout_s: float, most: int) -> Fetched:
         self._revoked.clear()
         if self._due:
             self._seek(dict(self._due))
         if self._is_meant is not None and time.monotonic() - self._looked_s >= self._look_every_s:
             self._look_for_topics(self._is_meant)
+        fetched = Fetched.joined(list(self._lots(timeout_s, most)))
+        if self._revoked:
+            fetched = self._without_revoked(fetched)
+        return fetched.without(self._due) if self._due else fetched
+
+    def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+        """Return what has come, in lots: their messages are made columns while the processor's cache has them."""
         try:
             first = self._consumer.poll(timeout_s)
-            if first is None:
-                return []
-            messages = [first, *self._consumer.consume(most - 1, 0)] if most > 1 else [first]
+            lot = [] if first is None else [first, *self._more(min(most, _LOT) - 1)]
+            while lot and self._trouble is None:
+                yield self._sorted(lot)
+                most -= len(lot)
+                lot = self._more(min(most, _LOT)) if len(lot) == _LOT else []
         except KafkaException as error:
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
-        messages = self._without_revoked(messages) if self._revoked else messages
-        return [message for message in messages if _place(message) not in self._due] if self._due else messages
 
-    def _without_revoked(self, messages: list[Any]) -> list[Any]:
+    def _more(self, most: int) -> list[Any]:
+        return list(self._consumer.consume(most, 0)) if most else []
+
+    def _sorted(self, messages: list[Any]) -> Fetched:
+        """Return records and ends of partitions, and take note of everything else."""
+        if is_plain(messages):
+            return Fetched.of(messages)
+        ends: dict[TopicPartition, int] = {}
+        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
+        fetched.ends = ends
+        return fetched
+
+    def _without_revoked(self, fetched: Fetched) -> Fetched:
         """Leave out what is of partitions that were revoked meanwhile (E14).
 
         What was fetched before and after cannot be told apart: those that came back are read from where they begin.
         """
         revoked = set(self._revoked)
         self._seek({place: self._begins[place] for place in revoked if place in self._begins})
-        return [message for message in messages if _place(message) not in revoked]
+        return fetched.without(revoked)
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on at these offsets, in partitions of the assignment."""
@@ -537,11 +570,3 @@ class GroupInput:
             )
         low, high = consumer.get_watermark_offsets(ClientPartition(*place), timeout=_ASK_S)
         return int(high if resets_to == "latest" else max(low, 0))
-
-
-def _place(message: Any) -> TopicPartition | None:
-    """Return where a record, or the end of a partition, was met; None for what is about no partition."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        return None
-    return TopicPartition(message.topic(), message.partition())

@@ -29,10 +29,9 @@ from fencepost.kafka.errors import (
     translate,
 )
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_input import Fetched, is_plain
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
-from fencepost.kafka.record_columns import is_plain
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -273,9 +272,9 @@ class PlanInput:
     def _checked(self, fetched: Fetched) -> Fetched:
         """Return what is of the topics that are meant; the others have gaps afterwards."""
         fetched.ends = self._moved(fetched)
-        touched = {place.topic for place in {*fetched.next_offsets(), *fetched.ends}}
-        replaced = self._note_ids(self._admin.topics(touched, timeout_s=_ASK_S))
-        return fetched.without(replaced) if replaced else fetched
+        touched = {*fetched.next_offsets(), *fetched.ends}
+        replaced = self._note_ids(self._admin.topics({place.topic for place in touched}, timeout_s=_ASK_S))
+        return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched
 
     def _moved(self, fetched: Fetched) -> dict[TopicPartition, int]:
         """Return the ends that lie behind the records."""

@@ -6,11 +6,14 @@ log: a line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5)
 
 import logging
 import re
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -27,6 +30,7 @@ from fencepost.kafka.transactional_client import (
     classify,
     ensure_checked,
 )
+from fencepost.record import Repeated
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +90,7 @@ _STALLED_S = 0.2
 _LOOK_FOR_STRIKES_S = 0.1
 _STRUCK_S = 3.0
 _LOOK_FOR_TOPICS_S = 2.0
+_NO_CALLBACK = Repeated(None, sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -242,37 +247,50 @@ class ProducerClient(TransactionalClient):
     def produce_placed(self, records: PlacedRecords) -> None:
         """Enqueue records that say more than topic, key and value, in order. Raises ProducerError."""
         self._fork.check("a producer")
-        at = 0
-        for index in (*sorted(records.told), len(records.values)):
+        at, count = 0, len(records.values)
+        for index in (*sorted({*records.told, *self._firsts(records)}), count):
             while at < index:
                 at = self._produce_run(records, at, index)
-            if index in records.told:
-                self._produce_one_placed(records, index, records.told[index])
+            if index < count:
+                self._produce_one_placed(records, index, records.told.get(index))
                 at = index + 1
 
+    def _firsts(self, records: PlacedRecords) -> Iterator[int]:
+        """Return which records are, of these, the first of a place that has had none in the transaction."""
+        if not (self._is_transactional and len(records.values)):
+            return
+        places = [(records.topics[0], records.partitions[0])]
+        if not (isinstance(records.topics, Repeated) and isinstance(records.partitions, Repeated)):
+            places = list(zip(records.topics, records.partitions, strict=True))
+        for place in set(places) - self._watched:
+            yield places.index(place)
+
     def _produce_run(self, records: PlacedRecords, start: int, stop: int) -> int:
-        """Enqueue records from `start` on, up to `stop` or where the queue is full. Returns the first that is not."""
+        """Enqueue records from `start` on, up to `stop` or where the queue is full. Returns the first that is not.
+
+        The client's method is called by `map`: a step of Python's for each record, and arguments by their names, would
+        double what it costs.
+        """
         part = slice(start, stop)
         self._record_bytes = len(records.values[start] or b"")
-        watched = self._watched if self._is_transactional else None
-        columns = (records.topics, records.values, records.keys, records.partitions, records.timestamps)
-        left = zip(range(start, stop), *(column[part] for column in columns), records.headers[part], strict=True)
-        produce, index, topic = self._producer.produce, start, ""
+        left, headers = iter(list(records.values[part])), records.headers[part]
+        columns = (records.keys, records.partitions, _NO_CALLBACK, _NO_CALLBACK, records.timestamps)
         try:
-            for index, topic, value, key, partition, timestamp, headers in left:
-                if headers or (watched is not None and (topic, partition) not in watched):
-                    self._produce_one_placed(records, index)
-                else:
-                    produce(topic, value, key, partition, timestamp=timestamp)
+            deque(
+                map(
+                    self._producer.produce,  # in no variable, see `_call`
+                    records.topics[part],
+                    left,
+                    *(column[part] for column in columns),
+                    *([list(map(list, headers))] if any(headers) else ()),
+                ),
+                maxlen=0,
+            )
             return stop
         except BufferError:
-            del produce  # see `_call`
-        except ProducerError:
-            del produce
-            raise
+            index = stop - length_hint(left) - 1
         except KafkaException as error:
-            del produce
-            raise self._refusal(error, topic) from None
+            raise self._refusal(error, records.topics[stop - length_hint(left) - 1]) from None
         self._produce_one_placed(records, index)  # once there is room
         return index + 1
 

@@ -17,10 +17,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import ReadTimeoutError, is_unavailable, new_client, translate
 from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group_input import is_plain
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
-from fencepost.kafka.record_columns import RecordColumns, is_plain, schema
+from fencepost.kafka.record_columns import RecordColumns, schema
 
 IDLE_S = 120.0
 _LOOK_S = 0.2

@@ -40,11 +40,6 @@ def schema(names: Sequence[str] = WITHOUT_HEADERS, texts: Collection[str] = ()) 
     return pa.schema([(name, pa.string() if name in texts else _TYPES[name]) for name in names])
 
 
-def is_plain(messages: Sequence[Any]) -> bool:
-    """Say whether none of the client's messages is an event. An error is true, and must not be compared: it fails."""
-    return not any(map(Message.error, messages))
-
-
 class RecordColumns:
     """Collects messages of one partition until they make a batch.
 

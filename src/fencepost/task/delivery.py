@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from fencepost.api import RecordMetadata
 from fencepost.kafka.group_offsets import GroupOffsets
@@ -197,6 +197,8 @@ def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
     """Return timestamps as the client takes them: 0 becomes the millisecond behind it, rather than now."""
     if column is None:
         return Repeated(NOW, count)
+    if all(column):
+        return cast("Sequence[int]", column)
     return [NOW if each is None else each or EARLIEST for each in column]
 
 

@@ -159,7 +159,11 @@ def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[in
 
 def _column(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
     """Read a column that most often has nothing in it."""
-    if any(each is not None for each in column):
+    if not _is_empty(column):
         return converter.to_column(column)
     read = converter.to_column([None])
     return None if read is None else (read[0], Repeated(None, len(column)))
+
+
+def _is_empty(column: Sequence[bytes | None]) -> bool:
+    return next(iter(column), None) is None and column.count(None) == len(column)
