@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.api import FencedError
+from fencepost.kafka import group_input
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_input import Fetched, GroupInput
@@ -337,8 +338,12 @@ def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(members: M
     assert members.offsets().read() == {place: 2}
 
 
-def test_what_was_fetched_before_a_revocation_is_not_handed_over(members: Members, produce: Any) -> None:
+@pytest.mark.parametrize("lot", [500, 2])
+def test_what_was_fetched_before_a_revocation_is_not_handed_over(
+    members: Members, produce: Any, lot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client may take back a partition, and give it again, between the first record of a poll and the rest."""
+    monkeypatch.setattr(group_input, "_LOT", lot)
     produce(5, partition=0)
     produce(5, partition=1)
     notes = Notes()

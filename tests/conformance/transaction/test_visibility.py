@@ -172,12 +172,18 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
     return None if headers is None else [(header["key"], header["value"]) for header in headers]
 
 
-def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(make_writer, topic, committed):
+@pytest.mark.parametrize("has_headers", [False, True])
+def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(
+    make_writer, kafka, topic, committed, has_headers
+):
     writer = make_writer(conf={"queue.buffering.max.messages": 100})
     writer.open()
     count = 1_000
+    headers = [[("n", b"%d" % n)] if n % 3 else () for n in range(count)] if has_headers else None
     delivery = LanedDelivery([writer], offsets_topic=topic)
-    delivery.send(Outgoing([topic] * count, [b"%d" % n for n in range(count)], partitions=[0] * count))
+    delivery.send(Outgoing([topic] * count, [b"%d" % n for n in range(count)], partitions=[0] * count, headers=headers))
     delivery.commit([])
     delivery.finished(wait=True)
+    if has_headers:
+        assert [found or () for _, _, _, found in rows(kafka, topic, 0, count)] == headers
     assert [int(value) for value in committed(topic)] == list(range(count))
