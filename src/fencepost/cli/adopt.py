@@ -26,7 +26,8 @@ Positions = Mapping[TopicPartition, Committed]
 
 @dataclass(frozen=True)
 class How:
-    """What the user wants of it. `prefixes`: of transactional ids, besides those that Kafka's log tells."""
+    """What the user wants of it. `prefixes`: of transactional ids, besides those that Kafka's log tells; `foreign`: of
+    those that only look like them."""
 
     properties: Path | None = None
     bootstrap: str | None = None
@@ -36,14 +37,16 @@ class How:
     as_json: bool = False
     is_confirmed: bool = False
     timeout_s: float = 60.0
+    foreign: tuple[str, ...] = ()
 
 
 def adopt(group: str, how: How) -> None:
     """Show what there is; do it, after the user has agreed. Raises ConfigError, AdoptionError, or what Kafka says."""
-    if not all(how.prefixes):
-        raise ConfigError(["--prefix must not be empty: every transactional id begins with that"])
+    for option, prefixes in (("--prefix", how.prefixes), ("--foreign", how.foreign)):
+        if not all(prefixes):
+            raise ConfigError([f"{option} must not be empty: every transactional id begins with that"])
     properties = client_properties(how.properties, how.bootstrap)
-    with Adoption(producer_conf(properties).conf, group, how.prefixes) as adoption:
+    with Adoption(producer_conf(properties).conf, group, how.prefixes, how.foreign) as adoption:
         view = adoption.look()
         if how.is_dry:
             _show(view, None, as_json=how.as_json)
@@ -51,6 +54,7 @@ def adopt(group: str, how: How) -> None:
         if not how.as_json:
             _show(view, None, as_json=False)
         adoption.ensure_free(view, removes_members=how.removes_members)
+        adoption.ensure_told(view)
         if not how.is_confirmed:
             typer.confirm(_question(view), abort=True, err=how.as_json)
         positions = adoption.take_over(view, how.timeout_s, removes_members=how.removes_members)
@@ -78,6 +82,8 @@ def shown(view: GroupView) -> Iterator[str]:
         yield from aligned([_HOLDERS, *map(_holder_row, view.holders)])
     else:
         yield "No producer is known that committed offsets of this group in transactions."
+    for id_ in view.guessed:
+        yield f"{id_} is known by its name alone: say --prefix {id_} to have it fenced, or --foreign {id_}."
     for producer in view.nameless:
         yield (
             f"Producer {producer} has offsets of this group in an open transaction, and its transactional id cannot be "
@@ -159,6 +165,7 @@ def to_json(view: GroupView, positions: Positions | None) -> dict[str, Any]:
                 "state": each.transaction.state,
                 "is_open": each.is_open,
                 "has_offsets": each.is_pending,
+                "is_guessed": each.is_guessed,
                 "partitions": [_name(place) for place in sorted(each.places)],
             }
             for each in view.holders

@@ -97,6 +97,13 @@ def adopt(
             "that begin so are fenced."
         ),
     ] = None,
+    foreign: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How transactional ids of others begin that are named like the program's, and are left alone; "
+            "repeatable."
+        ),
+    ] = None,
     remove_members: Annotated[
         bool,
         typer.Option(
@@ -120,7 +127,17 @@ def adopt(
 
     adopt_group(
         group,
-        How(properties, bootstrap, tuple(prefix or ()), remove_members, dry_run, as_json, yes, timeout),
+        How(
+            properties,
+            bootstrap,
+            tuple(prefix or ()),
+            remove_members,
+            dry_run,
+            as_json,
+            yes,
+            timeout,
+            tuple(foreign or ()),
+        ),
     )
 
 

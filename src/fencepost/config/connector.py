@@ -319,6 +319,12 @@ class StreamConnectorConfig(SinkConnectorConfig):
         doc="That time, from the first record on; unset: the worker's offset.flush.interval.ms, at most half of the "
         "producer's transaction.timeout.ms, which it has to stay below.",
     )  # fmt: skip
+    foreign_producers: list[str] = setting(
+        "input.producers.foreign", default=[], importance=LOW, group=_EXACTLY_ONCE, order=3, width=Width.MEDIUM,
+        display_name="Foreign producers",
+        doc="How transactional ids begin that are named like those of producers for one partition of this group each, "
+        "and have nothing to do with it: they are not fenced for their names.",
+    )  # fmt: skip
 
 
 def implicit_transform_settings() -> list[Setting]:

@@ -38,6 +38,7 @@ class Contributor:
         timeout_ms: after which the coordinator aborts its transaction by itself; None: not known.
         is_ours: a stream task's, by its notes: it commits as a member of the group, which refuses stale ones.
         is_decided: the coordinator knows how its transaction ends, and need not be asked to end it.
+        is_guessed: nothing but its name, of a known family, says that it has to do with the group.
     """
 
     producer_id: int
@@ -48,6 +49,7 @@ class Contributor:
     timeout_ms: int | None = None
     is_ours: bool = False
     is_decided: bool = False
+    is_guessed: bool = False
 
     @property
     def family(self) -> str | None:
@@ -69,10 +71,12 @@ class Contributors:
     KafkaUnavailableError, KafkaAuthorizationError (which names the right) or KafkaRequestError.
     """
 
-    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
+        """`foreign`: how transactional ids begin that are nobody's of a group for their name alone."""
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._timeout_s = timeout_s
+        self._foreign = tuple(filter(None, foreign))
         self._admin: Any = None
         self._histories: dict[tuple[str, bool], _History] = {}
 
@@ -122,7 +126,8 @@ class Contributors:
         """Return the producers that are each for one of these partitions alone, whatever they do now (see `family`).
 
         Also one that has put nothing into a transaction yet, where the others of its family have done so for the same
-        topic.
+        topic (`is_guessed`): unless somebody has said that it is foreign, or its open transaction has offsets of other
+        groups.
         """
 
         def ask(admin: Any) -> list[Contributor]:
@@ -132,8 +137,14 @@ class Contributors:
             silent: dict[str, dict[TopicPartition, int]] = {}
             for id_, place in _named(known, places):
                 silent.setdefault(id_, {})[place] = -1
-            described = admin.describe(silent.keys() - {each.transactional_id for each in known})
-            return held + [Contributor(t.producer_id, t.producer_epoch, silent[i], i) for i, t in described.items()]
+            named = [id_ for id_ in silent if not id_.startswith(self._foreign)]
+            described = admin.describe(set(named) - {each.transactional_id for each in known})
+            own = _where(admin, group)
+            return held + [
+                Contributor(t.producer_id, t.producer_epoch, silent[i], i, is_guessed=True)
+                for i, t in described.items()
+                if not _is_of_other_groups(t, own)
+            ]
 
         return self._patiently(ask)
 
@@ -214,6 +225,12 @@ def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, 
     for each in known:
         topics = {place.topic for place in each.offsets}
         yield from ((f"{each.family}{place.partition}", place) for place in places if place.topic in topics)
+
+
+def _is_of_other_groups(transaction: Any, own: OffsetsPartition | None) -> bool:
+    """Say whether an open transaction has offsets, and none that can be of the group whose log is `own`."""
+    logs = {partition for topic, partition in transaction.topic_partitions if topic == offsets_log.TOPIC}
+    return bool(logs) and (own is None or own.partition not in logs)
 
 
 def _where(admin: Any, group: str) -> OffsetsPartition | None:

@@ -98,6 +98,7 @@ class TaskSpec:
     dead_letters_replication: int = 3
     dead_letters_headers: bool = False
     resend_topic: str = ""  # of a sink: what it reads besides, where its dead letters are sent again
+    foreign_ids: tuple[str, ...] = ()  # of a stream: how transactional ids begin that are fenced for no name
 
     @property
     def id(self) -> str:
@@ -124,6 +125,7 @@ class TaskSpec:
         values = _known(cls, data)
         values["plugin_path"] = tuple(values.get("plugin_path", ()))
         values["topics"] = tuple(values.get("topics", ()))
+        values["foreign_ids"] = tuple(values.get("foreign_ids", ()))
         return cls(**values)
 
 

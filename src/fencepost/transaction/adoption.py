@@ -4,7 +4,8 @@ What that program left may still be carried on: a process that was only paused w
 producer that it committed with is fenced, whatever it is doing, before anybody relies on where the group stands:
 
 1. The group has no members.
-2. Who has contributed offsets to it, or goes by an id of the same kind, is fenced; open transactions are aborted.
+2. Who has contributed offsets to it is fenced, and who goes by an id that somebody has said to be the program's; open
+   transactions are aborted.
 3. Where the group stands is read, once no transaction is about to change it.
 4. The group has no members still.
 """
@@ -67,11 +68,13 @@ class Holder:
     Attributes:
         places: partitions that it has contributed offsets of, or is meant for by its name.
         is_pending: its open transaction has such offsets.
+        is_guessed: nothing but its name, like that of others that have, says that it is the program's.
     """
 
     transaction: Transaction
     places: frozenset[TopicPartition]
     is_pending: bool
+    is_guessed: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -102,6 +105,11 @@ class GroupView:
     def is_in_use(self) -> bool:
         return bool(self.members) or self.state not in _QUIET
 
+    @property
+    def guessed(self) -> tuple[str, ...]:
+        """Return the transactional ids of which somebody has to say whether they are the program's."""
+        return tuple(each.transaction.transactional_id for each in self.holders if each.is_guessed)
+
 
 class Adoption:
     """One group of one cluster, as the principal of `conf`. A context manager; one thread.
@@ -109,17 +117,19 @@ class Adoption:
     Everything here raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError or AdoptionError.
     """
 
-    def __init__(self, conf: Mapping[str, Any], group: str, prefixes: Collection[str] = ()) -> None:
+    def __init__(
+        self, conf: Mapping[str, Any], group: str, prefixes: Collection[str] = (), foreign: Collection[str] = ()
+    ) -> None:
         """`conf` is that of a producer, in librdkafka's names. `prefixes`: how transactional ids of the program begin,
-        besides those that the log names."""
-        self._conf, self._group, self._prefixes = conf, group, tuple(prefixes)
+        besides those that the log names; `foreign`: how those of others begin that are named like them."""
+        self._conf, self._group, self._prefixes, self._foreign = conf, group, tuple(prefixes), tuple(foreign)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         opened = self._stack
         self._admin, self._groups = Admin(self._conf), GroupAdmin(self._conf, timeout_s=_ASK_S)
         self._readers = TopicReaders(self._conf, timeout_s=_ASK_S)
-        self._fence = InputFence(self._conf, timeout_s=_ASK_S)
+        self._fence = InputFence(self._conf, timeout_s=_ASK_S, foreign=self._foreign)
         for each in (self._admin, self._groups, self._readers, self._fence):
             opened.callback(each.close)
         return self
@@ -148,7 +158,7 @@ class Adoption:
             state,
             described.members,
             self._inputs(standing, described, last),
-            tuple(_holder(transactions[id_], contributors) for id_ in sorted(transactions)),
+            tuple(self._holder(transactions[id_], contributors) for id_ in sorted(transactions)),
             tuple(each.producer_id for each in contributors if each.is_pending and each.transactional_id is None),
             blind,
         )
@@ -163,6 +173,7 @@ class Adoption:
         """
         deadline_s = time.monotonic() + timeout_s
         self.ensure_free(view, removes_members=removes_members)
+        self.ensure_told(view)
         if view.members:
             remove_members(self._conf, self._group, [each.member_id for each in view.members], _ASK_S)
         fenced: set[tuple[str, int, int | None]] = set()
@@ -172,6 +183,7 @@ class Adoption:
                 break
             self._fence.fence([_contributor(holder) for holder in due])
             view = self.look()
+            self.ensure_told(view)
             fenced |= {_incarnation(holder.transaction) for holder in view.holders if not holder.is_open}
         else:
             raise AdoptionError(f"Producers of group {self._group} come back over and over: end the program first")
@@ -193,6 +205,15 @@ class Adoption:
             raise AdoptionError(
                 f"Group {self._group} has {_counted(view.members)}. End the program; or, where its processes are gone "
                 "or hang, take the members out: --remove-members"
+            )
+
+    def ensure_told(self, view: GroupView) -> None:
+        """Raise AdoptionError where nobody has said of a transactional id whether it is the program's."""
+        if view.guessed:
+            raise AdoptionError(
+                f"{_some(view.guessed)}: named like the producers of group {self._group}, and nothing else tells whose "
+                "they are. Say it by how they begin: --prefix, they are the program's and are fenced; --foreign, they "
+                "are another program's and are left alone"
             )
 
     def _ensure_still_empty(self) -> None:
@@ -251,6 +272,13 @@ class Adoption:
             for place in places
         )
 
+    def _holder(self, transaction: Transaction, contributors: Iterable[Contributor]) -> Holder:
+        mine = [each for each in contributors if each.transactional_id == transaction.transactional_id]
+        places = frozenset(place for each in mine for place in each.offsets)
+        is_named = transaction.transactional_id.startswith(self._prefixes)
+        is_guessed = not is_named and all(each.is_guessed for each in mine)
+        return Holder(transaction, places, any(each.is_pending for each in mine), is_guessed)
+
     def _transactions(self, contributors: Iterable[Contributor]) -> dict[str, Transaction]:
         """Return what coordinators know of those, and of the ids that begin as the user says."""
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
@@ -258,12 +286,6 @@ class Adoption:
             listed = (each.transactional_id for each in self._admin.transactions())
             ids |= {id_ for id_ in listed if id_.startswith(self._prefixes)}
         return self._admin.describe_transactions(sorted(ids)) if ids else {}
-
-
-def _holder(transaction: Transaction, contributors: Iterable[Contributor]) -> Holder:
-    mine = [each for each in contributors if each.transactional_id == transaction.transactional_id]
-    places = frozenset(place for each in mine for place in each.offsets)
-    return Holder(transaction, places, any(each.is_pending for each in mine))
 
 
 def _contributor(holder: Holder) -> Contributor:
@@ -277,8 +299,13 @@ def _incarnation(transaction: Transaction) -> tuple[str, int, int | None]:
     return transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
 
 
+def _some(names: Collection[str]) -> str:
+    shown = sorted(names)
+    return f"{', '.join(shown[:_SHOWN])}{', ...' if len(shown) > _SHOWN else ''}"
+
+
 def _counted(members: Collection[GroupMember]) -> str:
     if not members:
         return "members"
-    where = sorted({f"{each.client_id} at {each.host.lstrip('/')}" for each in members})
-    return f"{len(members)} members ({', '.join(where[:_SHOWN])}{', ...' if len(where) > _SHOWN else ''})"
+    where = {f"{each.client_id} at {each.host.lstrip('/')}" for each in members}
+    return f"{len(members)} members ({_some(where)})"

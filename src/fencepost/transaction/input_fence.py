@@ -47,11 +47,11 @@ class InputFence:
     It takes Write on the transactional ids that are fenced, besides what `Contributors` takes.
     """
 
-    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
-        """`conf` is that of a producer, in librdkafka's names."""
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
+        """`conf` is that of a producer, in librdkafka's names; `foreign` is as in `Contributors`."""
         self._conf = dict(conf)
         self._timeout_s = timeout_s
-        self.contributors = Contributors(conf, timeout_s=timeout_s)
+        self.contributors = Contributors(conf, timeout_s=timeout_s, foreign=foreign)
         self._locked_out: dict[str | None, tuple[int, int]] = {}  # what we have left of an id
 
     def close(self) -> None:

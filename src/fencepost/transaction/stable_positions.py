@@ -41,16 +41,18 @@ class StablePositions:
         on_waiting: Callable[[str], None] = lambda why: None,
         is_over: Callable[[], bool] = lambda: False,
         timeout_s: float = _LONGEST_WAIT_S,
+        foreign: Collection[str] = (),
     ) -> None:
         """Both in librdkafka's names; the consumer's has the group, `own_ids` are what the task writes under.
 
         `on_fenced` is told who was fenced, `on_waiting` why it waits: empty, it waits no more. Once
         `is_over`, nobody needs the positions. A transaction that nobody can fence is waited for `timeout_s` long.
+        `foreign`: how transactional ids begin that are fenced for no name.
         """
         self._group = str(consumer_conf["group.id"])
         self._own_ids = frozenset(own_ids)
         self._readers = TopicReaders(consumer_conf, timeout_s=_ASK_S)
-        self._fence = InputFence(producer_conf, timeout_s=_ASK_S)
+        self._fence = InputFence(producer_conf, timeout_s=_ASK_S, foreign=foreign)
         self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
         self._timeout_s = timeout_s
         self._waiting = ""

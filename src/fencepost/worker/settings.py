@@ -13,6 +13,7 @@ from fencepost.config.connector import (
     SinkChoice,
     SinkConnectorConfig,
     SourceConnectorConfig,
+    StreamConnectorConfig,
 )
 from fencepost.config.raw import RawConfig
 from fencepost.config.transaction import interval_of
@@ -250,6 +251,7 @@ class WorkerSettings:
             consumer_conf={**spec.consumer_conf, **OF_A_STREAM},
             producer_conf=producer,
             admin_conf=self.task_admin_conf(raw),
+            foreign_ids=tuple(StreamConnectorConfig({k: v for k, v in raw.items() if v is not None}).foreign_producers),
             **self._transactions(raw, producer),
         )
 

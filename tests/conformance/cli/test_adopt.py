@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from fencepost.cli.main import app
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.contributors import Contributor, Contributors
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.offsets_log import denied
 from fencepost.kafka.settings import transactional_conf
 from fencepost.record import TopicPartition
@@ -146,6 +147,38 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
             successor.run(lambda: "ended" in program.said)
         verdict = scene.verdict(reader)
         assert verdict.is_clean, verdict
+
+
+def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(writer: LogWriter, topic_name: str) -> None:
+    scene = CopyScene.create(writer, topic_name, 2)
+    conf, group = {"bootstrap.servers": scene.bootstrap}, memberless(scene.group)
+    read_stable(conf, scene.group, 60)  # a cluster that has had no group yet makes it wait
+    offsets = [GroupOffset(scene.topics[0], n, 0) for n in range(2)]
+
+    def producer(id_: str) -> TransactionalWriter:
+        made = TransactionalWriter(transactional_conf(conf, id_).conf, id_)
+        made.open()
+        made.send(scene.topics[1], b"x")
+        made.flush()
+        return made
+
+    known, other = f"{scene.group}-old-0", f"{scene.group}-old-1"
+    with closing(producer(known)) as first, closing(producer(f"{topic_name}-by-hand")) as second:
+        first.commit(group_offsets=offsets[:1], group_metadata=group)
+        second.commit(group_offsets=offsets[1:], group_metadata=group)
+    with closing(producer(other)) as stranger:
+        with pytest.raises(AdoptionError, match=rf"{other}: named like .* --prefix, .* --foreign"):
+            adopt(scene, "--yes")
+        assert {each["transactional_id"] for each in adopt(scene, "--dry-run")["producers"] if each["is_guessed"]} == {
+            other
+        }
+        left = adopt(scene, "--yes", "--foreign", other)
+        assert other not in {each["transactional_id"] for each in left["producers"]}
+        stranger.commit()
+    with closing(producer(other)) as own:
+        assert adopt(scene, "--yes", "--prefix", other)["is_adopted"]
+        with pytest.raises((WriterFencedError, CommitUnknownError)):
+            own.commit()
 
 
 def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ class Scene:
         self.send(writer, offsets)
         writer.commit()
 
-    def positions(self, *own_ids: str, timeout_s: float = LONG_S) -> StablePositions:
+    def positions(self, *own_ids: str, timeout_s: float = LONG_S, foreign: tuple[str, ...] = ()) -> StablePositions:
         return StablePositions(
             {**self.conf, "group.id": self.group},
             self.conf,
@@ -81,6 +81,7 @@ class Scene:
             on_fenced=self.fenced.extend,
             on_waiting=self.waiting.append,
             timeout_s=timeout_s,
+            foreign=foreign,
         )
 
     def read(self, *partitions: int, own_ids: tuple[str, ...] = (), membership: Membership | None = None) -> Any:
@@ -93,16 +94,16 @@ class Scene:
             for each in self.fenced
         }
 
-    def neighbour(self) -> str:
-        """Return a group whose offsets are in the same partition of the same log."""
+    def other_group(self, *, shares_log: bool = True) -> str:
+        """Return a group whose offsets are in the same partition of the same log, or in another one."""
         contributors = Contributors(self.conf)
         contributors.pending(self.group)
         count = Admin(self.conf).partitions(offsets_log.TOPIC)
         contributors.close()
         assert count is not None
         wanted = offsets_log.partition_of(self.group, count)
-        names = (f"{self.topic}-neighbour-{n}" for n in itertools.count())
-        return next(name for name in names if offsets_log.partition_of(name, count) == wanted)
+        names = (f"{self.topic}-other-{n}" for n in itertools.count())
+        return next(name for name in names if (offsets_log.partition_of(name, count) == wanted) is shares_log)
 
 
 @pytest.fixture
@@ -177,7 +178,7 @@ def test_e20_who_was_fenced_reads_again_where_the_group_stands(scene: Scene) -> 
 
 
 def test_e20_producers_of_other_partitions_and_of_groups_beside_it_are_left_alone(scene: Scene) -> None:
-    neighbour = scene.neighbour()
+    neighbour = scene.other_group()
     other, beside_it = scene.producer("other"), scene.producer("beside")
     scene.send(other, {1: 60})
     scene.send(beside_it, {0: 50}, group=neighbour)
@@ -238,6 +239,30 @@ def test_e20_a_producer_for_one_partition_that_has_committed_nothing_is_known_by
         scene.commit(silent, {2: 3})
     scene.commit(elsewhere, {0: 8})
     assert scene.read(0, 2, own_ids=(elsewhere.transactional_id,)) == {0: 8}
+
+
+def test_e20_a_producer_of_another_group_is_left_alone_though_it_is_named_like_the_others(scene: Scene) -> None:
+    scene.commit(scene.producer("old-1"), {1: 10})
+    foreign = scene.producer("old-2")
+    scene.send(foreign, {2: 3}, group=scene.other_group(shares_log=False))
+    assert scene.read(2) == {}
+    assert scene.fenced == []
+    foreign.commit()
+
+
+def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_and_is_for_its_offsets(
+    scene: Scene,
+) -> None:
+    scene.commit(scene.producer("old-1"), {1: 10})
+    foreign = scene.producer("old-2")
+    scene.produce(foreign)
+    positions = scene.positions(foreign=(foreign.transactional_id,))
+    assert positions.read(scene.places(2)) == {}
+    assert scene.fenced == []
+    foreign.commit()
+    scene.send(foreign, {2: 3})
+    assert positions.read(scene.places(2)) == {}
+    assert scene.fenced_ids() == {"old-2": {2}}
 
 
 def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(scene: Scene) -> None:

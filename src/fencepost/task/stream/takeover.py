@@ -29,6 +29,7 @@ class Takeover:
             on_fenced=self.fenced,
             on_waiting=self.waiting,
             is_over=lambda: control.is_stopping,
+            foreign=spec.foreign_ids,
         )
 
     def fenced(self, fenced: list[Fenced]) -> None:

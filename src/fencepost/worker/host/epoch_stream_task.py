@@ -40,6 +40,7 @@ class EpochStreamTask(EpochLife):
             on_fenced=self._count,
             on_waiting=self._tell,
             is_over=lambda: self.control.is_stopping,
+            foreign=self.spec.foreign_ids,
         )
 
     def _count(self, fenced: Sequence[Fenced]) -> None:
