@@ -65,6 +65,7 @@ class Campaign:
         try:
             eventually(self._is_past_marks, within_s=RECOVERY_S)
         except AssertionError:
+            self._feeder.check()
             raise AssertionError(f"no progress within {RECOVERY_S:g} s: {self.described()}") from None
 
     def prove(self, within_s: float = 60.0) -> None:

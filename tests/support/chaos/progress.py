@@ -1,11 +1,11 @@
 """Loads that are fed, and how far their records have become visible."""
 
-import threading
 import time
 from collections.abc import Hashable, Sequence
 
 from fencepost.testing.reader import CommittedReader
 from support.chaos.load import Load
+from support.feed import Repeatedly
 
 _FEED_EVERY_S = 0.25  # where each poll is a transaction, each task makes one each time
 
@@ -42,34 +42,25 @@ class Mark:
         return len(self.took_s) == len(self._goal)
 
 
-class Feeder:
+class Feeder(Repeatedly):
     """Feeds all loads at a steady rate, in a thread."""
 
     def __init__(self, loads: Sequence[Load], records_per_s: int) -> None:
+        super().__init__(self._feed, _FEED_EVERY_S)
         self._loads = loads
         self._rate = records_per_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
-
-    def __enter__(self) -> "Feeder":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._begun_s: float | None = None
+        self._fed = 0
 
     def finish(self) -> None:
         """Stop, and let each load make what is needed for everything to become visible."""
-        self._stop.set()
-        self._thread.join()
+        self.stop()
         for load in self._loads:
             load.finish()
 
-    def _run(self) -> None:
-        begun, fed = time.monotonic(), 0
-        while not self._stop.wait(_FEED_EVERY_S):
-            due = int((time.monotonic() - begun) * self._rate) - fed
-            for load in self._loads:
-                load.feed(due)
-            fed += due
+    def _feed(self) -> None:
+        self._begun_s = self._begun_s or time.monotonic() - _FEED_EVERY_S
+        due = int((time.monotonic() - self._begun_s) * self._rate) - self._fed
+        for load in self._loads:
+            load.feed(due)
+        self._fed += due

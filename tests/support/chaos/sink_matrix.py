@@ -3,7 +3,6 @@
 import os
 import signal
 import statistics
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from support.chaos.processes import is_alive
 from support.chaos.sink_gates import Life, SinkGates, Stop
 from support.chaos.sink_log import SinkFile
 from support.chaos.sink_point import SinkPhase, SinkPoint, SinkRound
+from support.feed import Repeatedly
 from support.worker import Worker
 
 PARTITIONS = 2
@@ -59,35 +59,22 @@ class SinkTarget:
         return all(committed.get(place, 0) >= end for place, end in ends.items())
 
 
-class SinkFeed:
+class SinkFeed(Repeatedly):
     """Writes numbers to the topics of all targets, a few records each to every partition. A context manager."""
 
     def __init__(self, bootstrap: str, targets: Sequence[SinkTarget]) -> None:
+        super().__init__(self._feed, _EVERY_S)
         self._targets = targets
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sink-feed", daemon=True)
 
-    def __enter__(self) -> "SinkFeed":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(_EVERY_S):
-            made = [(target, place, end + n) for target in self._targets for place, end in target.ends.items()
-                    for n in range(6)]  # fmt: skip
-            for target, place, number in made:
-                self._producer.produce(target.name, f"{place}-{number}".encode(), partition=place)
-            assert self._producer.flush(60) == 0
-            for target, place, number in made:
-                target.ends[place] = number + 1
+    def _feed(self) -> None:
+        made = [(target, place, end + n) for target in self._targets for place, end in target.ends.items()
+                for n in range(6)]  # fmt: skip
+        for target, place, number in made:
+            self._producer.produce(target.name, f"{place}-{number}".encode(), partition=place)
+        assert self._producer.flush(60) == 0
+        for target, place, number in made:
+            target.ends[place] = number + 1
 
 
 class _Hold:

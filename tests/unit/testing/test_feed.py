@@ -1,0 +1,56 @@
+"""What feeds a chaos test: where it fails, so does the test."""
+
+import errno
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from fencepost.testing import eventually
+from support.chaos.progress import Feeder
+from support.feed import Feed
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_feed_that_fails_is_an_error_of_whoever_asks_or_stops_it() -> None:
+    failed = threading.Event()
+
+    def write(numbers: Sequence[int]) -> bool:
+        if numbers[0] > 1:
+            failed.set()
+            raise FULL
+        return True
+
+    feed = Feed(write, block=10, per_s=10_000)
+    assert failed.wait(60)
+    with pytest.raises(AssertionError, match="No space left on device"):
+        feed.stop()
+    with pytest.raises(AssertionError, match="No space left on device"):
+        _ = feed.sent
+
+
+def test_a_feeder_of_loads_that_fails_ends_the_run_loudly() -> None:
+    class FullLoad:
+        is_asked = False
+
+        def feed(self, count: int) -> None:
+            self.is_asked = True
+            raise FULL
+
+    load = FullLoad()
+    with pytest.raises(AssertionError, match="No space left on device"), Feeder([load], 100):  # type: ignore[list-item]
+        eventually(lambda: load.is_asked)
+
+
+def test_a_feed_writes_again_what_is_not_there() -> None:
+    asked: list[int] = []
+
+    def write(numbers: Sequence[int]) -> bool:
+        asked.append(numbers[0])
+        return len(asked) > 2
+
+    feed = Feed(write, block=5, per_s=10_000)
+    eventually(lambda: feed.sent >= 10)
+    assert feed.stop() % 5 == 0
+    assert asked[:4] == [1, 1, 1, 6]
