@@ -1,5 +1,6 @@
 """What a real broker says to batches and requests that are not quite right, and how the batch client fares."""
 
+import random
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -21,6 +22,7 @@ from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.placed import NOW, PlacedRecords
 from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.record import Repeated, TopicPartition
 from fencepost.testing import eventually
@@ -401,3 +403,81 @@ def _limit(kafka: EmbeddedKafka, client_id: str, *, bytes_per_s: int) -> None:
     answer = connection.ask(Request(entries=[entry], validate_only=False), 1, time.monotonic() + 30)
     connection.close()
     assert [each.error_code for each in answer.entries] == [0]
+
+
+def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int) -> str:
+    """Create a topic that takes batches of so many bytes, and return its name."""
+    name = f"{topic}-limited"
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(name, partitions=1, replication=1, configs={"max.message.bytes": str(limit_bytes)})
+    return name
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_batches_are_cut_as_their_topic_takes_them(
+    make_client: MakeClient,
+    kafka: EmbeddedKafka,
+    topic: str,
+    committed: Callable[..., list[bytes]],
+    compression: str,
+) -> None:
+    limited = _limited(kafka, topic, 1_000)
+    client = make_client(**{"compression.type": compression})
+    values = [b"%06d" % number + random.Random(number).randbytes(number % 900) for number in range(2_000)]
+    client.produce_column(limited, values[:1_000])
+    client.produce_placed(_placed(limited, values[1_000:]))
+    client.flush(30)
+    client.commit(30)
+    assert client.strikes == 0
+    assert committed(limited) == values
+
+
+def test_a_record_above_its_topic_s_limit_is_refused_by_name_before_anything_is_sent(
+    make_client: MakeClient, kafka: EmbeddedKafka, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    limited = _limited(kafka, topic, 1_000)
+    client = make_client(bootstrap=proxy.bootstrap_servers)
+    sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=100)
+    client.produce(limited, b"x" * 2_000)
+    with pytest.raises(ProducerError, match=r"MSG_SIZE_TOO_LARGE.*max\.message\.bytes") as refused:
+        client.flush(30)
+    assert refused.value.failure is Failure.REFUSED_RECORD
+    assert sent.met == 0
+    with pytest.raises(ProducerError, match="MSG_SIZE_TOO_LARGE"):
+        client.commit(10)
+    client.abort(10)
+    assert committed(limited) == []
+
+
+def test_a_topic_s_limit_counts_after_compression(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    limited = _limited(kafka, topic, 1_000)
+    client = make_client(**{"compression.type": "lz4"})
+    client.produce(limited, b"x" * 50_000)
+    client.flush(30)
+    client.commit(30)
+    assert committed(limited) == [b"x" * 50_000]
+
+
+def test_a_limit_that_was_raised_meanwhile_counts(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    limited = _limited(kafka, topic, 1_000)
+    client = make_client()
+    client.produce(limited, b"small")
+    client.flush(30)
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    TopicAdmin(servers).alter_settings({limited: {"max.message.bytes": "100000"}})
+    eventually(lambda: _is_taken(Producer(servers), limited, b"x" * 50_000))  # it counts a little later
+    client.produce(limited, b"y" * 50_000)
+    client.flush(30)
+    client.commit(30)
+    assert committed(limited)[-1] == b"y" * 50_000
+
+
+def _is_taken(producer: Producer, topic: str, value: bytes) -> bool:
+    told: list[Any] = []
+    producer.produce(topic, value, on_delivery=lambda error, _: told.append(error))
+    producer.flush(30)
+    return told == [None]

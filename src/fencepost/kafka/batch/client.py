@@ -24,7 +24,7 @@ from fencepost.kafka.batch.columns import Columns, Encode, Waiting, binary
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.batch.encode_cut import Limits, placed, spare_partitions
 from fencepost.kafka.batch.encode_rows import rows
-from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError
+from fencepost.kafka.batch.errors import AnswerError, LostError, TooLargeError, UnsupportedError
 from fencepost.kafka.batch.protocol import Protocol
 from fencepost.kafka.batch.settings import BatchSettings
 from fencepost.kafka.fork import ForkGuard
@@ -237,6 +237,10 @@ class BatchClient(TransactionalClient):
                 raise found from None  # nothing was sent of it
             raise
 
+    def _most_bytes(self, topic: str) -> int | None:
+        assert self._cluster is not None
+        return self._cluster.most_bytes(topic, self._deadline_s())
+
     def _add_keyless(self, topic: str, columns: Columns) -> None:
         """Fill one partition's batch after the other's, as Java's client does."""
         count = len(self._leaders(topic))
@@ -267,7 +271,8 @@ class BatchClient(TransactionalClient):
         settings = self._settings
         waiting = self._waiting.get(place)
         if waiting is None:
-            waiting = self._waiting[place] = Waiting(settings.batch_bytes, settings.batch_records)
+            limit = self._most_bytes(place.topic)
+            waiting = self._waiting[place] = Waiting(settings.batch_bytes, settings.batch_records, limit)
         before = waiting.own_bytes
         taken = waiting.add(columns, sizes)
         self._queued += taken
@@ -377,6 +382,8 @@ def _said(error: AnswerError) -> ProducerError:
     """Return what an answer means, in the words of the other client."""
     said = KafkaError(error.code)
     failure = Failure.FATAL if error.code in _FINAL else classify(said)
+    if isinstance(error, TooLargeError):
+        failure = Failure.REFUSED_RECORD
     detail = f": {error.detail}" if error.detail else ""
     return ProducerError(failure, f"{said.name()}: {said.str()} ({error.what}{detail})")
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
 
+_TOPIC, _MAX_MESSAGE_BYTES = 2, "max.message.bytes"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
@@ -35,6 +36,7 @@ class Cluster:
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
         self._topics: dict[str, tuple[float, list[int]]] = {}
+        self._most_bytes: dict[str, int | None] = {}
         self._is_closed = False
 
     def connections(self) -> list[Connection]:
@@ -53,11 +55,22 @@ class Cluster:
             until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S)
             found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
             self._topics[topic] = (time.monotonic(), found)
+            self._most_bytes.pop(topic, None)
         return found
+
+    def most_bytes(self, topic: str, deadline_s: float) -> int | None:
+        """Return the bytes of the largest batch that a topic takes, None where its settings are not for us to see.
+
+        That is as old as what is known of its leaders. Raises LostError, UnsupportedError.
+        """
+        if topic not in self._most_bytes:
+            self._most_bytes[topic] = self._max_message_bytes(topic, deadline_s)
+        return self._most_bytes[topic]
 
     def forget(self, topic: str) -> None:
         """Forget what is known of a topic: what a broker says does not fit."""
         self._topics.pop(topic, None)
+        self._most_bytes.pop(topic, None)
 
     def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
@@ -120,6 +133,16 @@ class Cluster:
         if all(leader < 0 for leader in leaders.values()):
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
         return [leaders[partition] for partition in range(len(leaders))]
+
+    def _max_message_bytes(self, topic: str, deadline_s: float) -> int | None:
+        from kafka.protocol.admin import DescribeConfigsRequest as Request
+
+        wanted = Request.DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES]
+        )
+        answer = self._ask(Request(resources=[wanted]), 4, deadline_s)
+        found = (each.value for result in answer.results for each in result.configs if not result.error_code)
+        return next((int(value) for value in found if value is not None), None)
 
     def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         from kafka.protocol.metadata import FindCoordinatorRequest

@@ -130,19 +130,19 @@ class Pending:
 class Waiting:
     """Records of one partition that wait to be sent, in batches.
 
-    They are due when they have so many bytes of their own, or are so many: whoever counts on a producer that holds
-    records back counts these bytes, and not what a batch adds to them.
+    They are due when they have `due_bytes` of their own, or are so many: whoever counts on a producer that holds
+    records back counts these bytes, and not what a batch adds to them. No batch is cut larger than `topic_bytes`.
     """
 
-    def __init__(self, most_bytes: int, most_records: int) -> None:
-        self._most_bytes, self._most_records = most_bytes, most_records
+    def __init__(self, due_bytes: int, most_records: int, topic_bytes: int | None = None) -> None:
+        self._due_bytes, self._most_records = due_bytes, most_records
         self._full: list[Columns] = []
-        self._last = Pending(most_bytes, most_records)
+        self._last = Pending(due_bytes if topic_bytes is None else min(due_bytes, topic_bytes), most_records)
         self.own_bytes = self.count = 0
 
     @property
     def is_due(self) -> bool:
-        return self.own_bytes >= self._most_bytes or self.count >= self._most_records
+        return self.own_bytes >= self._due_bytes or self.count >= self._most_records
 
     def add(self, columns: Columns, sizes: Any) -> int:
         """Take as many of the first records as the last batch has room for, or one; `sizes` are those of the columns.

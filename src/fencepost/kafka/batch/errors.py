@@ -16,6 +16,10 @@ class AnswerError(Exception):
         self.detail = detail
 
 
+class TooLargeError(AnswerError):
+    """One record makes a batch that its topic does not take: smaller batches are no remedy."""
+
+
 class LostError(Exception):
     """A connection could not be made, was lost, or an answer did not come in time.
 

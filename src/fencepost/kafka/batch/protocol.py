@@ -16,7 +16,7 @@ from fencepost.kafka.batch import requests
 from fencepost.kafka.batch.cluster import GROUP, TRANSACTION, Cluster, patiently
 from fencepost.kafka.batch.columns import Columns, Encode
 from fencepost.kafka.batch.connection import Connection
-from fencepost.kafka.batch.errors import BUSY, AnswerError, ensure
+from fencepost.kafka.batch.errors import BUSY, AnswerError, TooLargeError, ensure
 from fencepost.kafka.batch.requests import Data, Producer
 from fencepost.kafka.batch.settings import BatchSettings
 from fencepost.kafka.batch.told import tell
@@ -153,6 +153,7 @@ class Protocol:
 
         Raises what earlier ones were refused for, too, where that is known by now.
         """
+        self._ensure_taken(batches, deadline_s)
         first = [batch for batch in batches if batch.place not in self._produced]
         self.is_begun = True
         for node, others in self._by_leader([batch for batch in batches if batch.place in self._produced], deadline_s):
@@ -163,6 +164,16 @@ class Protocol:
         if first:
             self._produce_alone(first, deadline_s)
             self._produced.update(batch.place for batch in first)
+
+    def _ensure_taken(self, batches: Sequence[Batch], deadline_s: float) -> None:
+        """Refuse a batch that is larger than its topic takes, before anything is sent."""
+        for place, columns, data in batches:
+            limit = self._cluster.most_bytes(place.topic, deadline_s)
+            if limit is not None and len(data) > limit:
+                self._cluster.forget(place.topic)  # it may have been raised
+                limit = self._cluster.most_bytes(place.topic, deadline_s)
+            if limit is not None and len(data) > limit:
+                raise _too_large(place.topic, columns, f"{len(data)} bytes, and the topic takes {limit}")
 
     def _produce_alone(self, batches: Sequence[Batch], deadline_s: float) -> None:
         """Send the first batches of partitions, and await the answers: some may have been taken, and others not yet.
@@ -307,11 +318,21 @@ def _taken(answer: Any, sent: Mapping[TopicPartition, Batch]) -> Failures:
     for topic in answer.responses:
         for each in topic.partition_responses:
             place = TopicPartition(topic.name, each.index)
-            if each.error_code:
+            if each.error_code == KafkaError.MSG_SIZE_TOO_LARGE:
+                failures[place] = _too_large(topic.name, sent[place].columns, f"{len(sent[place].data)} bytes")
+            elif each.error_code:
                 failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
             else:
                 tell(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
     return failures
+
+
+def _too_large(topic: str, columns: Columns, size: str) -> AnswerError:
+    """Return the refusal of a batch; of one record alone it is final."""
+    is_one = len(columns.values) == 1
+    what = f"{'a batch of one record' if is_one else 'a batch of records'} for topic {topic}"
+    detail = f"it has {size}: raise the topic's max.message.bytes" + (", or send less" if is_one else "")
+    return (TooLargeError if is_one else AnswerError)(KafkaError.MSG_SIZE_TOO_LARGE, what, detail)
 
 
 def _raise_first(failures: Failures) -> None:
