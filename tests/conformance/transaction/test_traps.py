@@ -1,6 +1,7 @@
 """What a real broker says to batches and requests that are not quite right, and how the batch client fares."""
 
 import random
+import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.record import Repeated, TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
 from support.clients import only_batch
 
@@ -481,3 +483,34 @@ def _is_taken(producer: Producer, topic: str, value: bytes) -> bool:
     producer.produce(topic, value, on_delivery=lambda error, _: told.append(error))
     producer.flush(30)
     return told == [None]
+
+
+def test_a_first_server_that_does_not_answer_does_not_hold_up_the_others(
+    kafka: EmbeddedKafka, topic: str, make_client: MakeClient, committed: Callable[..., list[bytes]]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it is connected to, and nobody is there
+        client = make_client(bootstrap=f"127.0.0.1:{silent.getsockname()[1]},{kafka.bootstrap_servers}")
+        client.produce(topic, b"x")
+        client.flush(30)
+        client.commit(30)
+    assert committed(topic) == [b"x"]
+
+
+def test_records_without_keys_go_to_partitions_that_are_led(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    client = make_client()
+    cluster = client._cluster
+    assert cluster is not None
+    [leader, *_] = cluster.leaders(topic, time.monotonic() + 30)
+    cluster._topics[topic] = (time.monotonic(), [-1, leader])
+    values = [b"%03d" % number for number in range(60)]
+    for index in range(0, len(values), 3):
+        client.produce(topic, values[index])
+        client.flush(30)
+        client.produce_columns(Repeated(topic, 2), values[index + 1 : index + 3], [None, None])
+        client.flush(30)
+    client.commit(30)
+    found = CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30)
+    assert {seen.partition for seen in found} == {1}
+    assert committed(topic) == values

@@ -243,19 +243,22 @@ class BatchClient(TransactionalClient):
 
     def _add_keyless(self, topic: str, columns: Columns) -> None:
         """Fill one partition's batch after the other's, as Java's client does."""
-        count = len(self._leaders(topic))
-        self._add_all(
-            columns, lambda: TopicPartition(topic, self._sticky.setdefault(topic, time.monotonic_ns() % count))
-        )
+        spare = _spare(self._leaders(topic))
+
+        def next_place() -> TopicPartition:
+            if topic not in self._sticky:
+                self._sticky[topic] = next(spare)
+            return TopicPartition(topic, self._sticky[topic])
+
+        self._add_all(columns, next_place)
 
     def _add_keyed(self, topic: str, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
         """Deal records out by their keys, all at once; those without go to one partition after the other."""
         settings = self._settings
-        count = len(self._leaders(topic))
+        leaders = self._leaders(topic)
         made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
         limits = Limits(settings.record_bytes, settings.batch_bytes, settings.batch_records)
-        spare = spare_partitions(count, time.monotonic_ns() % count)
-        for partition, part in placed(made, limits, count, spare):
+        for partition, part in placed(made, limits, len(leaders), _spare(leaders)):
             columns = Columns(part.values, part.keys, part.timestamps)
             self._add_all(columns, partial(_same, TopicPartition(topic, partition)))
 
@@ -394,6 +397,12 @@ def _refused(code: int, topic: str) -> ProducerError:
 
 def _closed() -> ProducerError:
     return ProducerError(Failure.PASSING, "the producer is closed")
+
+
+def _spare(leaders: Sequence[int]) -> Iterator[int]:
+    """Yield partitions for records that may be in any, of those that are led, in turns."""
+    led = [partition for partition, leader in enumerate(leaders) if leader >= 0]
+    return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
 
 
 def _same(place: TopicPartition) -> TopicPartition:

@@ -21,6 +21,7 @@ GROUP, TRANSACTION = 0, 1
 _TOPIC, _MAX_MESSAGE_BYTES = 2, "max.message.bytes"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
+_SOON_S = 2.0
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 
@@ -113,12 +114,18 @@ class Cluster:
         return self._first.ask(request, self._first.version(request, 0, newest), deadline_s)
 
     def _any(self, deadline_s: float) -> Connection:
+        """Return a connection to the first that answers soon or, where none does, to the first that answers at all.
+
+        One that swallows what it is sent does not hold up the others.
+        """
         problem = LostError("no bootstrap.servers", is_sent=False)
-        for address in (*self._access.servers, *self._addresses.values()):
-            try:
-                return Connection(address, self._access, deadline_s)
-            except LostError as error:
-                problem = error
+        addresses = dict.fromkeys((*self._access.servers, *self._addresses.values()))
+        for patience_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
+            for address in addresses:
+                try:
+                    return Connection(address, self._access, min(deadline_s, time.monotonic() + patience_s))
+                except LostError as error:
+                    problem = error
         raise problem
 
     def _metadata(self, topic: str, deadline_s: float) -> list[int]:
