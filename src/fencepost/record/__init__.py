@@ -1,9 +1,11 @@
 """Values and schemas: what travels from a task to Kafka, and from Kafka to a task.
 
-Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (columns), `Utf8Column`.
+Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (columns), `Utf8Column`,
+`BinaryColumn`.
 """
 
 from fencepost.record.batch import Batch
+from fencepost.record.binary_column import BinaryColumn
 from fencepost.record.column import PositionColumn, Repeated, Runs, Utf8Column
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
@@ -13,6 +15,7 @@ from fencepost.record.sink_batch import SinkBatch
 
 __all__ = [
     "Batch",
+    "BinaryColumn",
     "ConnectRecord",
     "Field",
     "Header",

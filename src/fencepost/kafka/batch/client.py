@@ -263,13 +263,12 @@ class BatchClient(TransactionalClient):
             self._add_all(columns, partial(_same, TopicPartition(topic, partition)))
 
     def _add_all(self, columns: Columns, next_place: Callable[[], TopicPartition]) -> None:
-        sizes = columns.sizes()
-        self._ensure_sendable(next_place().topic, sizes)
+        self._ensure_sendable(next_place().topic, columns)
         while len(columns.values):
-            taken = self._add_some(next_place(), columns, sizes)
-            columns, sizes = columns.part(taken, len(columns.values)), sizes[taken:]
+            taken = self._add_some(next_place(), columns)
+            columns = columns.part(taken, len(columns.values))
 
-    def _add_some(self, place: TopicPartition, columns: Columns, sizes: Any) -> int:
+    def _add_some(self, place: TopicPartition, columns: Columns) -> int:
         """Let as many records wait as fit in a batch, and send what is due. Returns how many."""
         settings = self._settings
         waiting = self._waiting.get(place)
@@ -277,7 +276,7 @@ class BatchClient(TransactionalClient):
             limit = self._most_bytes(place.topic)
             waiting = self._waiting[place] = Waiting(settings.batch_bytes, settings.batch_records, limit)
         before = waiting.own_bytes
-        taken = waiting.add(columns, sizes)
+        taken = waiting.add(columns)
         self._queued += taken
         self._queued_bytes += waiting.own_bytes - before
         if waiting.is_due:
@@ -286,8 +285,9 @@ class BatchClient(TransactionalClient):
             self._send_waiting(list(self._waiting), self._deadline_s(), whole=True)
         return taken
 
-    def _ensure_sendable(self, topic: str, sizes: Any) -> None:
-        if pc.max(sizes).as_py() > self._settings.record_bytes:
+    def _ensure_sendable(self, topic: str, columns: Columns) -> None:
+        limit = self._settings.record_bytes
+        if columns.most_bytes() > limit and pc.max(columns.sizes()).as_py() > limit:
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
             text = f"{error.name()}: {error.str()} (record for topic {topic}; {LET_PASS})"
             raise ProducerError(Failure.REFUSED_RECORD, text)

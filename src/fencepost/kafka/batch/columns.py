@@ -9,13 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.kafka.placed import DeliveryCallback
-from fencepost.record import HeaderBytes
+from fencepost.record import BinaryColumn, HeaderBytes
+from fencepost.record.binary_column import size_bytes
 
 # What stands around a record's bytes: its length, attributes, offset, the lengths of key and value, how many headers.
 _AROUND = 5 + 1 + 4 + 5 + 5 + 5
 _SAME_TIME, _ANY_TIME = 5, 10  # one for all of a call, and some calls in a batch
 _AROUND_HEADER = 5 + 5
 _BATCH_HEADER = 61
+# A number whose type Arrow has to find out costs as much as a column of them: it looks for packages first.
+_INT64 = pa.int64()
+_NOTHING = pa.scalar(0, pa.int32())
 Headers = Sequence[Sequence[HeaderBytes]]
 
 
@@ -52,21 +56,30 @@ class Columns(NamedTuple):
 
     def own_bytes(self) -> int:
         """Return the bytes of all keys, values and headers."""
-        own: int = pc.sum(_lengths(self.values)).as_py() or 0
+        own = size_bytes(self.values)
         if self.keys is not None:
-            own += pc.sum(_lengths(self.keys)).as_py() or 0
+            own += size_bytes(self.keys)
         if self.headers is not None:
             own += sum(len(name.encode()) + len(value or b"") for each in self.headers for name, value in each)
         return own
 
+    def most_bytes(self) -> int:
+        """Return the most bytes that all records take in a batch: the sum of `sizes`, without a look at each record."""
+        headers = 0 if self.headers is None else sum(map(len, self.headers))
+        return self.own_bytes() + len(self.values) * self._around_each + headers * _AROUND_HEADER
+
     def sizes(self) -> Any:
         """Return the most bytes that each record takes in a batch, as an Arrow array."""
-        sizes = pc.add(_lengths(self.values), _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME))
+        sizes = pc.add(_lengths(self.values), pa.scalar(self._around_each, _INT64))
         if self.keys is not None:
             sizes = pc.add(sizes, _lengths(self.keys))
         if self.headers is not None:
-            sizes = pc.add(sizes, pa.array([_header_bytes(each) for each in self.headers], pa.int64()))
+            sizes = pc.add(sizes, pa.array([_header_bytes(each) for each in self.headers], _INT64))
         return sizes
+
+    @property
+    def _around_each(self) -> int:
+        return _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME)
 
 
 class Encode(Protocol):
@@ -99,23 +112,19 @@ class Pending:
     def is_full(self) -> bool:
         return self.size_bytes >= self._most_bytes or self.count >= self._most_records
 
-    def add(self, columns: Columns, sizes: Any) -> int:
-        """Take as many of the first records as fit, and one at least where none waits. Returns how many.
-
-        `sizes` are those of the columns.
-        """
-        count = min(len(columns.values), self._most_records - self.count)
-        sizes = sizes[:count]
-        total: int = pc.sum(sizes).as_py() or 0
+    def add(self, columns: Columns) -> int:
+        """Take as many of the first records as fit, and one at least where none waits. Returns how many."""
+        first = columns.part(0, min(len(columns.values), self._most_records - self.count))
+        count, total = len(first.values), first.most_bytes()
         room = self._most_bytes - self.size_bytes
         if total > room:
-            running = pc.cumulative_sum(sizes)
-            count = pc.sum(pc.less_equal(running, room)).as_py() or 0
+            running = pc.cumulative_sum(first.sizes())
+            count = pc.sum(pc.less_equal(running, pa.scalar(room, _INT64))).as_py() or 0
             if count == 0 and self.count == 0:
                 count = 1
             total = running[count - 1].as_py() if count else 0
         if count:
-            self._pieces.append(columns.part(0, count))
+            self._pieces.append(first.part(0, count))
             self.size_bytes += total
             self.count += count
         return count
@@ -144,12 +153,9 @@ class Waiting:
     def is_due(self) -> bool:
         return self.own_bytes >= self._due_bytes or self.count >= self._most_records
 
-    def add(self, columns: Columns, sizes: Any) -> int:
-        """Take as many of the first records as the last batch has room for, or one; `sizes` are those of the columns.
-
-        Returns how many.
-        """
-        taken = self._last.add(columns, sizes)
+    def add(self, columns: Columns) -> int:
+        """Take as many of the first records as the last batch has room for, or one. Returns how many."""
+        taken = self._last.add(columns)
         self.own_bytes += columns.part(0, taken).own_bytes()
         self.count += taken
         if taken < len(columns.values) or self._last.is_full:
@@ -168,6 +174,8 @@ class Waiting:
 
 def binary(column: Sequence[bytes | None]) -> Any:
     """Return a column of bytes as an Arrow array, which it may be already."""
+    if isinstance(column, BinaryColumn):
+        return column.array
     if not isinstance(column, pa.Array):
         return pa.array(column, pa.binary())
     return column if column.type == pa.binary() else column.cast(pa.binary())
@@ -196,7 +204,7 @@ def _joined_times(pieces: Sequence[Columns]) -> Any:
 
 def _each_time(piece: Columns) -> Any:
     times = piece.timestamps
-    return pa.repeat(pa.scalar(times, pa.int64()), len(piece.values)) if isinstance(times, int) else times
+    return pa.repeat(pa.scalar(times, _INT64), len(piece.values)) if isinstance(times, int) else times
 
 
 def _array(arrays: Sequence[Any]) -> Any:
@@ -208,7 +216,8 @@ def _nulls(piece: Columns) -> Any:
 
 
 def _lengths(column: Any) -> Any:
-    return pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
+    lengths = pc.binary_length(column)
+    return (pc.fill_null(lengths, _NOTHING) if lengths.null_count else lengths).cast(_INT64)
 
 
 def _header_bytes(headers: Sequence[HeaderBytes]) -> int:

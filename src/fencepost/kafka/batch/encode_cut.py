@@ -1,7 +1,7 @@
 """Rows of a topic to batches of its partitions, none larger than it may be."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from fencepost.kafka.batch.compress import Codec
 from fencepost.kafka.batch.encode import Rows, encode_batch
 from fencepost.kafka.batch.encode_field import lengths, varint
 from fencepost.kafka.batch.encode_header import HEADER, EncodedBatch
+from fencepost.record.binary_column import ends
 
 _MOST_RECORDS = 1 << 20
 _INT32 = pa.int32()
@@ -83,11 +84,11 @@ def placed(
 def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
     """Yield where to cut rows, so that each batch is as large as it may be, or a single record."""
     overhead = _most_overhead(rows)
-    ends = [_ends(column) for column in rows.columns]
+    behind = [ends(column) for column in rows.columns]
     room = limits.cut_bytes - HEADER.size
 
     def bytes_before(index: int) -> int:
-        return overhead * index + sum(each[index] for each in ends)
+        return overhead * index + sum(each[index] for each in behind)
 
     start, count = 0, len(rows)
     while start < count:
@@ -139,12 +140,6 @@ def _most_overhead(rows: Rows) -> int:
         spread = last - first
     inner = 1 + len(varint(spread)) + len(varint(len(rows))) + sum(len(varint(size)) for size in most) + 2
     return inner + len(varint(sum(most) + inner))
-
-
-def _ends(column: pa.Array) -> Sequence[int]:
-    """Return where each value of a binary column begins, and where the last ends."""
-    offsets = memoryview(column.buffers()[1]).cast("B").cast("i")
-    return offsets[column.offset : column.offset + len(column) + 1]
 
 
 def _too_large(topic: str, partition: int, row: Rows, size: int, limits: Limits) -> str:

@@ -41,7 +41,7 @@ def test_batches_hold_all_records_in_order_and_none_is_larger_than_it_may_be(pie
     for piece in pieces:
         left = columns(piece)
         while len(left.values):
-            taken = pending.add(left, left.sizes())
+            taken = pending.add(left)
             left = left.part(taken, len(left.values))
             if pending.is_full or len(left.values):
                 batches.append(pending.take())
@@ -64,5 +64,5 @@ def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up()
     pending = Pending(10_000, 100)
     for n in range(3):
         piece = Columns(binary([b"a", b"b", b"c"]), told={n: call(f"{n}")})
-        pending.add(piece, piece.sizes())
+        pending.add(piece)
     assert sorted(pending.take().part(3, 9).told) == [1, 5]

@@ -1,0 +1,69 @@
+"""Bytes that are Arrow's, and become objects of Python's only where somebody looks."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+
+class BinaryColumn(Sequence[Any]):
+    """Values of bytes as an Arrow array (`binary`), or as its chunks; a null is no value.
+
+    The batch client sends `array` as it is. Whoever asks for a value makes objects of all of them, once.
+    """
+
+    __slots__ = ("_array", "_values")
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._values: list[bytes | None] | None = None
+
+    @property
+    def array(self) -> Any:
+        """Return all values as one array; chunks are put together when this is asked for first."""
+        if hasattr(self._array, "chunks"):
+            chunks = self._array.chunks
+            self._array = chunks[0] if len(chunks) == 1 else self._array.combine_chunks()
+        return self._array
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all values."""
+        return sum(map(size_bytes, getattr(self._array, "chunks", [self._array])))
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self._looked_at())
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> "BinaryColumn": ...
+    def __getitem__(self, index: int | slice) -> "BinaryColumn | bytes | None":
+        return BinaryColumn(self._array[index]) if isinstance(index, slice) else self._looked_at()[index]
+
+    def __add__(self, other: "BinaryColumn") -> "BinaryColumn":
+        """Return these values and those of another column behind them; nothing is copied yet."""
+        import pyarrow as pa  # for those who have columns of it
+
+        chunks = [chunk for each in (self, other) for chunk in getattr(each._array, "chunks", [each._array])]
+        return BinaryColumn(pa.chunked_array(chunks, pa.binary()))
+
+    def _looked_at(self) -> list[bytes | None]:
+        if self._values is None:
+            self._values = self._array.to_pylist()
+        return self._values
+
+
+def ends(array: Any) -> Sequence[int]:
+    """Return where the first value of a binary array begins in its data, and where each ends."""
+    if not len(array):
+        return (0,)
+    offsets = memoryview(array.buffers()[1]).cast("B").cast("i")
+    return offsets[array.offset : array.offset + len(array) + 1]
+
+
+def size_bytes(array: Any) -> int:
+    """Return the bytes of all values of a binary array; a null may count for what its place in the data takes."""
+    found = ends(array)
+    return found[-1] - found[0]
