@@ -1,10 +1,13 @@
 """What is made column by column is, byte for byte, what is made record by record."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fencepost.kafka.batch import encode
 from fencepost.kafka.batch.compress import NONE, Codec
 from fencepost.kafka.batch.encode import Rows, encode_batch
 from fencepost.kafka.batch.encode_field import varint, varints
@@ -20,15 +23,28 @@ def whole(rows: Rows, producer: Producer = PRODUCER, sequence: int = 9) -> bytes
     return b"".join(encode_batch(rows, PLAIN).stamped(producer, sequence))
 
 
-@settings(max_examples=200)
+@pytest.fixture(params=[0, 1_000], ids=["by columns", "row by row"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways to encode a batch, for batches of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode, "FEW", request.param)
+        yield
+
+
+EITHER_WAY = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@EITHER_WAY
 @given(records=drawn_records())
-def test_a_batch_is_that_of_a_slow_encoder(records: list[PlainRecord]) -> None:
+def test_a_batch_is_that_of_a_slow_encoder(way: None, records: list[PlainRecord]) -> None:
     assert whole(rows_of(records)) == slow_batch(records, producer_id=4711, epoch=3, sequence=9, is_transactional=True)
 
 
-@settings(max_examples=100)
+@EITHER_WAY
 @given(records=drawn_records(), start=st.integers(0, 79), count=st.integers(1, 80))
-def test_a_part_of_columns_is_encoded_as_if_it_were_alone(records: list[PlainRecord], start: int, count: int) -> None:
+def test_a_part_of_columns_is_encoded_as_if_it_were_alone(
+    way: None, records: list[PlainRecord], start: int, count: int
+) -> None:
     start = min(start, len(records) - 1)
     part = records[start : start + count]
     assert b"".join(encode_batch(rows_of(records).slice(start, start + len(part)), PLAIN).body) == slow_body(part)
