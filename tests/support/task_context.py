@@ -9,6 +9,8 @@ Offsets = list[tuple[dict[str, Any], dict[str, Any]]]
 class Context:
     """Its wait returns at once and remembers what was asked; `committed` is what the connector has committed."""
 
+    takes_columns = False
+
     def __init__(self, committed: Offsets | None = None) -> None:
         self.committed = committed or []
         self.waits: list[float] = []

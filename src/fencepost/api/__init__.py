@@ -46,6 +46,7 @@ from fencepost.config import (
 )
 from fencepost.record import (
     Batch,
+    BinaryColumn,
     ConnectRecord,
     Header,
     HeaderColumn,
@@ -66,6 +67,7 @@ __all__ = [
     "LOW",
     "MEDIUM",
     "Batch",
+    "BinaryColumn",
     "Config",
     "ConfigError",
     "ConnectError",

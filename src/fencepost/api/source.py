@@ -68,6 +68,10 @@ class SourceTaskContext(Protocol):
         """Return (partition, offset) of everything that the connector has committed, as of the task's start."""
 
     @property
+    def takes_columns(self) -> bool:
+        """Say whether a `BinaryColumn` is sent as it is; else every value of it becomes an object before."""
+
+    @property
     def is_stopping(self) -> bool:
         """Say whether the task should return from `poll` by now."""
 

@@ -42,7 +42,7 @@ class FileStreamSourceTask(SourceTask):
         position = self.context.offset(self.partition).get(POSITION, 0)
         if not _is_position(position):
             raise FatalError(f"{self.config.file}: the committed position {position!r} is not a number of bytes")
-        self.lines = LineReader(self.config.file, position)
+        self.lines = LineReader(self.config.file, position, in_columns=self.context.takes_columns)
         self.watch = FileWatch(self.config.file, self.context.wake)
         self.wait_s = SHORTEST_WAIT_S
 

@@ -1,11 +1,12 @@
 """Lines of a growing file, each with the byte position behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import overload
 
 from fencepost.connector.growing_file import GrowingFile
+from fencepost.record import BinaryColumn
 
 CHUNK_BYTES = 256 * 1024
 MOST_HELD_BYTES = 16 * 1024 * 1024
@@ -43,15 +44,15 @@ class LinePositions(Sequence[int]):
 class LineBlock:
     """Complete lines without their ends, and the byte position behind each."""
 
-    lines: list[bytes]
+    lines: Sequence[bytes]
     positions: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class Split:
     """Complete lines; `ending` is the length of every line's end, or 0 where `sizes` tells each line's whole length."""
 
-    lines: list[bytes]
+    lines: list[bytes] | BinaryColumn
     ending: int = 1
     sizes: list[int] | None = None
 
@@ -59,25 +60,31 @@ class _Split:
         """Return the bytes that the lines take in the file, their ends included."""
         if self.sizes is not None:
             return sum(self.sizes)
-        return sum(map(len, self.lines)) + self.ending * len(self.lines)
+        lines = self.lines
+        own = lines.size_bytes if isinstance(lines, BinaryColumn) else sum(map(len, lines))
+        return own + self.ending * len(lines)
 
-    def joined(self, other: "_Split") -> "_Split | None":
-        """Return both, if their ends are of one kind."""
+    def joined(self, other: "Split") -> "Split | None":
+        """Return both, if their ends are of one kind, and they are kept in one way."""
         if not self.lines:
             return other
         if self.sizes is not None or other.sizes is not None or self.ending != other.ending:
             return None
-        return _Split(self.lines + other.lines, self.ending)
+        if type(self.lines) is not type(other.lines):
+            return None
+        return Split(self.lines + other.lines, self.ending)  # type: ignore[operator]
 
-    def cut(self, count: int) -> tuple["_Split", "_Split"]:
+    def cut(self, count: int) -> tuple["Split", "Split"]:
         """Return the first `count` lines and the others."""
         if count >= len(self.lines):
             return self, _NOTHING
         head, tail = (None, None) if self.sizes is None else (self.sizes[:count], self.sizes[count:])
-        return _Split(self.lines[:count], self.ending, head), _Split(self.lines[count:], self.ending, tail)
+        return Split(self.lines[:count], self.ending, head), Split(self.lines[count:], self.ending, tail)
 
 
-_NOTHING = _Split([])
+_NOTHING = Split([])
+
+SplitLines = Callable[[bytes], tuple[Split, int, int]]
 
 
 class LineReader:
@@ -87,13 +94,15 @@ class LineReader:
     says which. Nothing is handed out twice, and each byte is read at most twice, however the file grows.
     """
 
-    def __init__(self, path: str, position: int) -> None:
+    def __init__(self, path: str, position: int, *, in_columns: bool = False) -> None:
+        """`in_columns`: lines are kept in columns of Arrow's, without an object for each."""
+        self._split_lines = _into_columns() if in_columns else split_lines
         self._file = GrowingFile(path)
         self._position = position  # behind the last line handed out
         self._split_to = position  # behind the last line held
         self._scanned_to = position  # no line ends between `_split_to` and here
         self._held = _NOTHING
-        self._kept_back: _Split | None = None  # lines whose ends are of another kind than those held
+        self._kept_back: Split | None = None  # lines whose ends are of another kind than those held
         self._is_at_end = True
 
     def read(self, limit: int) -> LineBlock | None:
@@ -110,7 +119,7 @@ class LineReader:
         """Let go of the file."""
         self._file.close()
 
-    def _block(self, taken: _Split) -> LineBlock:
+    def _block(self, taken: Split) -> LineBlock:
         start = self._position
         self._position += taken.size()
         if taken.sizes is None:
@@ -140,11 +149,11 @@ class LineReader:
     def _is_full(self) -> bool:
         return bool(self._held.lines) and self._split_to - self._position >= MOST_HELD_BYTES
 
-    def _next_lines(self) -> _Split:
+    def _next_lines(self) -> Split:
         """Split the next chunk. None complete in it: the scan goes on behind it next time."""
         chunk = self._file.read(self._scanned_to, CHUNK_BYTES)
         self._is_at_end = len(chunk) < CHUNK_BYTES
-        found, used, scanned = split_lines(chunk)
+        found, used, scanned = self._split_lines(chunk)
         if not found.lines:
             self._scanned_to += scanned
             return found
@@ -153,13 +162,19 @@ class LineReader:
             if len(begun) < self._scanned_to - self._split_to:
                 self._is_at_end = True  # it shrinks at this moment; the next look says what that means
                 return _NOTHING
-            found, used, _ = split_lines(begun + chunk)
+            found, used, _ = self._split_lines(begun + chunk)
         self._split_to += used
         self._scanned_to = self._split_to
         return found
 
 
-def split_lines(data: bytes) -> tuple[_Split, int, int]:
+def _into_columns() -> SplitLines:
+    from fencepost.connector.line_columns import split_into_columns  # Arrow, for those who use it
+
+    return split_into_columns
+
+
+def split_lines(data: bytes) -> tuple[Split, int, int]:
     """Return the complete lines in `data`, the bytes that they take, and the bytes that need no second look.
 
     The two numbers differ only by an incomplete last line; a final `\\r` may be half of a line end, and so belongs to
@@ -168,12 +183,12 @@ def split_lines(data: bytes) -> tuple[_Split, int, int]:
     if b"\r" not in data:
         lines = data.split(b"\n")
         rest = lines.pop()
-        return _Split(lines, 1), len(data) - len(rest), len(data)
+        return Split(lines, 1), len(data) - len(rest), len(data)
     body = data[:-1] if data.endswith(b"\r") else data
     lines = body.splitlines()
     rest = b"" if body.endswith((b"\n", b"\r")) or not lines else lines.pop()
     used = len(body) - len(rest)
     if body.count(b"\r") == len(lines) == body.count(b"\n"):
-        return _Split(lines, 2), used, len(body)
+        return Split(lines, 2), used, len(body)
     sizes = [len(line) for line in body[:used].splitlines(keepends=True)]
-    return _Split(lines, 0, sizes), used, len(body)
+    return Split(lines, 0, sizes), used, len(body)

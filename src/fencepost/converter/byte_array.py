@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, Schema
-from fencepost.record import HeaderBytes, HeaderColumn
+from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn
 from fencepost.record.schema import BYTES, SchemaType
 
 OPTIONAL_BYTES = BYTES.optional()
@@ -40,6 +40,8 @@ class ByteArrayConverter(Converter, HeaderConverter):
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
         if schema is not None and schema.type is not SchemaType.BYTES:
             return None
+        if isinstance(values, BinaryColumn):
+            return values
         return values if set(map(type, values)) <= {bytes, type(None)} else None
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:

@@ -8,10 +8,15 @@ from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.kafka.transactional_client import TransactionalClient
 
 
+def sends_batches(conf: Mapping[str, Any]) -> bool:
+    """Say whether the transactional client that `conf` chooses sends whole batches, which columns make at once."""
+    return conf.get(CLIENT) == BATCH
+
+
 def transactional_client(conf: Mapping[str, Any]) -> TransactionalClient:
     """Make the client that `conf` chooses, librdkafka where it does not. Raises ProducerError for its settings."""
     rest = {key: value for key, value in conf.items() if key != CLIENT}
-    if conf.get(CLIENT) != BATCH:
+    if not sends_batches(conf):
         return ProducerClient(rest)
     from fencepost.kafka.batch.client import BatchClient  # Arrow, for those who use it
 

@@ -9,14 +9,15 @@ T = TypeVar("T")
 
 
 class Utf8Column(Sequence[str]):
-    """Text kept as UTF-8 bytes. `raw` goes to Kafka as it is; an item that is looked at is decoded.
+    """Text kept as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka as it is; an item that is looked at
+    is decoded.
 
     Bytes that are not UTF-8 decode to U+FFFD, as in Java, but are passed on unchanged where nobody looks.
     """
 
     __slots__ = ("raw",)
 
-    def __init__(self, raw: list[bytes]) -> None:
+    def __init__(self, raw: Sequence[bytes]) -> None:
         self.raw = raw
 
     def __len__(self) -> int:

@@ -17,9 +17,12 @@ class TaskContext:
         book: OffsetBook,
         control: Control,
         transaction: TransactionContext | None,
+        *,
+        takes_columns: bool = False,
     ) -> None:
         self.configs = configs
         self.transaction = transaction
+        self.takes_columns = takes_columns
         self._book = book
         self._control = control
 

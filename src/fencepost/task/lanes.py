@@ -3,10 +3,8 @@
 An error of one transaction is an error of all behind it, and both producers are replaced.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from fencepost.kafka.group_offset import GroupOffset
@@ -189,12 +187,11 @@ class LanedDelivery(Delivery):
 
     def _fitting(self, outgoing: Outgoing) -> int:
         """Return how many of the first records the producer will hold back, and count them."""
-        sizes = outgoing.sizes(max(0, min(len(outgoing), self._records_left - 1)))
-        if sum(sizes) >= self._bytes_left:
-            sizes = sizes[: bisect_left(list(accumulate(sizes)), self._bytes_left)]
-        self._bytes_left -= sum(sizes)
-        self._records_left -= len(sizes)
-        return len(sizes)
+        most = max(0, min(len(outgoing), self._records_left - 1))
+        count, size_bytes = outgoing.fitting(most, self._bytes_left)
+        self._bytes_left -= size_bytes
+        self._records_left -= count
+        return count
 
 
 def open_delivery(

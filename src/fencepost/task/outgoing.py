@@ -1,11 +1,14 @@
 """Records ready for the producer, as columns."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from operator import add
 
 from fencepost.kafka.placed import DeliveryCallback
-from fencepost.record import HeaderBytes
+from fencepost.record import BinaryColumn, HeaderBytes
+from fencepost.record.binary_column import ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,23 @@ class Outgoing:
             sizes = list(map(add, sizes, map(_header_bytes, self.headers[:count])))
         return sizes
 
+    def fitting(self, most: int, room_bytes: int) -> tuple[int, int]:
+        """Return how many of the first `most` records have less than `room_bytes` together, and how many they have."""
+        if isinstance(self.values, BinaryColumn) and self.keys is None and self.headers is None:
+            behind = ends(self.values.array[:most])
+            count = bisect_left(behind, behind[0] + room_bytes, lo=1) - 1
+            return count, behind[count] - behind[0]
+        running = list(accumulate(self.sizes(most), initial=0))
+        count = max(bisect_left(running, room_bytes) - 1, 0)
+        return count, running[count]
+
     def __len__(self) -> int:
         return len(self.values)
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
+    if isinstance(column, BinaryColumn):
+        return [end - start for start, end in pairwise(ends(column.array))]
     try:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:  # tombstones

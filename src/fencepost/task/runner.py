@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceTask
+from fencepost.kafka.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
 from fencepost.task.boundary import Boundary, boundary_of
@@ -79,6 +80,7 @@ class TaskRunner(ProducingLife):
             book,
             self.control,
             transaction_context(boundary),
+            takes_columns=self.spec.is_exactly_once and sends_batches(self.spec.producer_conf),
         )
         task.initialize(context, config)
         self._task = task

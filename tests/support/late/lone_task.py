@@ -1,5 +1,6 @@
 """One source task in this process: the real runner, loop and producers, and a worker's part of the admission."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,15 @@ class LoneTask:
         conf: dict[str, Any] | None = None,
         batch_bytes: int | None = None,
         width: int = 0,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """`via`: where its producers find the broker, `topic` also names the connector; `batch_bytes`: the user's;
-        `width`: of a number."""
+        `width`: of a number; `properties`: of another connector, in place of the one that delivers numbers."""
         self.transactional_ids = lane_ids(f"late-{topic}-0")
         usual = transactional_conf({"bootstrap.servers": via or bootstrap}, self.transactional_ids[0]).conf
         self.spec = lone_spec(
             topic,
-            {"connector.class": "batch_source.BatchSource", "sizes": ",".join(map(str, sizes)), "width": str(width)},
+            properties or _numbers(sizes, width),
             transactional_id=self.transactional_ids[0],
             producer_conf={**usual, **(conf or {})},
             offsets_topic=offsets_topic,
@@ -80,10 +82,10 @@ class LoneTask:
         """What went wrong, if something did."""
         return next((report.trace for report in self.reports if report.state == "FAILED"), None)
 
-    def position(self) -> int:
-        """Return the committed position."""
+    def position(self, name: str = "next") -> int:
+        """Return the committed position, which the source calls by that name."""
         found = stored(self._reader.read_known(self.spec.connector, 30))
-        return int(found[0].offset["next"]) if found else 0
+        return int(found[0].offset[name]) if found else 0
 
     def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
         if not self.is_current:
@@ -93,3 +95,7 @@ class LoneTask:
         # Step 7: after the init, to the uncommitted end.
         found = stored(self._reader.read_known(spec.connector, 30))
         return Admission(True, "", tuple((dict(p or {}), dict(o)) for p, o in found))
+
+
+def _numbers(sizes: tuple[int, ...], width: int) -> Mapping[str, str]:
+    return {"connector.class": "batch_source.BatchSource", "sizes": ",".join(map(str, sizes)), "width": str(width)}

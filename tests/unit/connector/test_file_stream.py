@@ -1,20 +1,31 @@
 """FileStreamSource: every complete line once, whatever happens to the file."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
 from fencepost.connector import line
 from fencepost.connector.file_stream import FileStreamSourceConnector, FileStreamSourceTask
 from fencepost.connector.line import LineReader
-from fencepost.record import Utf8Column
+from fencepost.record import BinaryColumn, Utf8Column
 from fencepost.record.schema import STRING
 from support.task_context import Context
+
+IN_COLUMNS = {"objects": False, "columns": True}
+
+
+@pytest.fixture(params=IN_COLUMNS, autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether the runtime takes columns of Arrow's: lines and positions are the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "takes_columns", IN_COLUMNS[request.param])
+        yield
 
 
 def started(path: Path, offset: dict[str, Any] | None = None, *, batch_size: int = 2000) -> FileStreamSourceTask:
@@ -45,7 +56,8 @@ def test_a_batch_is_columns_that_nobody_has_decoded(tmp_path: Path) -> None:
     batch = started(file).poll()
     assert isinstance(batch, Batch)
     assert isinstance(batch.values, Utf8Column)
-    assert batch.values.raw == [b"a", b"b\xff"]
+    assert list(batch.values.raw) == [b"a", b"b\xff"]
+    assert isinstance(batch.values.raw, BinaryColumn) is Context.takes_columns
     assert batch.value_schema == STRING
     assert batch.keys is None
     assert batch.last_offsets() == [({"filename": str(file)}, {"position": 5})]
@@ -210,7 +222,7 @@ def test_altered_offsets_are_checked(partition: dict[str, Any], offset: dict[str
 PIECES = st.lists(st.text(alphabet="aö\n\r", max_size=12).map(str.encode), max_size=12)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, limit=st.integers(1, 5), chunk_bytes=st.sampled_from([2, 3, 7, 64]), data=st.data())
 def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], limit: int, chunk_bytes: int, data: st.DataObject
@@ -220,7 +232,7 @@ def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
     seen: list[tuple[bytes, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line, "CHUNK_BYTES", chunk_bytes)
-        reader = LineReader(str(file), 0)
+        reader = LineReader(str(file), 0, in_columns=Context.takes_columns)
         for piece in pieces:
             with file.open("ab") as appended:
                 appended.write(piece)
@@ -233,7 +245,7 @@ def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
             if data.draw(st.booleans(), label="restart") and seen:
                 seen = seen[: data.draw(st.integers(1, len(seen)), label="committed")]
                 reader.close()
-                reader = LineReader(str(file), seen[-1][1])
+                reader = LineReader(str(file), seen[-1][1], in_columns=Context.takes_columns)
         while (block := reader.read(limit)) is not None:
             seen += zip(block.lines, block.positions, strict=True)
         reader.close()

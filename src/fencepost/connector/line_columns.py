@@ -1,0 +1,36 @@
+"""Lines as columns: cut by Arrow, so that no line becomes an object of Python's."""
+
+import struct
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.connector.line import Split, split_lines
+from fencepost.record import BinaryColumn
+
+_BINARY = pa.binary()
+_MOST_BYTES = (1 << 31) - 1  # of one array
+_OFFSETS = struct.Struct("=ii")
+
+
+def split_into_columns(data: bytes) -> tuple[Split, int, int]:
+    """Do what `split_lines` does; the lines are a column of Arrow's.
+
+    Those that end with `\\r`, or `\\r\\n`, are objects on the way there. What is too large for a column stays a list.
+    """
+    if len(data) > _MOST_BYTES:
+        return split_lines(data)
+    if b"\r" in data:
+        found, used, scanned = split_lines(data)
+        return replace(found, lines=BinaryColumn(pa.array(found.lines, _BINARY))), used, scanned
+    used = data.rfind(b"\n") + 1
+    return Split(BinaryColumn(_lines(data, used)), 1), used, len(data)
+
+
+def _lines(data: bytes, size: int) -> pa.Array:
+    """Return the lines in the first bytes, the last of which ends a line, without their ends."""
+    if not size:
+        return pa.array([], _BINARY)
+    whole = [None, pa.py_buffer(_OFFSETS.pack(0, size - 1)), pa.py_buffer(data)]
+    return pc.split_pattern(pa.Array.from_buffers(_BINARY, 1, whole), pattern=b"\n").values

@@ -1,0 +1,142 @@
+"""A file's lines reach Kafka as columns where the client takes them, and are what they are as records."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch import client
+from fencepost.kafka.batch.columns import binary
+from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
+from fencepost.record import BinaryColumn
+from fencepost.task.lane import HELD_BYTES
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from support.late.lone_task import LoneTask
+
+BATCH_LINES = 700
+MIXED = [b"", b"plain", b"\xff\xfe no text", "z\u00f6lf".encode(), b" \t ", b"x" * 9_000, b'{"a": 1}']
+
+Run = Callable[..., LoneTask]
+
+
+@pytest.fixture
+def run(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Run]:
+    """Runs FileStreamSource; each run has topics of its own, by the name of its client."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    tasks: list[LoneTask] = []
+
+    def run(name: str, file: Path, **how: object) -> LoneTask:
+        topic = f"{topic_name}-{name}"
+        for each in (topic, f"{topic}-offsets"):
+            admin.create_topic(each, partitions=1, replication=1)
+        source = {"connector.class": "FileStreamSource", "file": str(file), "batch.size": str(BATCH_LINES)}
+        properties = source | dict(how.pop("properties", {}))  # type: ignore[call-overload]
+        task = LoneTask(
+            kafka.bootstrap_servers,
+            topic,
+            f"{topic}-offsets",
+            (),
+            conf={CLIENT: name},
+            properties=properties,
+            **how,  # type: ignore[arg-type]
+        )
+        tasks.append(task)
+        task.start()
+        return task
+
+    yield run
+    for task in tasks:
+        task.stop()
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many values the batch client was given in each column; nobody may make objects of them."""
+    counts: list[int] = []
+
+    def look(column: BinaryColumn) -> list[bytes | None]:
+        raise AssertionError(f"{len(column)} values become objects")
+
+    def noted(values: Sequence[bytes | None]) -> Any:
+        if isinstance(values, BinaryColumn):
+            counts.append(len(values))
+        return binary(values)
+
+    monkeypatch.setattr(BinaryColumn, "_looked_at", look)
+    monkeypatch.setattr(client, "binary", noted)
+    return counts
+
+
+def content(ending: bytes, count: int = 6_000) -> bytes:
+    """Lines of all kinds; the last one has no end yet."""
+    chosen = random.Random(5).choices(MIXED, [9, 9, 3, 3, 3, 1, 3], k=count)
+    return b"".join(line + ending for line in chosen) + b"unfinished"
+
+
+def read(kafka: EmbeddedKafka, task: LoneTask, end: int) -> tuple[list[bytes | None], list[int]]:
+    """Return what is committed once the position is `end`, and every position on the way."""
+
+    def is_over() -> bool:
+        assert task.failure is None, task.failure
+        return task.position("position") == end
+
+    eventually(is_over, within_s=60)
+    values, offsets = (
+        [seen.value for seen in CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30)]
+        for topic in (task.spec.connector, task.spec.offsets_topic)
+    )
+    return values, [json.loads(offset or b"")["position"] for offset in offsets]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
+def test_lines_and_positions_are_those_of_records(
+    kafka: EmbeddedKafka, run: Run, tmp_path: Path, ending: bytes, lanes: int, columns: list[int]
+) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(content(ending))
+    lines = file.read_bytes().split(ending)[:-1]
+    ends = list(accumulate(len(line) + len(ending) for line in lines))
+    by_columns, by_records = (read(kafka, run(name, file, lanes=lanes), ends[-1]) for name in (BATCH, LIBRDKAFKA))
+    assert by_columns == by_records
+    values, positions = by_columns
+    assert values == lines
+    assert sum(columns) == len(lines)
+    assert positions == sorted(set(positions) & set(ends))
+    if ending != b"\r":  # else lines of one chunk are not put together with those of another
+        assert positions == [*ends[BATCH_LINES - 1 :: BATCH_LINES], ends[-1]]
+
+
+def test_a_transaction_that_is_cut_where_the_room_ends_is_whole(
+    kafka: EmbeddedKafka, run: Run, tmp_path: Path, columns: list[int]
+) -> None:
+    lines = [b"%07d " % number + b"x" * (800 + number % 1_500) for number in range(8 * BATCH_LINES)]
+    file = tmp_path / "lines"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    assert sum(map(len, lines[:BATCH_LINES])) > HELD_BYTES
+    values, positions = read(kafka, run(BATCH, file, lanes=2), file.stat().st_size)
+    assert values == lines
+    assert len(positions) == 8
+    assert sum(columns) == len(lines)
+
+
+def test_lines_become_records_where_a_transform_looks_inside(kafka: EmbeddedKafka, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(content(b"\n", 1_500))
+    end = file.stat().st_size - len(b"unfinished")
+    properties = {
+        "transforms": "drop",
+        "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms.drop.predicate": "gone",
+        "predicates": "gone",
+        "predicates.gone.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
+    }
+    by_columns, by_records = (read(kafka, run(name, file, properties=properties), end) for name in (BATCH, LIBRDKAFKA))
+    assert by_columns == by_records
