@@ -12,7 +12,7 @@ from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import parse_jaas
 from fencepost.config.override import check_overrides
 from fencepost.kafka.batch.settings import lacking
-from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, NO_COUNTERPART, RULES, Kind
+from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, LIBRDKAFKA, NO_COUNTERPART, RULES, Kind
 
 __all__ = [
     "Conf",
@@ -339,7 +339,9 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
     Raises SettingsError where the client that is chosen lacks a setting.
     """
     if faults := client_faults(properties):
-        raise SettingsError(faults)
+        raise SettingsError(
+            {key: f"{why}: leave it out, or take the client {LIBRDKAFKA}" for key, why in faults.items()}
+        )
     outcome = producer_conf(properties)
     conf, warnings = dict(outcome.conf), list(outcome.warnings)
     if chosen_client(properties) == BATCH:

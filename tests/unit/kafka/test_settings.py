@@ -311,6 +311,23 @@ def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_
     assert list(refused.value.by_key) == ["send.buffer.bytes"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"},
+        {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://tokens"},
+        {},  # Kerberos is what is meant
+    ],
+)
+def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
+    properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
+    with pytest.raises(
+        SettingsError, match=r"sasl\.mechanism: .*SCRAM-SHA-512: leave it out, or take the client librdkafka"
+    ) as refused:
+        transactional_conf(properties, "id")
+    assert "sasl.mechanism" in refused.value.by_key
+
+
 def test_the_settings_that_we_set_ourselves_are_the_batch_client_s_too():
     conf = transactional_conf({"bootstrap.servers": "a:1", "client": "batch"}, "id").conf
     assert lacking({key: value for key, value in conf.items() if key != CLIENT}) == {}

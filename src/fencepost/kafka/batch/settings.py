@@ -9,6 +9,7 @@ from fencepost.config import ConfigError
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
 _COMPRESSION = "compression.type"
 
 # Those that change what it does, and those that change nothing where no request is sent twice, and no thread waits.
@@ -28,7 +29,8 @@ _HAD = frozenset({
 def lacking(conf: Mapping[str, Any]) -> dict[str, str]:
     """Return, by librdkafka's name, why settings are not for the batch client; empty where all are."""
     found = {key: "the batch client has no such setting" for key in conf if key not in _HAD}
-    mechanism = str(conf.get("sasl.mechanism", MECHANISMS[0])).upper()
+    has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
+    mechanism = str(conf.get("sasl.mechanism", _UNSAID if has_sasl else MECHANISMS[0])).upper()
     if mechanism not in MECHANISMS:
         found["sasl.mechanism"] = f"the batch client has {', '.join(MECHANISMS)}"
     if str(conf.get(_COMPRESSION, "none")) not in COMPRESSIONS:
