@@ -9,13 +9,15 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition
 
 from fencepost.embedded.archive import archive_options
-from fencepost.embedded.home import ensure_home
+from fencepost.embedded.home import KafkaHome, ensure_home
 from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
+from fencepost.kafka.kafka_python import kafka_python_admin
 from fencepost.testing import eventually
 from support.quick import QUICK
 
@@ -31,7 +33,11 @@ _REPLICATED = (
 class Brokers:
     """Three nodes, brokers and controllers, so that any one of them can be killed. A context manager; used once."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None, count: int = 3) -> None:
+    def __init__(
+        self, properties: Mapping[str, str] | None = None, count: int = 3, home: KafkaHome | None = None
+    ) -> None:
+        """Take note of how they are to run: `home` is another Kafka than ours."""
+        self._home = home
         self._properties = dict(properties or {})
         self._directory = Path(tempfile.mkdtemp(prefix="fencepost-brokers-"))
         self._ports: dict[int, Ports] = {}
@@ -63,6 +69,27 @@ class Brokers:
         """SIGKILL one."""
         self._nodes.pop(node_id).process.kill()
 
+    def start(self, node_id: int) -> None:
+        """Start one that was killed: it has its data and its ports."""
+        self._nodes[node_id] = self._start(node_id)
+
+    def lead(self, node_id: int, topic: str, *partitions: int) -> None:
+        """Have a broker lead partitions of a topic, all of them where none is named. Each broker has a replica."""
+        chosen = partitions or range(self._partitions_of(topic))
+        others = [each for each in self._ids if each != node_id]
+        wanted = {TopicPartition(topic, partition): [node_id, *others] for partition in chosen}
+        admin = kafka_python_admin({"bootstrap.servers": self.bootstrap_servers}, 60)
+
+        def is_led() -> bool:
+            admin.alter_partition_reassignments(wanted)
+            admin.elect_leaders(0, {topic: list(chosen)}, raise_errors=False)
+            return {self.leader_of(topic, partition) for partition in chosen} == {node_id}
+
+        try:
+            eventually(is_led, within_s=120)
+        finally:
+            admin.close()
+
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """Return the id of the broker that leads a partition, which is one of those that were not killed."""
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers})
@@ -73,14 +100,23 @@ class Brokers:
 
         return eventually(leader, within_s=60) or 0
 
+    def _partitions_of(self, topic: str) -> int:
+        return len(
+            AdminClient({"bootstrap.servers": self.bootstrap_servers})
+            .list_topics(topic, timeout=60)
+            .topics[topic]
+            .partitions
+        )
+
     def _start(self, node_id: int) -> Node:
         java = find_java()
-        home = ensure_home(java)
+        home = self._home or ensure_home(java)
         directory = NodeDirectory(self._directory / str(node_id))
-        directory.data.mkdir(parents=True)
-        shutil.copyfile(home.bootstrap_snapshot, directory.data / BOOTSTRAP_SNAPSHOT)
-        identity = {"version": "1", "cluster.id": _CLUSTER_ID, "node.id": str(node_id)}
-        (directory.data / "meta.properties").write_text(render(identity))
+        if not directory.data.exists():
+            directory.data.mkdir(parents=True)
+            shutil.copyfile(home.bootstrap_snapshot, directory.data / BOOTSTRAP_SNAPSHOT)
+            identity = {"version": "1", "cluster.id": _CLUSTER_ID, "node.id": str(node_id)}
+            (directory.data / "meta.properties").write_text(render(identity))
         voters = ",".join(f"{each}@{LOOPBACK}:{ports.controller}" for each, ports in self._ports.items())
         settings = server_settings(
             directory.data,

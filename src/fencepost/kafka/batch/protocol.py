@@ -102,7 +102,7 @@ class Protocol:
     def _init(self, deadline_s: float) -> Any:
         from kafka.protocol.producer import InitProducerIdRequest
 
-        self._coordinator = self._cluster.coordinator(TRANSACTION, self._settings.transactional_id, deadline_s)
+        self._find_coordinator(deadline_s)
         connection = self._cluster.connection(self._coordinator, deadline_s)
         self.version = min(_NEWEST_VERSION, max(1, connection.features.get(_FEATURE, 0)))
         request = InitProducerIdRequest(
@@ -118,9 +118,28 @@ class Protocol:
         new = [place for place in places if place not in self._joined]
         if self.version > 1 or not new:
             return
-        _until_known(lambda: self._add_partitions(new, deadline_s), deadline_s)
+        self._until_added(lambda: self._add_partitions(new, deadline_s), deadline_s)
         self.is_begun = True
         self._joined.update(new)
+
+    def _until_added(self, ask: Callable[[], None], deadline_s: float) -> None:
+        """Ask the coordinator to add something and, where that has moved, the one that there is now.
+
+        E21: one that is deposed while it waits for its replicas may have added it. What is added twice is added once.
+        """
+
+        def once() -> None:
+            try:
+                ask()
+            except AnswerError as error:
+                if error.code in _MOVED:
+                    self._find_coordinator(deadline_s)
+                raise
+
+        _until_known(once, deadline_s)
+
+    def _find_coordinator(self, deadline_s: float) -> None:
+        self._coordinator = self._cluster.coordinator(TRANSACTION, self._settings.transactional_id, deadline_s)
 
     def _add_partitions(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
         answer = self._ask_coordinator(requests.add_partitions(self._producer, places), (0, 3), deadline_s)
@@ -257,7 +276,7 @@ class Protocol:
     def offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
         """Add offsets of a group to the transaction. Nothing else may be under way."""
         if self.version == 1:
-            patiently(lambda: self._add_group(member.group_id, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
+            self._until_added(lambda: self._add_group(member.group_id, deadline_s), deadline_s)
         self.is_begun = True
         _until_known(lambda: self._commit_offsets(offsets, member, deadline_s), deadline_s)
 
