@@ -1,18 +1,11 @@
 """Each planted bug turns a test red, which `make test` runs without the bug as well, where it stands."""
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from fencepost.embedded import EmbeddedKafka
-from support.quick import LENT
+from support.own_pytest import run
 
-ROOT = Path(__file__).parents[2]
 _CONFORMANCE = "tests/conformance/transaction"
 _LONE = f"{_CONFORMANCE}/test_lone_task.py"
 _SINK = "tests/unit/task/sink/test_sink_loop.py"
@@ -21,10 +14,6 @@ _HELD = "tests/conformance/task/test_offsets_in_group.py"
 _STREAM = "tests/conformance/task/test_stream.py"
 _INPUT = f"{_CONFORMANCE}/test_input_fence.py"
 _EPOCHS = "tests/conformance/task/test_epoch_task.py"
-
-# Plugins that no test here needs (a fuzzer's) would be half of what it costs to start.
-_BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-_PLUGINS = ("-p", "pytest_timeout")
 
 _TRAPS = f"{_CONFORMANCE}/test_traps.py"
 
@@ -101,17 +90,8 @@ PLANTS = {
 }
 
 
-def run(kafka: EmbeddedKafka, tests: Sequence[str], *options: str) -> tuple[int, str]:
-    """Run tests in a pytest of their own, on this broker. Returns its exit code and what it printed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *_PLUGINS, *options, *tests]
-    # `-p` is imported before pytest knows of `pythonpath`
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), LENT: kafka.bootstrap_servers, **_BARE}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
-    return done.returncode, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_turns_its_test_red(kafka, plant):
-    code, out = run(kafka, [PLANTS[plant]], "-p", f"planted.{plant}")
+    code, out = run(kafka.bootstrap_servers, [PLANTS[plant]], "-p", f"planted.{plant}")
     assert code == 1, out
     assert re.search(r"^1 failed in", out, re.MULTILINE), out  # and no error besides
