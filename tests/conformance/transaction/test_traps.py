@@ -425,9 +425,9 @@ def test_batches_are_cut_as_their_topic_takes_them(
 ) -> None:
     limited = _limited(kafka, topic, 1_000)
     client = make_client(**{"compression.type": compression})
-    values = [b"%06d" % number + random.Random(number).randbytes(number % 900) for number in range(2_000)]
-    client.produce_column(limited, values[:1_000])
-    client.produce_placed(_placed(limited, values[1_000:]))
+    values = [b"%06d" % number + random.Random(number).randbytes(number % 900) for number in range(150)]
+    client.produce_column(limited, values[:75])
+    client.produce_placed(_placed(limited, values[75:]))
     client.flush(30)
     client.commit(30)
     assert client.strikes == 0
@@ -514,3 +514,53 @@ def test_records_without_keys_go_to_partitions_that_are_led(
     found = CommittedReader(kafka.bootstrap_servers, [topic]).read_all(30)
     assert {seen.partition for seen in found} == {1}
     assert committed(topic) == values
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_offsets_are_sent_when_every_batch_has_its_answer(
+    make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a batch whose leader asks the coordinator about the producer one of the two would fail."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    client = make_client(bootstrap=proxy.bootstrap_servers)
+    held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
+    offsets = [proxy.on(key, Action.PASS) for key in (ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT)]
+    client.produce(topic, b"x", partition=0)
+    client.begin_offsets([GroupOffset(topic, 0, 1)], memberless(f"group-{topic}"), 30)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.await_offsets)
+        held.await_met()
+        assert [each.met for each in offsets] == [0, 0]
+        held.release()
+        waiting.result(60)
+    client.commit(30)
+    assert client.strikes == 0
+
+
+def test_a_topic_that_is_deleted_under_the_writer_is_told_by_name_and_nothing_else_is_committed(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    gone = f"{topic}-gone"
+    admin.create_topic(gone, partitions=1, replication=1)
+    client = make_client()
+    client.produce(topic, b"x", partition=0)
+    client.produce(gone, b"x", partition=0)
+    client.flush(30)
+    admin.delete_topics([gone])
+
+    def refusal() -> ProducerError | None:
+        try:
+            client.produce(gone, b"y", partition=0)
+            client.flush(30)
+        except ProducerError as error:
+            return error
+        return None
+
+    refused = eventually(refusal)  # the broker closes its log a little later
+    assert refused is not None
+    assert refused.failure is Failure.REFUSED_RECORD
+    with pytest.raises(ProducerError, match=f"UNKNOWN_TOPIC_OR_PART.*{gone}"):
+        client.commit(10)
+    client.abort(10)
+    assert committed(topic) == []
