@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fencepost.kafka.settings import sink_conf
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.log_writer import LogWriter
 
 
 class Notes:
@@ -128,6 +130,26 @@ def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members:
     assert read(again, 2) == [(0, 3), (0, 4)]
     assert notes.fresh == {TopicPartition(members.topic, 1)}
     assert members.offsets().read() == {TopicPartition(members.topic, 0): 3}
+
+
+@pytest.mark.parametrize(("resets_to", "skipped"), [("earliest", 0), ("latest", 2)])
+def test_what_was_written_to_a_topic_made_anew_before_a_member_comes_is_skipped_at_the_latest_alone(
+    members: Members, produce: Any, resets_to: str, skipped: int
+) -> None:
+    """A broker deletes what groups have committed of a topic with the topic: there is no position any more."""
+    place, notes = TopicPartition(members.topic, 0), Notes()
+    produce(5)
+    with closing(members.join(notes, auto_offset_reset=resets_to)) as member:
+        eventually(lambda: member.poll(0.1, 100) is None or notes.log)
+        member.commit({place: 5})
+    with closing(LogWriter(members.bootstrap)) as writer:
+        writer.recreate(members.topic)
+    eventually(lambda: not members.offsets().read(), within_s=30)
+    produce(2)
+    again, begun = Notes(), {place: skipped}
+    member = members.join(again, auto_offset_reset=resets_to)
+    eventually(lambda: member.poll(0.1, 1) is None or again.log, within_s=60)
+    assert again.log[0] == ("assigned", begun)
 
 
 def test_the_generation_is_that_of_the_assignment_and_whoever_has_a_partition_later_has_a_greater_one(
