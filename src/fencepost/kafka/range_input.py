@@ -6,8 +6,9 @@ give no records: the end is reached when the log is known to go on behind it, or
 """
 
 import contextlib
+import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -21,14 +22,31 @@ from fencepost.kafka.group_input import is_plain
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
-from fencepost.kafka.record_columns import RecordColumns, schema
+from fencepost.kafka.record_columns import AT_ONCE, RecordColumns, schema
 
 IDLE_S = 120.0
 _LOOK_S = 0.2
 _SURE_S = 5.0  # a broker may hear of a topic, or of the end of its log, later than its leader
 _ASK_S = 30.0
 _ASK_EVERY_S = 0.5
+_NEW_OBJECTS = 10 * AT_ONCE
 _UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Have Python's garbage collector look at more new objects at a time than there are in a lot of messages.
+
+    They live for a moment, and in no cycle; by its own threshold it looks at each lot again and again. Spark uses its
+    processes for others' work, too: behind this all is as before.
+    """
+    before = gc.get_threshold()
+    if before[0]:  # at 0 somebody has switched it off
+        gc.set_threshold(max(before[0], _NEW_OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class RangeInput:
@@ -65,7 +83,7 @@ class RangeInput:
         self._is_over = wanted.size == 0
         self._consumer: Any = None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, as batches of the columns.
 
         Raises DataLossError, ReadTimeoutError where nothing came for `idle_s`, KafkaAuthorizationError or
@@ -76,17 +94,21 @@ class RangeInput:
         self._guard.check("The reader of a range")
         self._consumer = new_client(Consumer, self._conf, logger=library_log(__name__))
         try:
-            self._go_to(self._at)
-            columns = RecordColumns(self._wanted.place, self._columns)
-            while not self._is_over:
-                columns.take(self._fetched(columns.at_once))
-                if columns.is_full:
-                    yield columns.batch()
-            if len(columns):
-                yield columns.batch()
+            with _rare_collections():
+                yield from self._read()
             self._check_topic()
         finally:
             self._close()
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        self._go_to(self._at)
+        columns = RecordColumns(self._wanted.place, self._columns)
+        while not self._is_over:
+            columns.take(self._fetched(AT_ONCE))
+            if columns.is_full:
+                yield columns.batch()
+        if len(columns):
+            yield columns.batch()
 
     def _go_to(self, offset: int) -> None:
         self._at = offset

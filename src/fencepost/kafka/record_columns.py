@@ -11,13 +11,15 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 from fencepost.record import HeaderBytes, TopicPartition
 
 _ROWS = 10_000
-_OBJECTS = 600  # from 700 new ones on Python's garbage collector looks at each lot, which costs a third more
+AT_ONCE = 2_000
+"""How many messages make a good lot: what a call of Arrow's costs by itself is shared by many, and they are not yet
+out of the processor's cache."""
 _BYTES = 8 << 20
 _NONE = {type(None)}
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _MICROS, _MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
-_TIMES = ("timestamp", "timestampType")
-_STEPS = pa.array(range(1_000), pa.int64())
+_TIMES, _OFFSET = ("timestamp", "timestampType"), "offset"
+_STEPS = pa.array(range(_ROWS + AT_ONCE), pa.int64())
 _TYPES = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -54,24 +56,22 @@ class RecordColumns:
         self._schema = columns
         self._made = [name for name in columns.names if name in _MADE]
         self._has_times = not set(_TIMES).isdisjoint(columns.names)
+        self._has_offsets = _OFFSET in columns.names
         self._clear()
 
     def __len__(self) -> int:
         return self._rows
 
     @property
-    def at_once(self) -> int:
-        """Say how many messages to take at once; there is one more object for each of its times."""
-        return _OBJECTS // 2 if self._has_times else _OBJECTS
-
-    @property
     def is_full(self) -> bool:
         return self._rows >= _ROWS or self._size_bytes >= _BYTES
 
     def take(self, messages: Sequence[Any]) -> None:
-        """Add messages, none of which is an event."""
+        """Add messages, none of which is an event: AT_ONCE at most."""
         if not messages:
             return
+        if self._has_offsets:
+            self._offsets.append(_offsets(messages))
         for name in self._made:
             lot = _MADE[name](messages)
             self._lots[name].append(lot)
@@ -92,11 +92,14 @@ class RecordColumns:
         constant = {"topic": self._place.topic, "partition": self._place.partition}.get(field.name)
         if constant is not None:
             return pa.repeat(pa.scalar(constant, field.type), self._rows)
+        if field.name == _OFFSET:
+            return _offset_column(self._offsets, self._rows)
         column = pa.concat_arrays(self._lots[field.name])
         return column.view(field.type) if pa.types.is_string(field.type) else column.cast(field.type)
 
     def _clear(self) -> None:
         self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, *_TIMES)}
+        self._offsets: list[Sequence[int]] = []
         self._rows = self._size_bytes = 0
 
 
@@ -108,12 +111,20 @@ def _value_column(messages: Sequence[Any]) -> pa.Array:
     return pa.array(list(map(Message.value, messages)), pa.binary())
 
 
-def _offset_column(messages: Sequence[Any]) -> pa.Array:
+def _offsets(messages: Sequence[Any]) -> Sequence[int]:
     """Return the offsets; they rise, so where so many lie between the first and the last there is no gap."""
-    first, count = messages[0].offset(), len(messages)
-    if messages[-1].offset() - first == count - 1 and count <= len(_STEPS):
+    first, last = messages[0].offset(), messages[-1].offset()
+    if last - first == len(messages) - 1:
+        return range(first, last + 1)
+    return list(map(Message.offset, messages))
+
+
+def _offset_column(lots: Sequence[Sequence[int]], count: int) -> pa.Array:
+    """Return the offsets of all lots: by one call where there is no gap."""
+    first, last = lots[0][0], lots[-1][-1]
+    if last - first == count - 1 and count <= len(_STEPS):
         return pc.add(_STEPS.slice(0, count), first)
-    return pa.array(list(map(Message.offset, messages)), pa.int64())
+    return pa.array(list(chain.from_iterable(lots)), pa.int64())
 
 
 def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
@@ -148,6 +159,5 @@ def header_lists(headers: Sequence[Sequence[HeaderBytes] | None]) -> pa.Array:
 _MADE: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
     "key": _key_column,
     "value": _value_column,
-    "offset": _offset_column,
     "headers": _header_column,
 }

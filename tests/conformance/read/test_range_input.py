@@ -1,7 +1,9 @@
 """A range of a partition, read from the real broker: all of it, nothing else, and never in silence."""
 
+import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -21,6 +23,11 @@ Read = Callable[..., list[str]]
 @pytest.fixture
 def topic(log_writer: LogWriter, topic_name: str) -> str:
     return log_writer.topic(topic_name)
+
+
+def batches_of(log_writer: LogWriter, topic: str, start: int, end: int) -> Generator[Any]:
+    conf = range_conf({"bootstrap.servers": log_writer.bootstrap}, "test").conf
+    return RangeInput(conf, LogRange(TopicPartition(topic, 0), start, end)).batches()
 
 
 @pytest.fixture
@@ -51,6 +58,34 @@ def test_ends_are_reached_where_nobody_sees_a_record(log_writer: LogWriter, topi
     kept = {0: "a", 1: "b", 6: "c"}
     assert every == {(s, e): [kept[n] for n in range(s, e) if n in kept] for s, e in every}
     assert read(0, 8, level="read_uncommitted") == ["a", "b", "x", "y", "c"]
+
+
+@pytest.mark.parametrize("is_committed_in", [(5_001,), (2_600, 1, 2_400)], ids=["no gap", "gaps"])
+def test_offsets_are_those_of_the_records(log_writer: LogWriter, topic: str, is_committed_in: tuple[int, ...]) -> None:
+    """Of several lots of messages, which markers of transactions may lie between."""
+    expected: list[tuple[int, str]] = []
+    for number, count in enumerate(is_committed_in):  # so many markers come before
+        values = [str(len(expected) + n) for n in range(count)]
+        log_writer.write(topic, values)
+        expected += [(int(value) + number, value) for value in values]
+    found = [
+        (row["offset"], row["value"].decode())
+        for batch in batches_of(log_writer, topic, 3, expected[-1][0])
+        for row in batch.to_pylist()
+    ]
+    assert found == expected[3:-1]
+
+
+def test_the_garbage_collector_is_left_as_it_was_found(log_writer: LogWriter, topic: str) -> None:
+    """Also by whom has enough of the range."""
+    log_writer.send(topic, [str(n) for n in range(20_000)])
+    before = gc.get_threshold()
+    for most in (1, 20):
+        batches = batches_of(log_writer, topic, 0, 20_000)
+        meanwhile = [gc.get_threshold() for _ in islice(batches, most)]
+        assert min(meanwhile) > before
+        batches.close()
+        assert gc.get_threshold() == before
 
 
 def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
