@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fencepost.api import ConfigError
 
 JSON = "json"
+PARQUET, TEXT = "parquet", "text"
 LINE = (
     "CASE WHEN contains(value, char(10)) OR contains(value, char(13)) "
     "THEN translate(value, concat(char(13), char(10)), '  ') ELSE coalesce(value, 'null') END"

@@ -8,9 +8,9 @@ import contextlib
 import hashlib
 import json
 import logging
-import re
 import uuid
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from urllib.parse import quote
 
 from fencepost.api import (
@@ -19,7 +19,6 @@ from fencepost.api import (
     ConfigError,
     DataFrameSink,
     Epoch,
-    FatalError,
     OffsetRange,
     Type,
     at_least,
@@ -28,17 +27,20 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
-from fencepost.connector.files_columns import JSON, LINE, partition_columns, quoted
+from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partition_columns, quoted
 from fencepost.connector.files_copy import FilesCopy, check_whole
+from fencepost.connector.files_cut import FileCut
 from fencepost.connector.files_store import FilesStore, files_store
+from fencepost.connector.files_written import WrittenFile, written_files
 from fencepost.connector.spool_directory import DirectoryError
 
 log = logging.getLogger(__name__)
 
 _ASIDE = ".fencepost"
-_DATA, _MOVES, _TEMPORARY = "data", "moves.json", "_temporary/"
-_WRITTEN = re.compile(r"part-(?P<part>\d+)-[0-9a-f-]{36}[.-]c(?P<roll>\d+)(?P<end>\..+)")
+_DATA, _MOVES = "data", "moves.json"
 _WRITER, _ORDER = "writer.", "_fencepost_order"
+_SMALLEST_CUT = 1_000_000
+_ATTEMPTS = 4
 
 
 class FilesSink(DataFrameSink):
@@ -60,7 +62,7 @@ class FilesSink(DataFrameSink):
         "executors. Then they are copied to `path`, not renamed, for stores that have no rename. Unset: in `path`.",
     )  # fmt: skip
     format: str = setting(
-        "format", default="parquet", check=one_of("parquet", "json", "csv"), importance=HIGH,
+        "format", default=PARQUET, check=one_of(PARQUET, JSON, "csv"), importance=HIGH,
         doc="What the files are. `json` is one object a line; text values are taken for JSON, and written as they are.",
     )  # fmt: skip
     partition_by: list[str] = setting(
@@ -72,6 +74,11 @@ class FilesSink(DataFrameSink):
         "file.rows.max", default=0, type=Type.LONG, check=at_least(0),
         doc="The most rows of a file; 0: all that an epoch has of a partition.",
     )  # fmt: skip
+    file_bytes_max: int = setting(
+        "file.bytes.max", default=0, type=Type.LONG, check=at_least(0),
+        doc="The most bytes of a file, from 1000000 on, unless a single row has more; 0: no limit. An epoch of which a "
+        "file has become larger is written anew, with fewer rows in each, before it is shown.",
+    )  # fmt: skip
 
     def check_together(self) -> list[str]:
         faults = super().check_together()
@@ -79,6 +86,9 @@ class FilesSink(DataFrameSink):
             partition_columns({}, self.partition_by)
         except ConfigError as error:
             faults.append(str(error))
+        if 0 < self.file_bytes_max < _SMALLEST_CUT:
+            key = self.key_of("file_bytes_max")
+            faults.append(f"{key} is {self.file_bytes_max}: set {_SMALLEST_CUT} or more, or 0 for no limit")
         return faults
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
@@ -87,32 +97,50 @@ class FilesSink(DataFrameSink):
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
         store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
         try:
-            self._write_aside(store, frame, epoch, f"{self._aside}/{token}")
+            self._write_aside(session, store, frame, epoch, f"{self._aside}/{token}")
         except BaseException:
             with contextlib.suppress(DirectoryError):
                 store.remove(f"{self._aside}/{token}")  # room for others on a full disk
             raise
         return token
 
-    def _write_aside(self, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
+    def _write_aside(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
         """Write the files, and what is to be done with them; all of it is on disk when this returns."""
-        self._save(frame, store.at(f"{place}/{_DATA}"))
         moves = {}
-        for file in store.files(f"{place}/{_DATA}"):
-            directory, _, name = file.rpartition("/")
-            if name.startswith((".", "_")) or file.startswith(_TEMPORARY):
-                continue
-            found = _WRITTEN.fullmatch(name)
-            if found is None:
-                raise FatalError(
-                    f"{store.at(place)}/{_DATA}/{file} is no name that Spark gives by itself, so it is not known whose "
-                    "records it holds: leave mapreduce.output.basename and the names of committers alone"
-                )
-            roll = int(found["roll"]) if self.file_rows_max else None
-            shown = shown_name(epoch.ranges[int(found["part"])], roll, found["end"], self.format.lower())
-            moves[f"{place}/{_DATA}/{file}"] = f"{directory}/{shown}".lstrip("/")
+        for file in self._written(session, store, frame, place):
+            roll = file.roll if self.file_rows_max or self.file_bytes_max else None
+            shown = shown_name(epoch.ranges[file.part], roll, file.end, self.format.lower())
+            moves[file.path] = f"{file.directory}{shown}"
         store.sync(list(moves))
         store.write(f"{place}/{_MOVES}", json.dumps(moves))
+
+    def _written(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
+        """Write the files, and write them anew while one of them is too large: what its rows take is known then."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            data = f"{place}/{_DATA}-{attempt}"  # another one each time: a store may delete late
+            self._save(frame, store.at(data))
+            files = written_files(store, data)
+            largest = max(files, key=lambda file: file.size_bytes, default=None)
+            if largest is None or not self._cut.is_too_large(largest.size_bytes):
+                break
+            self._cut.narrow(self._rows_of(session, store.at(largest.path)), largest.size_bytes)
+            if attempt < _ATTEMPTS:
+                store.remove(data)
+            else:
+                key = self.key_of("file_bytes_max")
+                log.warning("a file has %d bytes, more than %s: its rows differ too much", largest.size_bytes, key)
+        if largest is not None and any(file.roll for file in files):
+            self._cut.widen(largest.size_bytes)
+        return files
+
+    @cached_property
+    def _cut(self) -> FileCut:
+        return FileCut(self.file_rows_max, self.file_bytes_max)
+
+    def _rows_of(self, session: Session, path: str) -> int:
+        """Return how many rows a file has; of text, how many lines."""
+        kind = PARQUET if self.format.lower() == PARQUET else TEXT
+        return int(session.read.format(kind).load(path).count())
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
         aside, shown = self._aside_store(session), self._store(session)
@@ -167,7 +195,7 @@ class FilesSink(DataFrameSink):
         kind, expressions = self.format.lower(), partition_columns(types, self.partition_by)
         kept = [name for name in frame.schema.names if name not in expressions]
         if kind == JSON and kept == ["value"] and types["value"] == "string":
-            kind, kept = "text", [f"{LINE} AS value"]
+            kind, kept = TEXT, [f"{LINE} AS value"]
         else:
             kept = [quoted(name) for name in kept]
         if expressions:
@@ -178,8 +206,8 @@ class FilesSink(DataFrameSink):
         else:
             frame = frame.selectExpr(*kept)
         writer = frame.write.format(kind).mode("errorifexists").options(**self._writer_options())
-        if self.file_rows_max:
-            writer = writer.option("maxRecordsPerFile", self.file_rows_max)
+        if self._cut.rows:
+            writer = writer.option("maxRecordsPerFile", self._cut.rows)
         (writer.partitionBy(*expressions) if expressions else writer).save(place)
 
     def _writer_options(self) -> Mapping[str, str]:

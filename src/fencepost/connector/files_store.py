@@ -33,8 +33,11 @@ class FilesStore(ABC):
         return f"{self.root}/{relative}"
 
     @abstractmethod
-    def files(self, relative: str) -> list[str]:
-        """Return all files below a directory, relative to it, sorted; none where there is no such directory."""
+    def files(self, relative: str) -> dict[str, int]:
+        """Return all files below a directory, relative to it, sorted, and their sizes in bytes.
+
+        There are none where there is no such directory.
+        """
 
     @abstractmethod
     def names(self, relative: str) -> list[str]:
@@ -83,10 +86,13 @@ class LocalFiles(FilesStore):
         super().__init__(root, _LOCAL)
         self._path = path
 
-    def files(self, relative: str) -> list[str]:
+    def files(self, relative: str) -> dict[str, int]:
         top = self._path / relative
-        found = [Path(at, name).relative_to(top) for at, _, names in os.walk(top, onerror=_fail) for name in names]
-        return sorted(str(path) for path in found if not path.name.endswith(".crc"))
+        found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
+        try:
+            return {str(path.relative_to(top)): path.stat().st_size for path in found if path.suffix != ".crc"}
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
 
     def names(self, relative: str) -> list[str]:
         try:
@@ -150,17 +156,18 @@ class HadoopFiles(FilesStore):
         self._jvm = session._jvm
         self._system = system
 
-    def files(self, relative: str) -> list[str]:
+    def files(self, relative: str) -> dict[str, int]:
         top = self._at(relative)
-        found = []
+        found = {}
         with self._told(relative, "listed"):
             if not self._system.exists(top):
-                return []
+                return {}
             prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
             walk = self._system.listFiles(top, True)
             while walk.hasNext():
-                found.append(str(walk.next().getPath().toString()).removeprefix(prefix))
-        return sorted(found)
+                status = walk.next()
+                found[str(status.getPath().toString()).removeprefix(prefix)] = int(status.getLen())
+        return dict(sorted(found.items()))
 
     def names(self, relative: str) -> list[str]:
         top = self._at(relative)

@@ -187,20 +187,20 @@ def store(runtime: SparkRuntime, tmp_path: Path) -> HadoopFiles:
 def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFiles, tmp_path: Path) -> None:
     store.write("aside/a", "one\n")
     store.write("aside/b/c", "two\n")
-    assert store.files("aside") == ["a", "b/c"]
+    assert store.files("aside") == {"a": 4, "b/c": 4}
     assert sorted(store.names("aside")) == ["a", "b"]
     for _ in range(2):  # a successor finds it gone
         store.move("aside/a", "shown/x/a")
         assert (tmp_path / "shown/x/a").read_text() == "one\n"
     store.write("aside/a", "one\n")  # written again
     store.move("aside/a", "shown/x/a")
-    assert store.files("aside") == ["b/c"]
+    assert store.files("aside") == {"b/c": 4}
     store.write("aside/d", "longer than that\n")
     with pytest.raises(DirectoryError, match="is there already, and holds something else"):
         store.move("aside/d", "shown/x/a")
     assert (tmp_path / "shown/x/a").read_text() == "one\n"
     store.remove("aside")
-    assert (store.files("aside"), store.names("aside"), store.read("aside/a")) == ([], [], None)
+    assert (store.files("aside"), store.names("aside"), store.read("aside/a")) == ({}, [], None)
 
 
 def test_what_hadoop_throws_is_told_with_the_path_and_what_could_not_be_done(

@@ -1,0 +1,36 @@
+"""How many rows a file may have, so that it has no more bytes than it may: what they take shows once they are written.
+
+Spark cuts files by rows. So an epoch of which a file has become too large is written once more, cut smaller, before
+anybody sees it; what was learned of its rows holds for the epochs behind it.
+"""
+
+_ROOM = 0.9  # rows differ
+_WASTED = 0.7
+
+
+class FileCut:
+    """The cut of one sink's files, as far as it has seen them."""
+
+    def __init__(self, rows_max: int, bytes_max: int) -> None:
+        """0 is no limit."""
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self.rows = rows_max
+        """The most rows of a file; 0: all."""
+
+    def is_too_large(self, size_bytes: int) -> bool:
+        """Say whether a file has more bytes than it may, unless it has one row only."""
+        return bool(self._bytes_max) and size_bytes > self._bytes_max and self.rows != 1
+
+    def narrow(self, rows: int, size_bytes: int) -> None:
+        """Have fewer rows in a file: so many have taken so many bytes, which is too much."""
+        self.rows = max(1, self._fitting(rows, size_bytes))
+
+    def widen(self, size_bytes: int) -> None:
+        """Have more rows in a file, where the largest of those that were cut is much smaller than it may be."""
+        if self._bytes_max and 0 < size_bytes < _WASTED * self._bytes_max:
+            more = self._fitting(self.rows, size_bytes)
+            self.rows = min(more, self._rows_max) if self._rows_max else more
+
+    def _fitting(self, rows: int, size_bytes: int) -> int:
+        return int(_ROOM * rows * self._bytes_max / size_bytes)
