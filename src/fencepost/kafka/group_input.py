@@ -215,7 +215,6 @@ class GroupInput:
         self._due: dict[TopicPartition, int] = {}  # where to go, of what the client does not fetch yet
         self._fetches = fetches
         self._positions = positions
-        self._is_newer_protocol = str(conf.get("group.protocol", "")).lower() == "consumer"
         self.metadata: Any = None
         """The group's metadata as captured with the assignment."""
         self.notes: dict[TopicPartition, str] = {}
@@ -555,9 +554,9 @@ class GroupInput:
         return stored
 
     def _membership(self) -> Membership | None:
-        """Return in whose name it is asked; None for one of the newer protocol, whom only it can ask (KIP-848)."""
+        """Return in whose name it is asked; None for who has not joined."""
         generation = self.generation
-        return None if self._is_newer_protocol or generation is None else Membership(generation, self._member)
+        return None if generation is None else Membership(generation, self._member)
 
     def _reset(self, consumer: Any, place: TopicPartition) -> int:
         """Return where a partition begins that the group has committed nothing of."""

@@ -271,9 +271,11 @@ _READER = "fencepost-reader"  # the library insists on a group
 # that is missing as for a broker that is away. (45,000 is the default.)
 _COMMIT_MS = "4000"
 _ISOLATION = ("read_committed", "read_uncommitted")
-OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0], "group.protocol": "classic"}
+OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0]}
 """What a stream's member has whatever the user says: it reads committed records, and offsets that no transaction is
-about to change; and its generation changes with its assignment only, so that one captured with it is current."""
+about to change."""
+PROTOCOL, NEWER_PROTOCOL = "group.protocol", "consumer"
+_CLASSIC: Conf = {PROTOCOL: "classic"}  # its generation changes with its assignment: one captured with it is current
 _MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
 _OF_A_SINK = frozenset({"group.id", "isolation.level", "max.poll.records"})
 _SINK_BASE: Conf = {
@@ -417,8 +419,11 @@ def sink_conf(properties: Mapping[str, object], group_id: str, client_id: str) -
     """
     given = {key: value for key, value in properties.items() if key not in _OF_A_SINK}
     user = translate(Kind.CONSUMER, given)
-    fixed: Conf = {"group.id": group_id, "isolation.level": isolation_level(properties)}
-    return Translated(_fitted(_SINK_BASE | {"client.id": client_id} | user.conf | fixed), user.warnings)
+    fixed: Conf = {"group.id": group_id, "isolation.level": isolation_level(properties), **_CLASSIC}
+    warnings = list(user.warnings)
+    if user.conf.get(PROTOCOL) == NEWER_PROTOCOL:
+        warnings.append(f"Ignoring the consumer setting '{PROTOCOL}': sinks are members of classic groups")
+    return Translated(_fitted(_SINK_BASE | {"client.id": client_id} | user.conf | fixed), warnings)
 
 
 def isolation_level(properties: Mapping[str, object]) -> str:

@@ -252,6 +252,14 @@ def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
         open_client(Kind.CONSUMER, conf)
 
 
+@pytest.mark.parametrize(("given", "warnings"), [("consumer", 1), ("CONSUMER", 1), ("classic", 0)])
+def test_a_sink_is_a_member_of_a_classic_group_whatever_the_worker_says(given: str, warnings: int) -> None:
+    found = sink_conf({"group.protocol": given, "session.timeout.ms": "6000"}, "g", "c")
+    assert found.conf["group.protocol"] == "classic"
+    assert len(found.warnings) == warnings
+    open_client(Kind.CONSUMER, found.conf)
+
+
 def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
     user = {"linger.ms": "50", "acks": "0", "delivery.timeout.ms": "1000", "isolation.level": "read_uncommitted"}
     transactional = transactional_conf(user, "g-c-0")

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
 from fencepost.config.worker import WorkerConfig
+from fencepost.kafka.settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.transform.java_regex import compiled
 from fencepost.worker.validation.findings import Findings, aliases, invalid
 
 _GROUP = "consumer.override.group.id"
+_OVERRIDDEN_PROTOCOL = f"consumer.override.{PROTOCOL}"
 _TOPICS, _REGEX, _DEAD_LETTERS = (
     SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex", "dead_letters_topic")
 )
@@ -22,6 +24,7 @@ def check_sink(findings: Findings, given: Mapping[str, str], worker: WorkerConfi
     _check_dead_letters(findings, given)
     _check_resend(findings, given)
     _check_group(findings, given, worker)
+    _check_protocol(findings, given)
 
 
 def _check_topics(findings: Findings, given: Mapping[str, str]) -> None:
@@ -92,4 +95,15 @@ def _check_group(findings: Findings, given: Mapping[str, str], worker: WorkerCon
             _NAME,
             f"Consumer group for sink connector named {given.get(_NAME)} conflicts with Connect worker group "
             f"{worker.group_id}",
+        )
+
+
+def _check_protocol(findings: Findings, given: Mapping[str, str]) -> None:
+    key = _OVERRIDDEN_PROTOCOL
+    if (given.get(key) or "").strip().lower() == NEWER_PROTOCOL:
+        findings.fault(
+            key,
+            f"{key}: sinks and streams are told from their predecessors by the generation in which they were assigned "
+            "what they read, and by the newer protocol (KIP-848) it changes at other times, too; nor can dead members "
+            f"be taken out. Remove {key}.",
         )

@@ -11,16 +11,7 @@ from fencepost.worker.validation.findings import Findings, aliases, below
 from fencepost.worker.validation.preflight import check_interval
 
 _SERVERS = WorkerConfig.key_of("bootstrap_servers")
-_REFUSED = {
-    "consumer.override.isolation.level": (
-        "read_uncommitted", "what a stream makes of records must not outlive them: it reads committed ones only"
-    ),
-    "consumer.override.group.protocol": (
-        "consumer",
-        "a stream commits as the member that it was when it was assigned what it read, and by the newer protocol "
-        "(KIP-848) its epoch changes at other times too",
-    ),
-}  # fmt: skip
+_ISOLATION = "consumer.override.isolation.level"
 _OF_THE_WAY_OUT = [
     ConnectorConfig.key_of(name)
     for name in ("key_converter", "value_converter", "header_converter", "transforms", "predicates")
@@ -32,9 +23,9 @@ def check_stream(findings: Findings, given: Mapping[str, str], worker: WorkerCon
     _check_output(findings, below(OUTPUT, given), find_plugin)
     _check_cluster(findings, given, worker)
     check_interval(findings, transaction_limit_ms(given, worker))
-    for key, (refused, why) in _REFUSED.items():
-        if (given.get(key) or "").strip().lower() == refused:
-            findings.fault(key, f"{key}: {why}. Remove {key}.")
+    if (given.get(_ISOLATION) or "").strip().lower() == "read_uncommitted":
+        why = "what a stream makes of records must not outlive them: it reads committed ones only"
+        findings.fault(_ISOLATION, f"{_ISOLATION}: {why}. Remove {_ISOLATION}.")
 
 
 def _check_cluster(findings: Findings, given: Mapping[str, str], worker: WorkerConfig) -> None:

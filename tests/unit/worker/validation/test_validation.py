@@ -531,3 +531,16 @@ def test_what_automatic_restarts_cannot_follow_is_refused_by_name(key: str, valu
     found = errors(validate({**GOOD, f"errors.restart.{key}": value}))
     assert list(found) == [f"errors.restart.{key}"]
     assert text in found[f"errors.restart.{key}"][0]
+
+
+@pytest.mark.parametrize("kind", ["FileStreamSink", "FilesSink"])
+@pytest.mark.parametrize(("protocol", "is_right"), [("consumer", False), ("CONSUMER ", False), ("classic", True)])
+def test_a_sink_is_a_member_of_a_classic_group(kind: str, protocol: str, is_right: bool) -> None:
+    key = "consumer.override.group.protocol"
+    plain = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
+    config = {"name": "c", "connector.class": kind, "topics": "t", "path": "/p", **plain, key: protocol}
+    found = validate_connector(config, find_plugin=PluginRegistry().find, worker=worker())
+    assert found.error_count == (0 if is_right else 1)
+    for text in errors(found).get(key, ()):
+        assert "KIP-848" in text
+        assert text.endswith(f"Remove {key}.")
