@@ -1,6 +1,7 @@
 """A mirror of two workers, hurt at both ends and in between while its plan changes: the target is the committed source.
 
 A third of the source's transactions come to nothing; it has tombstones, headers, every codec, and gaps by compaction.
+Whether it goes by records or by whole batches is the seed's choice.
 """
 
 import os
@@ -55,10 +56,11 @@ def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_p
         Workload(source.bootstrap_servers, seed, TOPICS) as workload,
         GatedCluster(target.bootstrap_servers, tmp_path, group, 2, **SETTINGS) as gated,
     ):
-        print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+        client = ("librdkafka", "batch")[seed % 2]
+        print(f"\nFENCEPOST_CHAOS_SEED={seed} ({client})")
         workload.write(60)
         clusters.await_compacted(workload.given, "w-compacted")
-        chaos = MirrorChaos(clusters, workload, gated, proxy, evidence)
+        chaos = MirrorChaos(clusters, workload, gated, proxy, evidence, client)
         try:
             with workload.feeding(TRANSACTIONS_PER_S):
                 chaos.start()

@@ -3,4 +3,4 @@
 from fencepost.kafka.batch import encode_header
 from planted import replace
 
-replace(encode_header, "_ensure_intact", lambda batch, checksum, place: None)
+replace(encode_header, "ensure_intact", lambda batch: None)

@@ -16,6 +16,7 @@ class Context:
         self.waits: list[float] = []
         self.configs: dict[str, str] = {}
         self.transaction = None
+        self.batches_refusal = "nobody writes"
         self.is_stopping = False
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:

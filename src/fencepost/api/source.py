@@ -72,6 +72,10 @@ class SourceTaskContext(Protocol):
         """Say whether a `BinaryColumn` is sent as it is; else every value of it becomes an object before."""
 
     @property
+    def batches_refusal(self) -> str | None:
+        """Return why Kafka's record batches cannot be written as they were read; None where they can."""
+
+    @property
     def is_stopping(self) -> bool:
         """Say whether the task should return from `poll` by now."""
 

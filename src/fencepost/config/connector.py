@@ -57,7 +57,8 @@ class RuntimeChoice(Config):
     producer_client: str | None = setting(
         "producer.client", type=Type.STRING, default=None, check=one_of("auto", "batch", "librdkafka"), importance=LOW,
         doc="Which client writes the transactions of a source: librdkafka, or one that sends batches and repeats no "
-        "request. With auto it is librdkafka. Without, what the worker's file says under the same key.",
+        "request, and with which a mirror copies whole batches. With auto it is librdkafka. Without, what the worker's "
+        "file says under the same key.",
     )  # fmt: skip
     restart_enabled: bool = setting(
         "errors.restart.enabled", default=False, importance=MEDIUM,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, RecordError, Schema
-from fencepost.record import BinaryColumn, HeaderBytes, HeaderColumn
+from fencepost.record import BinaryColumn, BytesColumn, HeaderBytes, HeaderColumn
 from fencepost.record.schema import BYTES, SchemaType
 
 OPTIONAL_BYTES = BYTES.optional()
@@ -40,7 +40,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
         if schema is not None and schema.type is not SchemaType.BYTES:
             return None
-        if isinstance(values, BinaryColumn):
+        if isinstance(values, BinaryColumn | BytesColumn):
             return values
         return values if set(map(type, values)) <= {bytes, type(None)} else None
 

@@ -142,6 +142,15 @@ class Fetched:
         """Return the offset of the first record of each partition."""
         return dict(zip(reversed(self.places), reversed(self.offsets), strict=True))
 
+    def size_bytes(self, start: int, stop: int) -> int:
+        """Return how many bytes the values of records `start` to `stop` have, the latter excluded."""
+        return sum(map(len, filter(None, self.values[start:stop])))
+
+    def times_ms(self, start: int, stop: int, most: int) -> list[int]:
+        """Return timestamps of some of these records."""
+        step = -(-(stop - start) // most)
+        return [each for each in self.timestamps[start:stop:step] if each is not None]
+
     def next_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
         if isinstance(self.places, Repeated):

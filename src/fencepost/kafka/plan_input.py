@@ -9,45 +9,26 @@ on; nothing is skipped or read again in silence.
 3. Only then the messages are handed over.
 """
 
-import contextlib
 import logging
-import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.errors import (
-    KafkaAuthorizationError,
-    KafkaRequestError,
-    KafkaUnavailableError,
-    is_unavailable,
-    new_client,
-    translate,
-)
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.group_input import Fetched, is_plain
-from fencepost.kafka.library_log import library_log
+from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.plan_reader import ClientReader, PlanReader
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
 
 _ASK_S = 5.0
 _LOOK_EVERY_S = 5.0
-_LOT = 500
-_PASSING = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that the client wants to have a name of
-    }
-)
-_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
+_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 class PlanInput:
@@ -63,8 +44,9 @@ class PlanInput:
         positions: Mapping[TopicPartition, LogPosition | None],
         *,
         begins_at: str = "earliest",
+        reader: PlanReader | None = None,
     ) -> None:
-        """`conf` is made by `settings.plan_conf`; `admin` is one of the same cluster, and the caller's.
+        """`conf` is made by `settings.plan_conf`; `admin` is one of the same cluster, and the caller's; `reader` reads.
 
         Partitions without a position begin at the `earliest` record, or behind the `latest`; `none` refuses them.
         Raises KafkaRequestError for settings that the client does not take.
@@ -80,15 +62,12 @@ class PlanInput:
         self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
         self._untouched: set[TopicPartition] = set()  # began at the earliest record, and nothing was read yet
         self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
-        self._taken: list[Fetched] = []  # from the client; the ids of their topics are still to be asked for
+        self._taken: Fetched | None = None  # from the client; the ids of their topics are still to be asked for
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
         self._is_away = False
-        self._in_commit = threading.Lock()
-        self._unheard = 0  # commits of which it is not known what came of them
-        self._commit_trouble: str | None = None
-        self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
+        self._reader = reader or ClientReader(conf)
 
     @property
     def gaps(self) -> Mapping[TopicPartition, LogGap]:
@@ -117,12 +96,12 @@ class PlanInput:
         KafkaRequestError; for records, a broker that is away is waited for in silence.
         """
         self._guard.check("The reader of a plan")
-        if not self._taken:  # else they are of the topics that were known when they came
+        if self._taken is None:  # else they are of the topics that were known when they came
             self._begin_waiting()
             self._look_into_lost()
             self._take(timeout_s, most)
-        fetched = self._checked(Fetched.joined(self._taken))
-        self._taken = []
+        fetched = self._checked(Fetched() if self._taken is None else self._taken)
+        self._taken = None
         if self._is_away and (len(fetched) or fetched.ends):
             self._is_away = False
             log.info("%s answers again", self._bootstrap)
@@ -143,7 +122,7 @@ class PlanInput:
     @property
     def commit_trouble(self) -> str | None:
         """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
-        return self._commit_trouble
+        return self._reader.commit_trouble
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Have the group that `conf` names told of offsets; nobody waits for that. For any thread.
@@ -153,32 +132,11 @@ class PlanInput:
         Does nothing once the input is closed.
         """
         self._guard.check("The reader of a plan")
-        asked = [ClientPartition(*place, offset) for place, offset in offsets.items()]
-        with self._in_commit:
-            if self._consumer is not None and asked:
-                try:
-                    self._consumer.commit(offsets=asked, asynchronous=True)
-                except KafkaException as error:
-                    raise translate(error, "committing offsets", self._bootstrap) from error
-                self._unheard += 1
-
-    def _heard(self, error: Any, places: Sequence[Any]) -> None:
-        with self._in_commit:
-            self._unheard -= 1
-        refused = [place.error for place in places if place.error is not None]
-        first = error or next(iter(refused), None)
-        self._commit_trouble = None if first is None else f"{first.str()} ({first.name()})"
+        self._reader.commit(offsets)
 
     def close(self) -> None:
         """Let go. Idempotent."""
-        with self._in_commit:
-            consumer, self._consumer = self._consumer, None
-        if consumer is None:
-            return
-        if self._unheard:  # the client waits for what comes of it, for most of a minute where no broker answers
-            threading.Thread(target=_close, args=(consumer,), name="close reader", daemon=True).start()
-        else:
-            _close(consumer)
+        self._reader.close()
 
     # beginning
 
@@ -226,48 +184,20 @@ class PlanInput:
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
-            self._consumer.incremental_assign([ClientPartition(*place, offset) for place, offset in offsets.items()])
+            self._reader.assign(offsets)
             self._positions |= offsets
 
     # reading
 
     def _take(self, timeout_s: float, most: int) -> None:
-        """Take what has come, in lots: with many messages at once Python's garbage collector would look at each."""
-        while most > 0:
-            lot = min(most, _LOT)
-            messages = self._consumed(lot, timeout_s if not self._taken else 0)
-            if messages:
-                self._taken.append(self._sorted(messages))
-            if len(messages) < lot:
-                return
-            most -= lot
-
-    def _consumed(self, most: int, timeout_s: float) -> list[Any]:
-        try:
-            messages: list[Any] = self._consumer.consume(most, 0)
-            if not messages and timeout_s:
-                first = self._consumer.poll(timeout_s)
-                messages = [] if first is None else [first, *self._more(most - 1)]
-        except KafkaException as error:
-            raise translate(error, "reading partitions of a plan", self._bootstrap) from error
-        return messages
-
-    def _more(self, most: int) -> list[Any]:
-        """Return what has come together with the first message; an error is the next call's, for that one is here."""
-        try:
-            found: list[Any] = self._consumer.consume(most, 0)
-        except KafkaException:
-            return []
-        return found
-
-    def _sorted(self, messages: Sequence[Any]) -> Fetched:
-        """Return records and ends of partitions, and take note of everything else."""
-        if is_plain(messages):
-            return Fetched.of(messages)
-        ends: dict[TopicPartition, int] = {}
-        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
-        fetched.ends = ends
-        return fetched
+        """Take what has come, and note everything else."""
+        found = self._reader.read(timeout_s, most)
+        self._lost |= found.lost
+        for topic, why in found.refused.items():
+            self._refuse(topic, why)
+        if found.away is not None:
+            self._note_absence(found.away)
+        self._taken = found.fetched if len(found.fetched) or found.fetched.ends else None
 
     def _checked(self, fetched: Fetched) -> Fetched:
         """Return what is of the topics that are meant; the others have gaps afterwards."""
@@ -280,22 +210,6 @@ class PlanInput:
         """Return the ends that lie behind the records."""
         behind = self._positions | fetched.next_offsets()
         return {place: end for place, end in fetched.ends.items() if end > behind.get(place, end)}
-
-    def _is_event(self, message: Any, ends: dict[TopicPartition, int]) -> bool:
-        error = message.error()
-        if error is None:
-            return False
-        if error.code() == KafkaError._PARTITION_EOF:
-            ends[TopicPartition(message.topic(), message.partition())] = message.offset()
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._lost.add(TopicPartition(message.topic(), message.partition()))
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
-            self._refuse(message.topic(), error.str())
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._note_absence(error.str())
-        elif not (is_unavailable(error) or error.code() in _PASSING):
-            raise translate(error, "reading partitions of a plan", self._bootstrap)
-        return True
 
     def _note_absence(self, why: str) -> None:
         """Say once that nothing can come now; what comes then ends it."""
@@ -397,12 +311,7 @@ class PlanInput:
     def _unassign(self, places: Collection[TopicPartition]) -> None:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]
         if assigned:
-            self._consumer.incremental_unassign([ClientPartition(*place) for place in assigned])
-
-
-def _close(consumer: Any) -> None:
-    with contextlib.suppress(KafkaException, RuntimeError):
-        consumer.close()
+            self._reader.unassign(assigned)
 
 
 def _patiently(ask: Callable[[], Mapping[tuple[str, int], int]]) -> Mapping[tuple[str, int], int]:

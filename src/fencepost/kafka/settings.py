@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import parse_jaas
 from fencepost.config.override import check_overrides
-from fencepost.kafka.batch.settings import lacking
+from fencepost.kafka.batch.settings import lacking, lacking_to_read
 from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, LIBRDKAFKA, NO_COUNTERPART, RULES, Kind
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "check_overrides",
     "chosen_client",
     "client_faults",
+    "lacking_to_read",
     "member_conf",
     "own_batch_bytes",
     "producer_conf",

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.placed import PlacedRecords
+from fencepost.kafka.whole import PlacedBatch, placed_records
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _MEMBERSHIP = {
@@ -130,6 +131,11 @@ class TransactionalClient(ABC):
     @abstractmethod
     def produce_placed(self, records: PlacedRecords) -> None:
         """Enqueue records that say more than topic, key and value, in order."""
+
+    def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        """Enqueue batches, in order, each to its partition; a client that makes batches itself takes their records."""
+        for each in batches:
+            self.produce_placed(placed_records(each))
 
     @abstractmethod
     def flush(self, timeout_s: float) -> None:

@@ -70,9 +70,8 @@ class MeasuredRecords:
         now_ms, start = time.time() * 1000, 0
         for place, count in zip(places, counts, strict=True):
             stop = start + count
-            step = -(-count // _LOOKED_AT)
-            times = [each for each in fetched.timestamps[start:stop:step] if each is not None]
-            size = sum(map(len, filter(None, fetched.values[start:stop])))
+            times = fetched.times_ms(start, stop, _LOOKED_AT)
+            size = fetched.size_bytes(start, stop)
             measured = self._places[place]
             _take(measured.age, times, now_ms)
             measured.waiting.append(_Lot(fetched.offsets[stop - 1], count, size, times))

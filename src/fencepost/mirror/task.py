@@ -12,7 +12,8 @@ from fencepost.api import Batch, HeaderColumn, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.settings import Kind, begins_at, most_records, plan_conf, producer_conf
+from fencepost.kafka.plan_reader import PlanReader
+from fencepost.kafka.settings import Kind, begins_at, lacking_to_read, most_records, plan_conf, producer_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.gap import gap_error, gap_record
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 _STEP_S = 0.1  # a consumer that waits cannot be woken: a stop has to wait for it
 _ROLE = "replication-consumer"
 _MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user says otherwise: each poll is a transaction
+_MOST_IN_BATCHES = 1 << 31  # what a broker's answer holds: its size has limits of its own
 
 
 class MirrorSourceTask(SourceTask):
@@ -51,12 +53,14 @@ class MirrorSourceTask(SourceTask):
         self._timeout_s = min(config.poll_timeout_ms / 1000, _STEP_S)
         self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be, with the next batch
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
-        self._most = most_records({_MOST_KEY: _MOST, **settings})
+        conf = self._reader_conf(settings)
+        reader = self._batch_reader(conf)
+        self._most = most_records({_MOST_KEY: _MOST if reader is None else _MOST_IN_BATCHES, **settings})
         admin = self._opened.enter_context(closing(config.admin(Cluster.SOURCE, f"{_ROLE}-admin")))
         self._places = from_text(config.assigned)
         positions = self._positions(self._places)
-        reader = PlanInput(self._reader_conf(settings), admin, positions, begins_at=begins_at(settings))
-        self._input = self._opened.enter_context(closing(reader))
+        input_ = PlanInput(conf, admin, positions, begins_at=begins_at(settings), reader=reader)
+        self._input = self._opened.enter_context(closing(input_))
         self._syncs = DueSyncs(config.offset_lag_max)
         self._sync_writer: SyncWriter | None = None
         if config.emit_offset_syncs and config.offset_syncs_cluster() is Cluster.SOURCE:
@@ -101,6 +105,19 @@ class MirrorSourceTask(SourceTask):
     def _reader_conf(self, settings: Mapping[str, object]) -> dict[str, Any]:
         return dict(plan_conf(settings).conf)
 
+    def _batch_reader(self, conf: Mapping[str, Any]) -> PlanReader | None:
+        """Return what reads whole batches, where they can be written as they are; else why not is told."""
+        refusal = self.context.batches_refusal
+        if refusal is None:
+            refusal = "; ".join(f"{key}: {why}" for key, why in lacking_to_read(conf).items())
+        if refusal:
+            log.info("%s copies record by record, not whole batches: %s", self.config.flow, refusal)
+            return None
+        log.info("%s copies whole batches", self.config.flow)
+        from fencepost.kafka.batch.reader import BatchReader  # Arrow, for those who use it
+
+        return BatchReader(conf)
+
     def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
         """Return where to go on; None where nothing was mirrored yet."""
         return {place: position_of(self.context.offset(source_partition(self._alias, place))) for place in places}
@@ -143,5 +160,7 @@ def _runs(fetched: Fetched) -> tuple[list[TopicPartition], list[int]]:
     """Return the partitions of records as they come one after the other, and how many records of each."""
     if isinstance(fetched.places, Repeated):
         return [fetched.places.value], [len(fetched)]
+    if isinstance(fetched.places, Runs):
+        return list(fetched.places.values), list(fetched.places.counts)
     runs = [(place, len(list(records))) for place, records in groupby(fetched.places)]
     return [place for place, _ in runs], [count for _, count in runs]

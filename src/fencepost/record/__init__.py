@@ -6,7 +6,7 @@ Core types: `Schema`, `SourceRecord` and `SinkRecord`, `Batch` and `SinkBatch` (
 
 from fencepost.record.batch import Batch
 from fencepost.record.binary_column import BinaryColumn
-from fencepost.record.column import PositionColumn, Repeated, Runs, Utf8Column
+from fencepost.record.column import BytesColumn, Chained, PositionColumn, Repeated, Runs, Utf8Column, distinct
 from fencepost.record.header_column import HeaderBytes, HeaderColumn
 from fencepost.record.partition_key import PartitionKey, is_same, partition_key
 from fencepost.record.record import ConnectRecord, Header, SinkRecord, SourceRecord, TopicPartition
@@ -16,6 +16,8 @@ from fencepost.record.sink_batch import SinkBatch
 __all__ = [
     "Batch",
     "BinaryColumn",
+    "BytesColumn",
+    "Chained",
     "ConnectRecord",
     "Field",
     "Header",
@@ -33,6 +35,7 @@ __all__ = [
     "SourceRecord",
     "TopicPartition",
     "Utf8Column",
+    "distinct",
     "is_same",
     "partition_key",
 ]

@@ -8,6 +8,13 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
+def distinct(column: Sequence[str]) -> set[str]:
+    """Return what is in a column, without a look at each of its places where it says so."""
+    if isinstance(column, Repeated):
+        return {column.value} if len(column) else set()
+    return set(column.values if isinstance(column, Runs) else column)
+
+
 class Utf8Column(Sequence[str]):
     """Text kept as UTF-8 bytes, in a list or a `BinaryColumn`. `raw` goes to Kafka as it is; an item that is looked at
     is decoded.
@@ -31,6 +38,18 @@ class Utf8Column(Sequence[str]):
         if isinstance(index, slice):
             return Utf8Column(self.raw[index])
         return self.raw[index].decode("utf-8", "replace")
+
+
+class BytesColumn(Sequence[bytes | None]):
+    """Bytes, or None, in each place: known without a look at any. This one has no places."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return [][index]
 
 
 class PositionColumn(Sequence[dict[str, Any]]):
@@ -91,6 +110,45 @@ class Runs(Sequence[T], Generic[T]):
         ]
         kept = [(value, count) for value, count in pieces if count > 0]
         return Runs([value for value, _ in kept], [count for _, count in kept])
+
+
+class Chained(Sequence[T], Generic[T]):
+    """What several sequences hold, one behind the other; nothing of them is copied."""
+
+    __slots__ = ("ends", "parts")
+
+    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
+        self.parts = parts
+        self.ends = list(accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self.parts)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Sequence[T]": ...
+    def __getitem__(self, index: int | slice) -> "T | Sequence[T]":
+        if isinstance(index, slice):
+            return self._slice(*index.indices(len(self)))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        at = index % len(self)
+        found = bisect_right(self.ends, at)
+        return self.parts[found][at - self.ends[found]]  # counted from its end
+
+    def _slice(self, start: int, stop: int, step: int) -> "Sequence[T]":
+        if step != 1:
+            return [self[index] for index in range(start, stop, step)]
+        pieces = []
+        for part, end in zip(self.parts, self.ends, strict=True):
+            first = end - len(part)
+            if max(start, first) < min(stop, end):
+                pieces.append(part[max(start - first, 0) : stop - first])
+        return Chained(pieces)
 
 
 class Repeated(Sequence[T], Generic[T]):

@@ -19,10 +19,12 @@ class TaskContext:
         transaction: TransactionContext | None,
         *,
         takes_columns: bool = False,
+        batches_refusal: str | None = None,
     ) -> None:
         self.configs = configs
         self.transaction = transaction
         self.takes_columns = takes_columns
+        self.batches_refusal = batches_refusal
         self._book = book
         self._control = control
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fencepost.record import Repeated
+from fencepost.record import distinct
 from fencepost.task.spec import RunState
 from fencepost.task.tolerance import ErrorCounters
 
@@ -56,7 +56,7 @@ class Counters:
         self.in_transaction += count
         self.active_records += count
         if count:
-            self._topics_in_transaction.update({topics.value} if isinstance(topics, Repeated) else topics)
+            self._topics_in_transaction.update(distinct(topics))
 
     def sent_letters(self, count: int) -> None:
         """Add dead letters of a source: they are in the transaction beside what was sent."""

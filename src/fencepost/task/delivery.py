@@ -171,6 +171,11 @@ def send_outgoing(
         else:
             sink.send_columns(outgoing.topics, outgoing.values, outgoing.keys or Repeated(None, len(outgoing)))
         return
+    whole = outgoing.whole
+    if on_delivered is None and whole is not None and isinstance(sink, TransactionalWriter):
+        partitions: Sequence[Any] = outgoing.partitions or ()
+        sink.send_whole(whole.placed(outgoing.topics, partitions, outgoing.told))
+        return
     sink.send_placed(_placed(outgoing, on_delivered))
 
 

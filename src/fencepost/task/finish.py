@@ -14,7 +14,7 @@ import orjson
 from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
 from fencepost.kafka.placed import DeliveryCallback
-from fencepost.record import Batch
+from fencepost.record import Batch, Runs
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter
 from fencepost.transaction.signature import Signature
@@ -35,9 +35,8 @@ class LastSent:
 
     def note(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
         """Note records that are about to be sent; returns what is to be called when some of them are, by index."""
-        places = zip(outgoing.topics, outgoing.partitions or (), strict=False)
         told: dict[int, DeliveryCallback] = {}
-        for place, index in dict(zip(places, range(len(outgoing)), strict=False)).items():
+        for place, index in _last_indexes(outgoing).items():
             source = index if outgoing.sources is None else outgoing.sources[index]
             last = self._last[place] = _Last(batch.source_partitions[source], batch.source_offsets[source])
             told[index] = last.told
@@ -53,6 +52,17 @@ class LastSent:
                 raise ProduceError(f"nobody told where the last record of {topic}-{partition} went", is_refused=False)
             sent.append(Sent(last.partition, last.offset, last.metadata))
         return self._task.closing(sent)
+
+
+def _last_indexes(outgoing: Outgoing) -> dict[tuple[str, int | None], int]:
+    """Return the index of the last record of each partition."""
+    topics, partitions = outgoing.topics, outgoing.partitions or ()
+    if isinstance(topics, Runs) and isinstance(partitions, Runs) and topics.ends == partitions.ends:
+        return {
+            place: end - 1
+            for place, end in zip(zip(topics.values, partitions.values, strict=True), topics.ends, strict=True)
+        }
+    return dict(zip(zip(topics, partitions, strict=False), range(len(outgoing)), strict=False))
 
 
 @dataclass(slots=True)

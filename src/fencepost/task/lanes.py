@@ -91,7 +91,7 @@ class LanedDelivery(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         writer = self._begin().writer
-        self._sent_bytes += sum(outgoing.sizes(1)) * len(outgoing)
+        self._sent_bytes += outgoing.about_bytes()
         start = 0 if self._may_send() else self._fitting(outgoing)
         if start:
             self._held = self._held or Held(self._room.time_s)
@@ -186,7 +186,9 @@ class LanedDelivery(Delivery):
         self.send(Outgoing([self._offsets_topic] * len(values), values, [key for key, _ in offsets]))  # E1
 
     def _fitting(self, outgoing: Outgoing) -> int:
-        """Return how many of the first records the producer will hold back, and count them."""
+        """Return how many of the first records the producer will hold back, and count them; of whole batches none."""
+        if outgoing.whole is not None:
+            return 0
         most = max(0, min(len(outgoing), self._records_left - 1))
         count, size_bytes = outgoing.fitting(most, self._bytes_left)
         self._bytes_left -= size_bytes

@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 from operator import add
 
 from fencepost.kafka.placed import DeliveryCallback
+from fencepost.kafka.whole import WholeBatches, whole_batches
 from fencepost.record import BinaryColumn, HeaderBytes
 from fencepost.record.binary_column import ends
 
@@ -37,6 +38,18 @@ class Outgoing:
         if self.partitions is not None or self.timestamps is not None or self.told:
             return False
         return self.headers is None or not any(self.headers)
+
+    @property
+    def whole(self) -> WholeBatches | None:
+        """Return the batches that all of this is, where it is batches at which nobody has looked, each in its place."""
+        if self.partitions is None or self.sources is not None:
+            return None
+        return whole_batches(self.values, self.keys, self.timestamps, self.headers)
+
+    def about_bytes(self) -> int:
+        """Return about how many bytes these records have."""
+        whole = self.whole
+        return sum(self.sizes(1)) * len(self) if whole is None else whole.size_bytes
 
     def slice(self, start: int, stop: int) -> "Outgoing":
         """Return records `start` to `stop`, the latter excluded."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
-from fencepost.record import Batch, Header, HeaderBytes, HeaderColumn, Schema
+from fencepost.record import Batch, BytesColumn, Header, HeaderBytes, HeaderColumn, Schema
 from fencepost.task.letters import TransactionLetters
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.tolerance import Tolerance
@@ -27,6 +27,14 @@ class Processor:
     tolerance: Tolerance
     letters: TransactionLetters | None = None
     """Takes what could not be processed, where there is a dead letter topic."""
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Say whether keys, values and headers that are bytes go on as they are, and nothing looks inside."""
+        nothing = BytesColumn()
+        headers: object = self.header_converter.from_header_column(HeaderColumn(nothing))  # type: ignore[arg-type]
+        converted = [each.from_column(None, nothing) for each in (self.key_converter, self.value_converter)]
+        return not self.chain.links and all(each is nothing for each in (headers, *converted))
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError where an error is not tolerated."""

@@ -22,7 +22,15 @@ from fencepost.task.dead_letter import ensure_topics
 from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
-from fencepost.task.plugins import connector_of, group_of, processor_of, runs_ahead, topics_of, wants_reports
+from fencepost.task.plugins import (
+    batches_refusal,
+    connector_of,
+    group_of,
+    processor_of,
+    runs_ahead,
+    topics_of,
+    wants_reports,
+)
 from fencepost.task.producing import Admit, ProducingLife, StartOverError
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
 
@@ -75,16 +83,17 @@ class TaskRunner(ProducingLife):
 
     def _build(self, book: OffsetBook, boundary: Boundary) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)
+        processor = processor_of(self.spec, self.control, self.counters.errors)
         context = TaskContext(
             {k: v for k, v in self.spec.task_config.items() if v is not None},
             book,
             self.control,
             transaction_context(boundary),
             takes_columns=self.spec.is_exactly_once and sends_batches(self.spec.producer_conf),
+            batches_refusal=batches_refusal(self.spec, processor),
         )
         task.initialize(context, config)
         self._task = task
-        processor = processor_of(self.spec, self.control, self.counters.errors)
         if processor.letters is not None:
             ensure_topics(self.spec)
         loop = SourceLoop(

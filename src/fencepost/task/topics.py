@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.config.topic_creation import TopicCreationGroup
 from fencepost.kafka.admin import Admin
-from fencepost.record import Repeated
+from fencepost.record import distinct
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,7 @@ class TopicCreation:
         """Create those of `topics` that are missing, as the first group that matches says. Raises what Kafka says."""
         if not self._groups:
             return
-        named = {topics.value} if isinstance(topics, Repeated) else set(topics)
-        for topic in sorted(named - self._known):
+        for topic in sorted(distinct(topics) - self._known):
             self._create(topic)
             self._known.add(topic)
 

@@ -12,6 +12,7 @@ from fencepost.kafka.lockout import lock_out_by_request
 from fencepost.kafka.placed import PlacedRecords
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.kafka.transactional_client import Failure, ProducerError, TransactionalClient
+from fencepost.kafka.whole import PlacedBatch
 from fencepost.transaction.errors import (
     CommitUnknownError,
     ProduceError,
@@ -161,6 +162,14 @@ class TransactionalWriter:
         self._ensure_sending()
         try:
             self._client.produce_placed(records)
+        except ProducerError as error:
+            raise self._produce_error(error) from None
+
+    def send_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        """Write batches as they are, in order. Raises ProduceError."""
+        self._ensure_sending()
+        try:
+            self._client.produce_whole(batches)
         except ProducerError as error:
             raise self._produce_error(error) from None
 

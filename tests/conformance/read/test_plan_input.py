@@ -5,17 +5,19 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_input import PlanInput
+from fencepost.kafka.plan_reader import ClientReader
 from fencepost.kafka.settings import begins_at, plan_conf
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
@@ -24,16 +26,20 @@ from support.worker import free_port
 
 Positions = Mapping[TopicPartition, LogPosition | None]
 MakePlan = Callable[..., "Plan"]
+MakeReader = Callable[[Mapping[str, Any]], ClientReader | BatchReader]
 
 
 class Plan:
     """An input, and what has come from it so far."""
 
-    def __init__(self, bootstrap: str, positions: Positions, **properties: str) -> None:
+    def __init__(
+        self, bootstrap: str, positions: Positions, reader: MakeReader = ClientReader, **properties: str
+    ) -> None:
         given = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20", **properties}
         self.admin = Admin({"bootstrap.servers": bootstrap})
         conf = plan_conf(given, given.get("group.id", "plan")).conf
-        self.input = PlanInput(conf, self.admin, positions, begins_at=begins_at(given))
+        self.reader = reader(conf)
+        self.input = PlanInput(conf, self.admin, positions, begins_at=begins_at(given), reader=self.reader)
         self.values: dict[TopicPartition, list[str]] = {}
         self.offsets: dict[TopicPartition, list[int]] = {}
         self.ends: dict[TopicPartition, int] = {}
@@ -77,12 +83,19 @@ def place(topic: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
+@pytest.fixture(params=[ClientReader, BatchReader], ids=["by records", "by batches"])
+def reader_type(request: pytest.FixtureRequest) -> MakeReader:
+    found: MakeReader = request.param
+    return found
+
+
 @pytest.fixture
-def plan(log_writer: LogWriter) -> Iterator[MakePlan]:
+def plan(log_writer: LogWriter, reader_type: MakeReader) -> Iterator[MakePlan]:
     made: list[Plan] = []
 
     def make(positions: Positions, **properties: str) -> Plan:
-        made.append(Plan(log_writer.bootstrap, positions, **{k.replace("_", "."): v for k, v in properties.items()}))
+        given = {k.replace("_", "."): v for k, v in properties.items()}
+        made.append(Plan(log_writer.bootstrap, positions, reader_type, **given))
         return made[-1]
 
     yield make
@@ -122,7 +135,7 @@ def test_records_that_come_together_are_handed_over_together(
     waiting.start()
     log_writer.write(topic, numbers(0, 10))
     waiting.join(60)
-    assert found[0].values == [b"%d" % n for n in range(10)]
+    assert list(found[0].values) == [b"%d" % n for n in range(10)]
 
 
 def test_positions_pass_what_no_reader_sees(
@@ -215,10 +228,10 @@ def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: LogPosition(0)})
     reader.reach({place: 3})
-    reader.input._consumer.pause([ClientPartition(*place)])  # as one that is slow
+    reader.reader.unassign([place])  # as one that is slow
     log_writer.send(topic, numbers(3, 8))
     log_writer.truncate(topic, 6)
-    reader.input._consumer.resume([ClientPartition(*place)])
+    reader.reader.assign({place: 3})
     gap = reader.gap(place)
     assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 3, 6)
 
@@ -312,10 +325,15 @@ def test_a_partition_without_a_position_begins_where_auto_offset_reset_says(
 
 
 def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
-    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter,
+    topic: str,
+    place: TopicPartition,
+    plan: MakePlan,
+    reader_type: MakeReader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fencepost.kafka.plan_input._ASK_S", 0.3)
-    nobody = Plan(f"127.0.0.1:{free_port()}", {place: None})
+    nobody = Plan(f"127.0.0.1:{free_port()}", {place: None}, reader_type)
     with pytest.raises(KafkaUnavailableError):
         nobody.poll()
     nobody.input.close()
@@ -442,10 +460,12 @@ def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
     assert committed.read() == {place: 9}
 
 
-def test_who_closes_does_not_wait_for_a_commit_that_nobody_answers(place: TopicPartition) -> None:
+def test_who_closes_does_not_wait_for_a_commit_that_nobody_answers(
+    place: TopicPartition, reader_type: MakeReader
+) -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     atexit.register(silent.close)  # the client goes on asking for a while
-    nobody = Plan(f"127.0.0.1:{silent.getsockname()[1]}", {})
+    nobody = Plan(f"127.0.0.1:{silent.getsockname()[1]}", {}, reader_type)
     nobody.input.commit({place: 7})
     nobody.poll()
     closing = threading.Thread(target=nobody.input.close, daemon=True)

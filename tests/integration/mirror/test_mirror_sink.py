@@ -21,13 +21,14 @@ TRANSACTIONS = {"transaction.producer": "true"}
 class SinkFlow:
     """A connector of the sink type, and what the target has beside the records."""
 
-    def __init__(self, flow: Flow, topic: str) -> None:
+    def __init__(self, flow: Flow, topic: str, client: str) -> None:
         self.flow = flow
+        self.client = client
         self.topic = topic
         self.name = ""
 
     def start(self, *, initial_offsets: Sequence[Mapping[str, Any]] = (), **more: str) -> None:
-        more = {"topics": self.topic, **more}
+        more = {"topics": self.topic, "producer__client": self.client, **more}
         asked = {"initial_offsets": initial_offsets} if initial_offsets else {}
         self.name = self.flow.start("Sink", asked=asked, **{**SOON, **TRANSACTIONS, **more})
 
@@ -81,9 +82,10 @@ class SinkFlow:
         assert self.positions() == {}
 
 
-@pytest.fixture
-def sink(flow: Flow, topic_name: str) -> SinkFlow:
-    return SinkFlow(flow, flow.source.topic(topic_name, partitions=2))
+@pytest.fixture(params=["librdkafka", "batch"])
+def sink(flow: Flow, topic_name: str, request: pytest.FixtureRequest) -> SinkFlow:
+    """Record by record, and in whole batches."""
+    return SinkFlow(flow, flow.source.topic(topic_name, partitions=2), request.param)
 
 
 def test_records_positions_and_syncs_arrive_together(sink: SinkFlow) -> None:

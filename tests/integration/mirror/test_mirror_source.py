@@ -36,7 +36,8 @@ def source_offset(flow: Flow, name: str, partition: int = 0) -> dict[str, Any] |
     return found.get(partition)
 
 
-def test_records_arrive_byte_by_byte_in_their_partitions_and_order(flow: Flow, topic_name: str) -> None:
+@pytest.mark.parametrize("client", ["librdkafka", "batch"])
+def test_records_arrive_byte_by_byte_in_their_partitions_and_order(flow: Flow, topic_name: str, client: str) -> None:
     writer, topic = flow.source, flow.source.topic(topic_name, partitions=3)
     headers = [("h", b"\x00\xff"), ("h", b""), ("empty", None)]
     writer.send(topic, [f"plain {n}" for n in range(700)], partition=0, key=b"\xff\x00", timestamp=1_000_000_000_000)
@@ -48,7 +49,7 @@ def test_records_arrive_byte_by_byte_in_their_partitions_and_order(flow: Flow, t
         producer.produce(topic, b"", key=b"", partition=1)
     writer.write(topic, ["aborted"] * 50, partition=1, is_committed=False)
     writer.settle([topic])
-    name = start(flow, topic, tasks=2, tasks__max="2")
+    name = start(flow, topic, tasks=2, tasks__max="2", producer__client=client)
     found = await_same(flow, topic)
     assert [len(found[number]) for number in range(3)] == [850, 153, 0]
     # Behind the aborted tail: 1 + 152 records and their marker, 50 aborted ones and theirs.

@@ -28,15 +28,22 @@ class MirrorChaos(GatedFaults):
     source that is written to goes on at the target."""
 
     def __init__(
-        self, clusters: TwoClusters, workload: Workload, gated: GatedCluster, source: KafkaProxy, evidence: Evidence
+        self,
+        clusters: TwoClusters,
+        workload: Workload,
+        gated: GatedCluster,
+        source: KafkaProxy,
+        evidence: Evidence,
+        client: str,
     ) -> None:
-        """`source` is how the mirror sees the source's broker."""
+        """`source` is how the mirror sees the source's broker; `client` is what it writes with."""
         super().__init__(gated, evidence)
         self._clusters = clusters
         self._workload = workload
         self._source = source
         self._tasks = max(_TASKS)
         self._grown = 0
+        self._client = client
 
     def config(self) -> dict[str, str]:
         """Return the connector's."""
@@ -44,6 +51,7 @@ class MirrorChaos(GatedFaults):
         return {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSinkConnector",
             "transaction.producer": "true",
+            "producer.client": self._client,
             "tasks.max": str(self._tasks),
             # A transaction is open at nearly any moment, and what nobody ends stays open: readers would wait behind it.
             "transaction.boundary": "interval",

@@ -20,7 +20,8 @@ from confluent_kafka import KafkaError, murmur2
 from fencepost.config import ConfigError
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.columns import Columns, Encode, Waiting, binary
+from fencepost.kafka.batch.columns import Columns, Content, Encode, Taken, Waiting, binary
+from fencepost.kafka.batch.committed import CopiedBatch
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.batch.encode_cut import Limits, placed, spare_partitions
 from fencepost.kafka.batch.encode_rows import rows
@@ -40,6 +41,7 @@ from fencepost.kafka.transactional_client import (
     classify,
     ensure_checked,
 )
+from fencepost.kafka.whole import PlacedBatch, placed_records
 from fencepost.record import Repeated, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -268,20 +270,52 @@ class BatchClient(TransactionalClient):
             taken = self._add_some(next_place(), columns)
             columns = columns.part(taken, len(columns.values))
 
+    def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
+        """Have batches wait; those go by their records that are larger than may be."""
+        with self._incarnation():
+            for placed in batches:
+                if placed.place.partition >= len(self._leaders(placed.place.topic)):
+                    raise _refused(KafkaError._UNKNOWN_PARTITION, placed.place.topic)
+                if isinstance(placed.batch, CopiedBatch) and placed.batch.size_bytes <= self._whole_bytes(
+                    placed.place.topic
+                ):
+                    self._add_taken(placed.place, Taken(placed.batch.batch, placed.told))
+                else:
+                    columns = _chosen(placed_records(placed), range(placed.batch.count), _now_ms())
+                    self._add_all(columns, partial(_same, placed.place))
+            if any(waiting.is_due for waiting in self._waiting.values()) or self._is_queue_full:
+                self._send_waiting(list(self._waiting), self._deadline_s(), whole=False)
+
+    def _whole_bytes(self, topic: str) -> int:
+        """Return how large a batch may be that goes as it is: a careful guess where a topic does not show its limit."""
+        limit = self._most_bytes(topic)
+        return min(self._settings.record_bytes, self._settings.batch_bytes if limit is None else limit)
+
+    def _add_taken(self, place: TopicPartition, taken: Taken) -> None:
+        self._waiting_at(place).add_taken(taken)
+        self._queued += taken.rows
+        self._queued_bytes += taken.own_bytes()
+
+    def _waiting_at(self, place: TopicPartition) -> Waiting:
+        if place not in self._waiting:
+            limit = self._most_bytes(place.topic)
+            self._waiting[place] = Waiting(self._settings.batch_bytes, self._settings.batch_records, limit)
+        return self._waiting[place]
+
+    @property
+    def _is_queue_full(self) -> bool:
+        return self._queued >= self._settings.queue_records or self._queued_bytes >= self._settings.queue_bytes
+
     def _add_some(self, place: TopicPartition, columns: Columns) -> int:
         """Let as many records wait as fit in a batch, and send what is due. Returns how many."""
-        settings = self._settings
-        waiting = self._waiting.get(place)
-        if waiting is None:
-            limit = self._most_bytes(place.topic)
-            waiting = self._waiting[place] = Waiting(settings.batch_bytes, settings.batch_records, limit)
+        waiting = self._waiting_at(place)
         before = waiting.own_bytes
         taken = waiting.add(columns)
         self._queued += taken
         self._queued_bytes += waiting.own_bytes - before
         if waiting.is_due:
             self._send_waiting([place], self._deadline_s(), whole=False)
-        elif self._queued >= settings.queue_records or self._queued_bytes >= settings.queue_bytes:
+        elif self._is_queue_full:
             self._send_waiting(list(self._waiting), self._deadline_s(), whole=True)
         return taken
 
@@ -304,7 +338,7 @@ class BatchClient(TransactionalClient):
             batches = [self._protocol.encoded(*each) for each in turn if each is not None]
             self._protocol.produce(batches, deadline_s)
 
-    def _take(self, place: TopicPartition, *, whole: bool) -> list[Columns]:
+    def _take(self, place: TopicPartition, *, whole: bool) -> list[Content]:
         waiting = self._waiting[place]
         before, count = waiting.own_bytes, waiting.count
         found = waiting.take(whole=whole)

@@ -29,10 +29,14 @@ _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 class Cluster:
     """Made for one incarnation. Used by one thread at a time; `close` by any."""
 
-    def __init__(self, access: Access, metadata_age_s: float) -> None:
-        """`metadata_age_s`: how old what is known of a topic may become. Nothing is asked yet."""
+    def __init__(self, access: Access, metadata_age_s: float, *, awaits_topics: bool = True) -> None:
+        """`metadata_age_s`: how old what is known of a topic may become. Nothing is asked yet.
+
+        `awaits_topics`: whether a topic that there is not is made, where brokers do that, and waited for.
+        """
         self._access = access
         self._age_s = metadata_age_s
+        self._awaits_topics = awaits_topics
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
@@ -47,13 +51,11 @@ class Cluster:
     def leaders(self, topic: str, deadline_s: float) -> list[int]:
         """Return the node that leads each partition of a topic, -1 where there is none.
 
-        Brokers make topics that are new, if they are set up so; they are waited for.
-
         Raises AnswerError, LostError.
         """
         asked_s, found = self._topics.get(topic, (0.0, []))
         if not found or time.monotonic() - asked_s > self._age_s:
-            until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S)
+            until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S * self._awaits_topics)
             found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
             self._topics[topic] = (time.monotonic(), found)
             self._most_bytes.pop(topic, None)
@@ -90,6 +92,12 @@ class Cluster:
         made = self._connections[node] = Connection(self._addresses[node], self._access, deadline_s)
         self._ensure_open(made)
         return made
+
+    def let_go(self, node: int) -> None:
+        """Let go of the connection to a node, whatever is under way there."""
+        known = self._connections.pop(node, None)
+        if known is not None:
+            known.close()
 
     def close(self) -> None:
         """Let go of all connections at once."""
@@ -132,7 +140,9 @@ class Cluster:
         from kafka.protocol.metadata import MetadataRequest
 
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = self._ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=True), 12, deadline_s)
+        answer = self._ask(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s
+        )
         self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
         (found,) = answer.topics
         ensure(found.error_code, f"metadata of topic {topic}")

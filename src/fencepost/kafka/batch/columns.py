@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.kafka.batch.encode_header import EncodedBatch
 from fencepost.kafka.placed import DeliveryCallback
 from fencepost.record import BinaryColumn, HeaderBytes
 from fencepost.record.binary_column import size_bytes
@@ -50,6 +51,10 @@ class Columns(NamedTuple):
             {index - start: call for index, call in self.told.items() if start <= index < stop},
         )
 
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
     def timestamp(self, index: int) -> int:
         times = self.timestamps
         return times if isinstance(times, int) else int(times[index].as_py())
@@ -80,6 +85,27 @@ class Columns(NamedTuple):
     @property
     def _around_each(self) -> int:
         return _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME)
+
+
+class Taken(NamedTuple):
+    """A batch that goes as it is, and what is called about its records."""
+
+    batch: EncodedBatch
+    told: Mapping[int, DeliveryCallback]
+
+    @property
+    def rows(self) -> int:
+        return self.batch.count
+
+    def timestamp(self, index: int) -> int:
+        """Return the newest: nobody looks at its records."""
+        return self.batch.newest_timestamp
+
+    def own_bytes(self) -> int:
+        return len(self.batch)
+
+
+Content = Columns | Taken
 
 
 class Encode(Protocol):
@@ -145,7 +171,7 @@ class Waiting:
 
     def __init__(self, due_bytes: int, most_records: int, topic_bytes: int | None = None) -> None:
         self._due_bytes, self._most_records = due_bytes, most_records
-        self._full: list[Columns] = []
+        self._full: list[Content] = []
         self._last = Pending(due_bytes if topic_bytes is None else min(due_bytes, topic_bytes), most_records)
         self.own_bytes = self.count = 0
 
@@ -162,13 +188,21 @@ class Waiting:
             self._full.append(self._last.take())
         return taken
 
-    def take(self, *, whole: bool) -> list[Columns]:
+    def add_taken(self, taken: Taken) -> None:
+        """Have a batch wait behind the records that do: these are a batch by themselves then."""
+        if self._last.count:
+            self._full.append(self._last.take())
+        self._full.append(taken)
+        self.own_bytes += taken.own_bytes()
+        self.count += taken.rows
+
+    def take(self, *, whole: bool) -> list[Content]:
         """Return the batches that are full, and with `whole` the last one, too; they do not wait any more."""
         found, self._full = self._full, []
         if whole and self._last.count:
             found.append(self._last.take())
         self.own_bytes -= sum(batch.own_bytes() for batch in found)
-        self.count -= sum(len(batch.values) for batch in found)
+        self.count -= sum(batch.rows for batch in found)
         return found
 
 

@@ -89,3 +89,41 @@ _MADE: Mapping[str, Callable[[int | None], Compress]] = {
     "zstd": lambda level: _arrow("zstd", level),
 }
 NAMES = (NONE, *_MADE)
+
+
+def decompressed(number: int, body: bytes | memoryview) -> bytes | memoryview:
+    """Return what was compressed by a codec that has this number, by whatever client. Raises ValueError, OSError."""
+    if number >= len(NAMES):
+        raise ValueError(f"there is no codec {number}")
+    name = NAMES[number]
+    if name == NONE:
+        return body
+    if name == "snappy":
+        return _unsnapped(memoryview(body))
+    with pa.CompressedInputStream(pa.BufferReader(body), name) as stream:
+        data: bytes = stream.read()
+    return data
+
+
+def _unsnapped(body: memoryview) -> bytes:
+    """Read a stream of xerial's, or one plain block: some clients write that."""
+    if bytes(body[:8]) != _XERIAL_HEADER[:8]:
+        return _unpacked_block(body)
+    blocks, at = [], len(_XERIAL_HEADER)
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        at += 4 + size
+        blocks.append(_unpacked_block(body[at - size : at]))
+    return b"".join(blocks)
+
+
+def _unpacked_block(block: memoryview) -> bytes:
+    """Unpack one block; its first bytes say, seven bits each, how long it was."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    data: bytes = pa.Codec("snappy").decompress(pa.py_buffer(block), size, asbytes=True)
+    return data

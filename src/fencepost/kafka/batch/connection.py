@@ -5,11 +5,12 @@ the caller waits. A request is written once.
 """
 
 import logging
+import selectors
 import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -59,6 +60,15 @@ class Connection:
     def unanswered(self) -> int:
         """Return how many requests have no answer yet."""
         return len(self._answers)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Say whether the broker has asked for silence that is not over: who sends waits for that."""
+        return time.monotonic() < self._waits_until_s
+
+    def fileno(self) -> int:
+        """Return the number of its socket, -1 where it is closed."""
+        return self._socket.fileno()
 
     def version(self, request: Any, oldest: int, newest: int) -> int:
         """Return the newest version of a kind of request that both sides know. Raises UnsupportedError."""
@@ -201,3 +211,13 @@ class Connection:
         self.close()
         why = str(error) or type(error).__name__
         return LostError(f"{self.address[0]}:{self.address[1]}: {why}", is_sent=bool(self._answers))
+
+
+def answering(connections: Sequence[Connection], timeout_s: float) -> list[Connection]:
+    """Return those of which an answer begins to come, or that are lost; waits for the first of them."""
+    lost = [each for each in connections if each.fileno() < 0]
+    with selectors.DefaultSelector() as selector:
+        for each in connections:
+            if each not in lost:
+                selector.register(each, selectors.EVENT_READ, each)
+        return lost + [key.data for key, _ in selector.select(0 if lost else timeout_s)]

@@ -14,6 +14,7 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 producer's id, its epoch, base sequence, count."""
 _BEHIND_LENGTH = 12
 _BEHIND_CHECKSUM = 21
+_BASE = struct.Struct(">q")
 _CHECKSUM = struct.Struct(">I")
 _CHECKSUM_AT = 17
 _MAGIC = 2
@@ -110,13 +111,13 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     view = memoryview(data)
     if len(view) < HEADER.size:
         raise CorruptBatchError(f"A batch of {len(view)} bytes is shorter than its header. {_CORRUPT}")
-    base, length, _, magic, checksum, attributes, last, first, newest, *_, count = HEADER.unpack_from(view)
+    base, length, _, magic, _, attributes, last, first, newest, *_, count = HEADER.unpack_from(view)
     place = f"The batch at offset {base}"
     if magic != _MAGIC:
         raise LooseBatchError(f"{place} has the format of version {magic}, of before Kafka 0.11")
     if length + _BEHIND_LENGTH != len(view):
         raise CorruptBatchError(f"{place} has {len(view)} bytes and says {length + _BEHIND_LENGTH}. {_CORRUPT}")
-    _ensure_intact(view, checksum, place)
+    ensure_intact(view)
     if attributes & _CONTROL:
         raise LooseBatchError(f"{place} is a transaction's marker")
     if count < 1 or count != last + 1:
@@ -126,10 +127,14 @@ def taken_batch(data: Buffer, *, is_append_time: bool = False) -> EncodedBatch:
     return EncodedBatch((view[HEADER.size :],), count, attributes & _CODEC, first, newest)
 
 
-def _ensure_intact(batch: memoryview, checksum: int, place: str) -> None:
-    """Look before the batch gets a checksum of ours: that would make what was damaged look whole."""
-    if _checksum(batch[_BEHIND_CHECKSUM:]) != checksum:
-        raise CorruptBatchError(f"{place} is not what its checksum was made of. {_CORRUPT}")
+def ensure_intact(batch: memoryview) -> None:
+    """Raise CorruptBatchError for a batch that is not what its checksum was made of.
+
+    Look before the batch gets a checksum of ours (E22): that would make what was damaged look whole.
+    """
+    if _checksum(batch[_BEHIND_CHECKSUM:]) != _CHECKSUM.unpack_from(batch, _CHECKSUM_AT)[0]:
+        (base,) = _BASE.unpack_from(batch)
+        raise CorruptBatchError(f"The batch at offset {base} is not what its checksum was made of. {_CORRUPT}")
 
 
 def _checksum(*parts: Buffer) -> int:

@@ -14,8 +14,9 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.batch import requests
 from fencepost.kafka.batch.cluster import GROUP, TRANSACTION, Cluster, patiently
-from fencepost.kafka.batch.columns import Columns, Encode
+from fencepost.kafka.batch.columns import Content, Encode, Taken
 from fencepost.kafka.batch.connection import Connection
+from fencepost.kafka.batch.encode_header import Producer as Stamp
 from fencepost.kafka.batch.errors import BUSY, AnswerError, TooLargeError, ensure
 from fencepost.kafka.batch.requests import Data, Producer
 from fencepost.kafka.batch.settings import BatchSettings
@@ -62,7 +63,7 @@ class Batch(NamedTuple):
     """A batch on its way. `data` has the producer's numbers in it."""
 
     place: TopicPartition
-    columns: Columns
+    columns: Content
     data: Data
 
 
@@ -153,19 +154,27 @@ class Protocol:
         for place, code in sorted(failed.items(), key=lambda each: each[1] == KafkaError.OPERATION_NOT_ATTEMPTED):
             raise AnswerError(code, f"record for topic {place.topic}")
 
-    def encoded(self, place: TopicPartition, columns: Columns) -> Batch:
+    def encoded(self, place: TopicPartition, columns: Content) -> Batch:
         """Return a batch with the numbers that are next in its partition; it must be sent next, and once."""
         sequence = self._sequences.get(place, 0)
-        data, count = self._encode(
+        data, count = self._data(columns, sequence)
+        self._sequences[place] = (sequence + count) % _SEQUENCES
+        return Batch(place, columns, data)
+
+    def _data(self, columns: Content, sequence: int) -> tuple[Data, int]:
+        """Return a batch's bytes, with who writes it and from which number on, and how many records it has."""
+        _, producer_id, epoch = self._producer
+        if isinstance(columns, Taken):
+            stamp = Stamp(producer_id, epoch, is_transactional=True)
+            return b"".join(columns.batch.stamped(stamp, sequence)), columns.rows
+        return self._encode(
             columns,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=epoch,
             base_sequence=sequence,
             transactional=True,
             compression=self._settings.compression,
         )
-        self._sequences[place] = (sequence + count) % _SEQUENCES
-        return Batch(place, columns, data)
 
     def produce(self, batches: Sequence[Batch], deadline_s: float) -> None:
         """Send batches, one a partition, to the leaders of their partitions; `settle` takes the last answers.
@@ -346,9 +355,9 @@ def _taken(answer: Any, sent: Mapping[TopicPartition, Batch]) -> Failures:
     return failures
 
 
-def _too_large(topic: str, columns: Columns, size: str) -> AnswerError:
+def _too_large(topic: str, columns: Content, size: str) -> AnswerError:
     """Return the refusal of a batch; of one record alone it is final."""
-    is_one = len(columns.values) == 1
+    is_one = columns.rows == 1
     what = f"{'a batch of one record' if is_one else 'a batch of records'} for topic {topic}"
     detail = f"it has {size}: raise the topic's max.message.bytes" + (", or send less" if is_one else "")
     return (TooLargeError if is_one else AnswerError)(KafkaError.MSG_SIZE_TOO_LARGE, what, detail)

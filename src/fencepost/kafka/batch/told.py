@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
-from fencepost.kafka.batch.columns import Columns
+from fencepost.kafka.batch.columns import Content
 from fencepost.record import TopicPartition
 
 
@@ -34,7 +34,7 @@ class Delivered:
         return TIMESTAMP_CREATE_TIME, self.create_time_ms
 
 
-def tell(place: TopicPartition, columns: Columns, base_offset: int, append_time_ms: int) -> None:
+def tell(place: TopicPartition, columns: Content, base_offset: int, append_time_ms: int) -> None:
     """Tell of the records of a batch that is in the log. What a callback raises is the caller's."""
     for index, call in columns.told.items():
         delivered: Any = Delivered(place, base_offset + index, append_time_ms, columns.timestamp(index))

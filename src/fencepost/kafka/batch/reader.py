@@ -1,0 +1,314 @@
+"""`BatchReader`: reads partitions in whole batches, of which nobody has looked at a record (E22).
+
+There is one request under way to each broker that leads some of the partitions, and it is sent before the answer to the
+one before is handed over; there is no thread. What a broker answers about a position that has changed meanwhile counts
+for nothing.
+"""
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from fencepost.config import ConfigError
+from fencepost.kafka.batch.access import Access
+from fencepost.kafka.batch.cluster import Cluster
+from fencepost.kafka.batch.committed import Answered, CopiedBatch, committed_batches, copied
+from fencepost.kafka.batch.connection import Connection, answering
+from fencepost.kafka.batch.encode_header import CorruptBatchError
+from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError, ensure
+from fencepost.kafka.batch.settings import FetchSettings
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, translate
+from fencepost.kafka.plan_reader import DOING, ClientReader, Read
+from fencepost.kafka.whole import WholeBatches, WholeFetched
+from fencepost.record import TopicPartition
+
+_VERSIONS = 4, 12  # the first that says which transactions were aborted, and the last that names topics
+_REST_S, _REFUSED_REST_S = 0.1, 5.0
+_CONNECT_S = 5.0
+_ELSEWHERE = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+_DENIED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
+
+
+class _Asked(NamedTuple):
+    """A request under way: from which offsets it asks, but for what was given up, and since when."""
+
+    connection: Connection
+    offsets: dict[TopicPartition, int]
+    since_s: float
+
+
+class BatchReader:
+    """A `PlanReader`. What a commit needs is librdkafka's, and made with the first."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        """`conf` holds librdkafka's names. Raises KafkaRequestError for settings that this reader does not have."""
+        self._conf = dict(conf)
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        try:
+            self._settings, access = FetchSettings.of(conf), Access.of(conf)
+        except (ConfigError, ValueError, OSError) as error:
+            raise KafkaRequestError(str(error), KafkaError._INVALID_ARG) from None
+        self._answer_s = access.answer_s
+        self._cluster = Cluster(access, self._settings.metadata_age_s, awaits_topics=False)
+        self._at: dict[TopicPartition, int] = {}  # from where to fetch on
+        self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
+        self._asked: dict[int, _Asked] = {}
+        self._come: deque[tuple[TopicPartition, CopiedBatch | int]] = deque()  # batches, and positions behind them
+        self._found = Read()
+        self._committer: ClientReader | None = None
+        self._in_commit = threading.Lock()
+        self._is_closed = False
+
+    @property
+    def commit_trouble(self) -> str | None:
+        return None if self._committer is None else self._committer.commit_trouble
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._at |= offsets
+
+    def unassign(self, places: Collection[TopicPartition]) -> None:
+        gone = set(places)
+        for place in gone:
+            self._at.pop(place, None)
+            self._rests.pop(place, None)
+            for asked in self._asked.values():
+                asked.offsets.pop(place, None)
+        self._come = deque(each for each in self._come if each[0] not in gone)
+
+    def read(self, timeout_s: float, most: int) -> Read:
+        """Return what has come; the last batch is the one that reaches `most` records.
+
+        Raises CorruptBatchError, KafkaAuthorizationError, KafkaRequestError.
+        """
+        if self._committer is not None:
+            self._committer.serve()
+        until_s = time.monotonic() + timeout_s
+        self._ask()
+        while not self._come:
+            left_s = until_s - time.monotonic()
+            self._take_answers(max(0.0, left_s))
+            self._ask()
+            if left_s <= 0 or self._found.lost:
+                break
+        found, self._found = self._found, Read()
+        found.fetched = self._handed_over(most)
+        return found
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._in_commit:
+            if self._committer is None and offsets and not self._is_closed:
+                self._committer = ClientReader(self._conf)
+        if self._committer is not None:
+            self._committer.commit(offsets)
+
+    def close(self) -> None:
+        with self._in_commit:
+            self._is_closed = True
+        self._cluster.close()
+        if self._committer is not None:
+            self._committer.close()
+
+    def _handed_over(self, most: int) -> WholeFetched:
+        batches: list[tuple[TopicPartition, CopiedBatch]] = []
+        ends: dict[TopicPartition, int] = {}
+        count = 0
+        while self._come and (count < most or isinstance(self._come[0][1], int)):
+            place, one = self._come.popleft()
+            if isinstance(one, int):
+                ends[place] = one
+            else:
+                batches.append((place, one))
+                count += one.count
+        fetched = WholeFetched(WholeBatches(batches))
+        fetched.ends = ends
+        return fetched
+
+    # asking
+
+    def _ask(self) -> None:
+        """Send a request to each broker that has none under way, as long as nothing waits to be handed over."""
+        now_s = time.monotonic()
+        self._rests = {place: until_s for place, until_s in self._rests.items() if until_s > now_s}
+        under_way = {place for asked in self._asked.values() for place in asked.offsets}
+        due = [place for place in self._at if place not in self._rests and place not in under_way]
+        for node, places in self._by_leader(due).items():
+            if node not in self._asked:
+                self._ask_node(node, places)
+
+    def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        found: dict[int, list[TopicPartition]] = defaultdict(list)
+        for topic, run in groupby(places, lambda place: place.topic):
+            of_topic = list(run)
+            try:
+                leaders = self._cluster.leaders(topic, time.monotonic() + _CONNECT_S)
+            except AnswerError as error:
+                self._note_failed(of_topic, error)
+                continue
+            except (LostError, UnsupportedError) as error:
+                self._found.away = str(error)
+                self._rest([place for place in self._at if place not in self._rests])
+                return found
+            for place in of_topic:
+                leader = leaders[place.partition] if place.partition < len(leaders) else -1
+                if leader >= 0:
+                    found[leader].append(place)
+                else:
+                    self._look_again([place])
+        return found
+
+    def _ask_node(self, node: int, places: list[TopicPartition]) -> None:
+        began_s = time.monotonic()
+        try:
+            connection = self._cluster.connection(node, began_s + _CONNECT_S)
+            if connection.is_throttled:
+                return
+            offsets = {place: self._at[place] for place in places}
+            request = self._request(offsets)
+            asked = _Asked(connection, offsets, time.monotonic())
+            version = connection.version(request, *_VERSIONS)
+            connection.send(request, version, lambda answer: self._answered(asked, answer), began_s + self._answer_s)
+            self._asked[node] = asked
+        except AnswerError as error:
+            self._note_failed(places, error)
+        except (LostError, UnsupportedError) as error:
+            self._cluster.let_go(node)
+            self._found.away = None if self._asked else str(error)
+            self._look_again(places, max(_REST_S, 2 * (time.monotonic() - began_s)))
+
+    def _request(self, offsets: Mapping[TopicPartition, int]) -> Any:
+        """Return a request without a session, for partitions in this order: an answer is filled in it up to its size.
+
+        The next one begins with another partition.
+        """
+        from kafka.protocol.consumer import FetchRequest as Request
+
+        settings = self._settings
+        topics = [
+            Request.FetchTopic(
+                topic=topic,
+                partitions=[
+                    Request.FetchTopic.FetchPartition(
+                        partition=place.partition,
+                        current_leader_epoch=-1,
+                        fetch_offset=offsets[place],
+                        last_fetched_epoch=-1,
+                        log_start_offset=-1,
+                        partition_max_bytes=settings.partition_bytes,
+                    )
+                    for place in run
+                ],
+            )
+            for topic, run in groupby(offsets, lambda place: place.topic)
+        ]
+        return Request(
+            replica_id=-1,
+            max_wait_ms=settings.wait_ms,
+            min_bytes=settings.least_bytes,
+            max_bytes=settings.most_bytes,
+            isolation_level=int(settings.is_committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=topics,
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+
+    # answers
+
+    def _take_answers(self, timeout_s: float) -> None:
+        if not self._asked:
+            time.sleep(min(timeout_s, _REST_S))
+            return
+        nodes = {asked.connection: node for node, asked in self._asked.items()}
+        for connection in answering(list(nodes), timeout_s) or self._overdue():
+            node = nodes[connection]
+            asked = self._asked.pop(node)
+            try:
+                connection.take(min(time.monotonic(), asked.since_s) + self._answer_s)
+            except AnswerError as error:
+                self._note_failed(list(asked.offsets), error)
+            except LostError as error:
+                self._cluster.let_go(node)
+                self._found.away = None if self._asked else str(error)
+                self._look_again(asked.offsets)
+
+    def _overdue(self) -> list[Connection]:
+        """Return connections whose brokers say nothing for longer than an answer takes: to take it fails at once."""
+        now_s = time.monotonic()
+        return [asked.connection for asked in self._asked.values() if now_s - asked.since_s > self._answer_s]
+
+    def _answered(self, asked: _Asked, answer: Any) -> None:
+        ensure(answer.error_code or 0, "a fetch")
+        for topic in answer.responses:
+            for each in topic.partitions:
+                place = TopicPartition(topic.topic, each.partition_index)
+                if place not in asked.offsets:
+                    continue  # it was given up, and may be read from elsewhere, or be another topic's, by now
+                if each.error_code:
+                    self._note_failed([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
+                else:
+                    self._take(place, asked.offsets[place], each)
+
+    def _take(self, place: TopicPartition, wanted: int, answer: Any) -> None:
+        is_committed = self._settings.is_committed
+        aborted = [(each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()]
+        stable = answer.last_stable_offset if is_committed else -1
+        try:
+            found = Answered(memoryview(answer.records or b""), stable, aborted if is_committed else ())
+            batches, position = committed_batches(found, wanted)
+            made = copied(batches, wanted, int(time.time() * 1000))
+        except CorruptBatchError as error:
+            raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
+        self._come.extend((place, one) for one in made)
+        if position > wanted:
+            self._come.append((place, position))
+            del self._at[place]  # it is the last in the next request
+            self._at[place] = position
+
+    # what goes wrong
+
+    def _note_failed(self, places: list[TopicPartition], error: AnswerError) -> None:
+        """Take note of what is wrong with partitions. Raises what no other look would change."""
+        if error.code == KafkaError.OFFSET_OUT_OF_RANGE:
+            self._found.lost.update(places)
+            for place in places:
+                del self._at[place]
+        elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._found.refused |= {place.topic: str(error) for place in places}
+            self._rest(places, _REFUSED_REST_S)
+        elif error.code in _DENIED:
+            why = f"Not let in while {DOING} (bootstrap.servers={self._bootstrap}): {error} {error.detail or ''}"
+            raise KafkaAuthorizationError(f"{why.rstrip()}. Correct the credentials of the consumer")
+        elif error.code in _ELSEWHERE:
+            self._look_again(places)
+        elif error.code == KafkaError.INVALID_MSG:
+            named = ", ".join(f"{place.topic}-{place.partition} at offset {self._at[place]}" for place in places)
+            raise CorruptBatchError(f"The source's broker finds its log damaged: {named}")
+        else:
+            raise translate(KafkaError(error.code), DOING, self._bootstrap)
+
+    def _look_again(self, places: Iterable[TopicPartition], rest_s: float = _REST_S) -> None:
+        """Ask who leads these partitions, a little later."""
+        for topic in {place.topic for place in places}:
+            self._cluster.forget(topic)
+        self._rest(places, rest_s)
+
+    def _rest(self, places: Iterable[TopicPartition], rest_s: float = _REST_S) -> None:
+        until_s = time.monotonic() + rest_s
+        self._rests.update((place, until_s) for place in places if place in self._at)

@@ -1,0 +1,186 @@
+"""What reads the partitions of a plan from the cluster: the port behind which a client does it, and librdkafka there.
+
+A reader knows positions and fetches what lies behind them. What a log that does not go on there means, and of which
+topic records are, is for `PlanInput` to find out.
+"""
+
+import contextlib
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from fencepost.kafka.errors import is_unavailable, new_client, translate
+from fencepost.kafka.group_input import Fetched, is_plain
+from fencepost.kafka.library_log import library_log
+from fencepost.record import TopicPartition
+
+DOING = "reading partitions of a plan"
+
+_LOT = 500
+_PASSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that the client wants to have a name of
+    }
+)
+
+
+@dataclass
+class Read:
+    """What came of one look, beside records: `away` says why no broker can be reached."""
+
+    fetched: Fetched = field(default_factory=Fetched)
+    lost: set[TopicPartition] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    away: str | None = None
+
+
+class PlanReader(Protocol):
+    """Used by one thread, but for `commit`. Nothing connects before the first `read`."""
+
+    @property
+    def commit_trouble(self) -> str | None:
+        """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions, too, from these offsets on."""
+
+    def unassign(self, places: Collection[TopicPartition]) -> None:
+        """Read these partitions no more: nothing of them comes from now on."""
+
+    def read(self, timeout_s: float, most: int) -> Read:
+        """Return what has come, waiting `timeout_s` for the first record.
+
+        `fetched.ends` are where partitions end, or are read up to without a record. A partition that is `lost` has
+        nothing at its position, and is not read on until it is assigned anew. Raises what `translate` makes of a
+        refusal; a broker that is away is waited for.
+        """
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have the group told of offsets, as `PlanInput.commit` says. For any thread."""
+
+    def close(self) -> None:
+        """Let go. Idempotent."""
+
+
+class ClientReader:
+    """Reads with librdkafka, record by record."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        """Raise KafkaRequestError for settings that the client does not take."""
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._in_commit = threading.Lock()
+        self._lots: list[Fetched] = []  # taken, and not handed over yet
+        self._found = Read()
+        self._unheard = 0  # commits of which it is not known what came of them
+        self.commit_trouble: str | None = None
+        self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._consumer.incremental_assign([ClientPartition(*place, offset) for place, offset in offsets.items()])
+
+    def unassign(self, places: Collection[TopicPartition]) -> None:
+        self._consumer.incremental_unassign([ClientPartition(*place) for place in places])
+
+    def read(self, timeout_s: float, most: int) -> Read:
+        """Take what has come, in lots: with many messages at once Python's garbage collector would look at each."""
+        if not self._lots:  # else something went wrong behind them
+            self._take(timeout_s, most)
+        found, self._found = self._found, Read()
+        found.fetched, self._lots = Fetched.joined(self._lots), []
+        return found
+
+    def _take(self, timeout_s: float, most: int) -> None:
+        while most > 0:
+            lot = min(most, _LOT)
+            messages = self._consumed(lot, timeout_s if not self._lots else 0)
+            if messages:
+                self._lots.append(self._sorted(messages, self._found))
+            if len(messages) < lot:
+                return
+            most -= lot
+
+    def serve(self) -> None:
+        """Hear what came of commits, where nothing is read."""
+        self._more(1)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        asked = [ClientPartition(*place, offset) for place, offset in offsets.items()]
+        with self._in_commit:
+            if self._consumer is not None and asked:
+                try:
+                    self._consumer.commit(offsets=asked, asynchronous=True)
+                except KafkaException as error:
+                    raise translate(error, "committing offsets", self._bootstrap) from error
+                self._unheard += 1
+
+    def close(self) -> None:
+        with self._in_commit:
+            consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            return
+        if self._unheard:  # the client waits for what comes of it, for most of a minute where no broker answers
+            threading.Thread(target=_close, args=(consumer,), name="close reader", daemon=True).start()
+        else:
+            _close(consumer)
+
+    def _heard(self, error: Any, places: Sequence[Any]) -> None:
+        with self._in_commit:
+            self._unheard -= 1
+        refused = [place.error for place in places if place.error is not None]
+        first = error or next(iter(refused), None)
+        self.commit_trouble = None if first is None else f"{first.str()} ({first.name()})"
+
+    def _consumed(self, most: int, timeout_s: float) -> list[Any]:
+        try:
+            messages: list[Any] = self._consumer.consume(most, 0)
+            if not messages and timeout_s:
+                first = self._consumer.poll(timeout_s)
+                messages = [] if first is None else [first, *self._more(most - 1)]
+        except KafkaException as error:
+            raise translate(error, DOING, self._bootstrap) from error
+        return messages
+
+    def _more(self, most: int) -> list[Any]:
+        """Return what has come together with the first message; an error is the next call's, for that one is here."""
+        try:
+            found: list[Any] = self._consumer.consume(most, 0)
+        except KafkaException:
+            return []
+        return found
+
+    def _sorted(self, messages: Sequence[Any], found: Read) -> Fetched:
+        """Return records and ends of partitions, and take note of everything else."""
+        if is_plain(messages):
+            return Fetched.of(messages)
+        ends: dict[TopicPartition, int] = {}
+        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends, found)])
+        fetched.ends = ends
+        return fetched
+
+    def _is_event(self, message: Any, ends: dict[TopicPartition, int], found: Read) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            ends[TopicPartition(message.topic(), message.partition())] = message.offset()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            found.lost.add(TopicPartition(message.topic(), message.partition()))
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
+            found.refused[message.topic()] = error.str()
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            found.away = error.str()
+        elif not (is_unavailable(error) or error.code() in _PASSING):
+            raise translate(error, DOING, self._bootstrap)
+        return True
+
+
+def _close(consumer: Any) -> None:
+    with contextlib.suppress(KafkaException, RuntimeError):
+        consumer.close()

@@ -1,0 +1,186 @@
+"""What is read in batches is what is read record by record, from each offset of logs with everything in them."""
+
+import random
+from collections.abc import Collection, Mapping
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch.compress import NAMES
+from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.plan_reader import ClientReader
+from fencepost.kafka.settings import plan_conf
+from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.record import TopicPartition
+from fencepost.testing import eventually
+from support.batch_topic import difference, written_batches
+from support.log_writer import LogWriter
+from support.slow_batch import PlainRecord
+
+Placed = tuple[int, PlainRecord]
+_PRODUCERS, _TRANSACTIONS, _ABORTED = 3, 30, 0.3
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def conf(bootstrap: str, **more: str) -> Mapping[str, str | bool]:
+    given = {key.replace("_", "."): value for key, value in more.items()}
+    return plan_conf({"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20", **given}).conf
+
+
+def read(
+    reader: BatchReader | ClientReader, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, list[Placed]]:
+    """Read partitions up to these offsets, and return what has come."""
+    found: dict[TopicPartition, list[Placed]] = {place: [] for place in starts}
+    at = dict(starts)
+    reader.assign(starts)
+
+    def is_there() -> bool:
+        fetched = reader.read(0.05, 300).fetched
+        headers = fetched.headers or [()] * len(fetched)
+        columns = (fetched.places, fetched.offsets, fetched.keys, fetched.values, fetched.timestamps, headers)
+        for place, offset, key, value, time, of_record in zip(*columns, strict=True):
+            found[place].append((offset, PlainRecord(key, value, time or 0, tuple(of_record))))
+        at.update({place: max(at[place], end) for place, end in (fetched.next_offsets() | fetched.ends).items()})
+        return all(at[place] >= end for place, end in ends.items())
+
+    try:
+        eventually(is_there, within_s=60, every_s=0)
+    finally:
+        reader.close()
+    return found
+
+
+def ends_of(bootstrap: str, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    admin = Admin({"bootstrap.servers": bootstrap})
+    try:
+        found = admin.end_offsets(places, read_committed=True)
+        return {TopicPartition(*place): end for place, end in found.items()}
+    finally:
+        admin.close()
+
+
+def assert_same(bootstrap: str, starts: Mapping[TopicPartition, int], **more: str) -> None:
+    """Compare what both readers read, of logs that nobody has changed meanwhile: compaction takes its time."""
+    ends = ends_of(bootstrap, list(starts))
+
+    def by_records() -> dict[TopicPartition, list[Placed]]:
+        return read(ClientReader(conf(bootstrap)), starts, ends)
+
+    before, after = by_records(), None
+    while before != after:
+        found, before, after = read(BatchReader(conf(bootstrap, **more)), starts, ends), after or before, by_records()
+    assert found == after
+
+
+@pytest.fixture
+def bootstrap(log_writer: LogWriter) -> str:
+    return log_writer.bootstrap
+
+
+def test_records_of_every_codec_are_read_from_the_middle_of_a_batch_and_from_its_beginning(
+    bootstrap: str, topic_name: str
+) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    written = written_batches(bootstrap, topic_name, rng)
+    for start in (0, rng.randrange(1, 400), rng.randrange(10_000)):
+        starts = {TopicPartition(topic_name, partition): start for partition in range(len(NAMES))}
+        ends = {place: len(written[place.partition]) for place in starts}
+        found = read(BatchReader(conf(bootstrap)), starts, ends)
+        assert all([offset for offset, _ in found[place]] == list(range(start, ends[place])) for place in starts)
+        records = {place.partition: [record for _, record in found[place]] for place in starts}
+        assert difference(records, {partition: one[start:] for partition, one in written.items()}) is None
+
+
+def write_everything(bootstrap: str, topic: str, rng: random.Random) -> None:
+    """Write transactions of several producers, one in the other, some of them aborted, and records outside of any."""
+    producers = [
+        Producer({
+            "bootstrap.servers": bootstrap,
+            "transactional.id": f"{topic}-{n}",
+            "linger.ms": 1,
+            "compression.type": _CODECS[n],
+            "batch.num.messages": 15,
+        })
+        for n in range(_PRODUCERS)
+    ]  # fmt: skip
+    for producer in producers:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for _ in range(_TRANSACTIONS):
+        producer = rng.choice(producers)
+        for _ in range(rng.choice((1, 3, 40))):
+            key = rng.choice((None, b"", b"k%d" % rng.randrange(5)))
+            value = rng.choice((None, b"", rng.randbytes(100)))
+            headers = [("h", rng.choice((None, b"x")))] if rng.random() < 0.3 else []
+            producer.produce(topic, value, key or b"never none", 0, headers=headers, timestamp=rng.randrange(1, 2**40))
+        producer.flush(30)
+        if rng.random() < 0.5:
+            (producer.abort_transaction if rng.random() < _ABORTED else producer.commit_transaction)(30)
+            producer.begin_transaction()
+    for producer in producers:
+        producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize("how", ["as written", "log append time", "compacted"])
+def test_e22_what_is_read_in_batches_is_what_is_committed(
+    log_writer: LogWriter, bootstrap: str, topic_name: str, how: str
+) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    configs = {
+        "as written": {},
+        "log append time": {"message_timestamp_type": "LogAppendTime"},
+        "compacted": {"cleanup_policy": "compact", "segment_ms": "1", "min_cleanable_dirty_ratio": "0.001"},
+    }[how]
+    topic = log_writer.topic(topic_name, **configs, retention_ms="-1")
+    place = TopicPartition(topic, 0)
+    write_everything(bootstrap, topic, rng)
+    log_writer.settle([topic])
+    if how == "compacted":
+        before = len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place])
+
+        def is_compacted() -> bool:
+            log_writer.send(topic, ["later"], key="never none")
+            return len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place]) < before
+
+        eventually(is_compacted, within_s=60, every_s=0.2)
+        TopicAdmin({"bootstrap.servers": bootstrap}).alter_settings({topic: {"cleanup.policy": "delete"}})
+    end = ends_of(bootstrap, [place])[place]
+    for start in (0, 1, *(rng.randrange(end) for _ in range(3))):
+        assert_same(bootstrap, {place: start})
+    assert_same(bootstrap, {place: 0}, max_partition_fetch_bytes="300")
+
+
+def test_a_partition_that_is_empty_holds_up_no_other_and_an_offset_out_of_range_is_told(
+    log_writer: LogWriter, bootstrap: str, topic_name: str
+) -> None:
+    topic = log_writer.topic(topic_name, partitions=3)
+    places = [TopicPartition(topic, n) for n in range(3)]
+    log_writer.send(topic, [str(n) for n in range(50)], partition=1)
+    reader = BatchReader(conf(bootstrap))
+    try:
+        reader.assign({places[0]: 0, places[1]: 0, places[2]: 7})
+        values: list[bytes | None] = []
+        lost: set[TopicPartition] = set()
+
+        def has_come() -> bool:
+            found = reader.read(0.05, 1)
+            values.extend(found.fetched.values)
+            lost.update(found.lost)
+            return len(values) >= 50 and bool(lost)
+
+        eventually(has_come, every_s=0)
+        assert (values, lost) == ([b"%d" % n for n in range(50)], {places[2]})
+    finally:
+        reader.close()
+
+
+def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:
+    with pytest.raises(KafkaRequestError, match=r"client\.rack: the batch client has no such setting"):
+        BatchReader({**conf(bootstrap), "client.rack": "a"})
