@@ -11,6 +11,7 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
 _COMPRESSION = "compression.type"
+_MOST_ANSWERED_BYTES = 64 << 20  # kafka-python takes no answer above 100 MB
 
 _CONNECTING = frozenset({
     "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",
@@ -111,7 +112,7 @@ class FetchSettings:
         return cls(
             wait_ms=_number(conf, "fetch.wait.max.ms", 500),
             least_bytes=_number(conf, "fetch.min.bytes", 1),
-            most_bytes=_number(conf, "fetch.max.bytes", 52_428_800),
+            most_bytes=min(_number(conf, "fetch.max.bytes", 52_428_800), _MOST_ANSWERED_BYTES),
             partition_bytes=_number(conf, "max.partition.fetch.bytes", 1_048_576),
             is_committed=str(conf.get("isolation.level", "read_committed")) == "read_committed",
             metadata_age_s=_number(conf, "topic.metadata.refresh.interval.ms", 300_000) / 1000,

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fencepost.kafka.batch.client import BatchClient
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.batch.settings import FetchSettings
+from fencepost.kafka.settings import plan_conf, transactional_conf
 from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.testing import eventually
 
@@ -34,3 +35,9 @@ def test_who_was_dropped_takes_no_id() -> None:
     with pytest.raises(ProducerError, match="is closed") as refused:
         client.init_transactions(30)
     assert refused.value.failure is Failure.PASSING
+
+
+def test_an_answer_to_a_fetch_is_no_larger_than_kafka_python_takes() -> None:
+    """It refuses answers of 100 MB and more, and would be asked again for ever."""
+    conf = plan_conf({**NOBODY, "fetch.max.bytes": "200000000"}).conf
+    assert FetchSettings.of(conf).most_bytes < 100_000_000
