@@ -106,9 +106,9 @@ class RangeInput:
         while not self._is_over:
             columns.take(self._fetched(AT_ONCE))
             if columns.is_full:
-                yield columns.batch()
+                yield from columns.batches()
         if len(columns):
-            yield columns.batch()
+            yield from columns.batches()
 
     def _go_to(self, offset: int) -> None:
         self._at = offset

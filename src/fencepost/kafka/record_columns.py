@@ -82,11 +82,12 @@ class RecordColumns:
                 self._lots[name].append(lot)
         self._rows += len(messages)
 
-    def batch(self) -> pa.RecordBatch:
-        """Return what was collected, and begin anew."""
-        columns = [self._column(field) for field in self._schema]
+    def batches(self) -> list[pa.RecordBatch]:
+        """Return what was collected, as several batches where one lot alone has very much; and begin anew."""
+        whole = pa.RecordBatch.from_arrays([self._column(field) for field in self._schema], schema=self._schema)
+        step = max(1, self._rows * 2 * _BYTES // max(self._size_bytes, 1))
         self._clear()
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return [whole.slice(start, step) for start in range(0, len(whole), step)]
 
     def _column(self, field: pa.Field) -> pa.Array:
         constant = {"topic": self._place.topic, "partition": self._place.partition}.get(field.name)
