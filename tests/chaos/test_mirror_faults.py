@@ -61,10 +61,4 @@ def test_every_fault_of_a_mirror_leaves_the_target_as_the_committed_source(tmp_p
         workload.write(60)
         clusters.await_compacted(workload.given, "w-compacted")
         chaos = MirrorChaos(clusters, workload, gated, proxy, evidence, client)
-        try:
-            with workload.feeding(TRANSACTIONS_PER_S):
-                chaos.start()
-                chaos.run(mirror_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS))
-            chaos.prove()
-        finally:
-            evidence.close()
+        chaos.go_through(mirror_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS), TRANSACTIONS_PER_S)

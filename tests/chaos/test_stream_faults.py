@@ -55,11 +55,4 @@ def test_every_fault_of_a_stream_leaves_the_function_of_the_committed_input(tmp_
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(TARGET, partitions=3, replication=1)
         chaos = StreamChaos(kafka, workload, gated, TARGET, evidence)
-        try:
-            with workload.feeding(TRANSACTIONS_PER_S):
-                chaos.start()
-                chaos.run(stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS))
-            chaos.prove()
-        finally:
-            chaos.stop()
-            evidence.close()
+        chaos.go_through(stream_plan(seed, LONG_QUOTAS if IS_LONG else QUOTAS), TRANSACTIONS_PER_S)

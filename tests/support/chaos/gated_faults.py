@@ -8,9 +8,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
 
@@ -21,6 +21,7 @@ from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.processes import is_alive
 from support.cluster import pause, ready, resume
+from support.mirror.workload import Workload
 from support.worker import Worker
 
 T = TypeVar("T")
@@ -45,13 +46,42 @@ class Hurting(Protocol):
     def choice(self) -> float: ...
 
 
-class GatedFaults(ABC):
-    """Carries out faults; each is over when everything flows again, and all that was stopped has woken up."""
+class Judged(Protocol):
+    """What a verdict says."""
 
-    def __init__(self, gated: GatedCluster, evidence: Evidence) -> None:
+    @property
+    def is_clean(self) -> bool: ...
+
+
+class GatedFaults(ABC):
+    """Carries out faults on a connector that is fed all the time.
+
+    Each is over when everything flows again, and all that was stopped has woken up.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, gated: GatedCluster, workload: Workload, evidence: Evidence, tasks: int) -> None:
         self.gated = gated
+        self._workload = workload
         self._evidence = evidence
+        self._tasks = tasks
         self.recoveries: dict[Enum, list[float]] = defaultdict(list)
+
+    @abstractmethod
+    def config(self) -> dict[str, str]:
+        """Return the connector's."""
+
+    @abstractmethod
+    def verdicts(self) -> Mapping[str, Judged]:
+        """Wait until all that was written has come out; return how it did, by how it was looked at.
+
+        Nothing feeds the topics any more. The evidence is told how many records there were.
+        """
+
+    @abstractmethod
+    def stands_at_the_end(self) -> bool:
+        """Say whether what is committed of the input is all of it."""
 
     @abstractmethod
     def recover(self) -> float:
@@ -64,6 +94,32 @@ class GatedFaults(ABC):
     @abstractmethod
     def carry_out(self, fault: Any) -> float:
         """Do and undo it. Returns how long (s) the recovery took."""
+
+    def go_through(self, faults: Iterable[Hurting], transactions_per_s: float) -> None:
+        """Create the connector, carry out all while the workload feeds it, prove, and keep the evidence."""
+        try:
+            with self._workload.feeding(transactions_per_s):
+                answer = self.gated.workers[0].create(self.name, self.config())
+                assert answer.status_code == 201, answer.text
+                self.recover()
+                self.run(faults)
+            self.prove()
+        finally:
+            self._evidence.close()
+
+    def prove(self) -> None:
+        """Print and check the verdicts, where the group stands, and that everything runs."""
+        self._workload.write_everywhere()
+        verdicts = self.verdicts()
+        print(f"  input: {dict(self._workload.given.outcomes)}", flush=True)
+        print("\n".join(f"  {how}: {verdict}" for how, verdict in verdicts.items()), flush=True)
+        self._evidence.verdict = "anomaly"
+        assert all(verdict.is_clean for verdict in verdicts.values())
+        eventually(self.stands_at_the_end, within_s=60)
+        self.gated.workers[0].wait_for_tasks(self.name, *["RUNNING"] * self._tasks)
+        failures = self.gated.failures()
+        assert not failures, "\n".join(failures)
+        self._evidence.verdict = "clean"
 
     def run(self, faults: Iterable[Hurting]) -> None:
         """Carry out all, one after the other."""

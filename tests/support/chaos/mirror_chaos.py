@@ -2,23 +2,21 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.memberless import read_stable
-from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.gated_faults import LONGEST_CUT_S, RECOVERED_S, GatedFaults, cut
 from support.chaos.mirror_fault import Change, Hurt, MirrorFault
 from support.chaos.processes import peer_ports
-from support.mirror.two_clusters import TwoClusters
+from support.mirror.two_clusters import MirrorVerdict, TwoClusters
 from support.mirror.workload import NOT_MIRRORED, Workload, Written
 from support.worker import Worker
 
-NAME = "mirror"
 _LOOK_S = 0.05
 _TASKS = (1, 4)
 
@@ -26,6 +24,8 @@ _TASKS = (1, 4)
 class MirrorChaos(GatedFaults):
     """One flow of the sink type, with transactions, and what is promised after each fault: every partition of the
     source that is written to goes on at the target."""
+
+    name = "mirror"
 
     def __init__(
         self,
@@ -37,16 +37,13 @@ class MirrorChaos(GatedFaults):
         client: str,
     ) -> None:
         """`source` is how the mirror sees the source's broker; `client` is what it writes with."""
-        super().__init__(gated, evidence)
+        super().__init__(gated, workload, evidence, max(_TASKS))
         self._clusters = clusters
-        self._workload = workload
         self._source = source
-        self._tasks = max(_TASKS)
         self._grown = 0
         self._client = client
 
     def config(self) -> dict[str, str]:
-        """Return the connector's."""
         naming = self._clusters.naming
         return {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSinkConnector",
@@ -71,40 +68,22 @@ class MirrorChaos(GatedFaults):
             "sync.topic.acls.enabled": "false",
         }
 
-    def start(self) -> None:
-        """Create the connector, and wait until everything flows."""
-        answer = self.gated.workers[0].create(NAME, self.config())
-        assert answer.status_code == 201, answer.text
-        self.recover()
-
-    def prove(self) -> None:
-        """Wait until all that was written is at the target; print and check the verdicts and where the mirror stands.
-
-        Nothing fed the source any more.
-        """
-        self._workload.write_everywhere()
-        ends = {place: number - 1 for place, number in self._workload.front().items()}
-        self._clusters.await_mirrored(ends, RECOVERED_S)
+    def verdicts(self) -> Mapping[str, MirrorVerdict]:
+        self._clusters.await_mirrored(
+            {place: number - 1 for place, number in self._workload.front().items()}, RECOVERED_S
+        )
         verdicts = self._clusters.verdicts(self._workload.given)
         self._evidence.records = verdicts["watched"].records.expected
-        print(f"  source: {dict(self._workload.given.outcomes)}", flush=True)
-        print("\n".join(f"  {how}: {verdict}" for how, verdict in verdicts.items()), flush=True)
-        self._evidence.verdict = "anomaly"
-        assert all(verdict.is_clean for verdict in verdicts.values())
-        eventually(self._stands_at_the_end, within_s=60)
-        self.gated.workers[0].wait_for_tasks(NAME, *["RUNNING"] * self._tasks)
-        failures = self.gated.failures()
-        assert not failures, "\n".join(failures)
-        self._evidence.verdict = "clean"
+        return verdicts
 
-    def _stands_at_the_end(self) -> bool:
-        """Whether the group of the target stands at the end of each partition of the source, and nothing is open."""
+    def stands_at_the_end(self) -> bool:
+        """Say whether the group of the target stands at the end of each partition of the source: nothing is open."""
         admin = Admin({"bootstrap.servers": self._clusters.source.bootstrap_servers})
         places = [(t.name, n) for t in self._workload.topics for n in range(t.partitions)]
         ends = {place: end for place, end in admin.end_offsets(places, read_committed=True).items() if end}
         remote = self._clusters.naming.remote
         target = {"bootstrap.servers": self._clusters.target.bootstrap_servers}
-        found = read_stable(target, f"connect-{NAME}", 30.0)
+        found = read_stable(target, f"connect-{self.name}", 30.0)
         stands = {(place.topic, place.partition): committed.offset for place, committed in found.items()}
         wanted = {(remote(topic), partition): end for (topic, partition), end in ends.items()}
         differing = {place: (stands.get(place), end) for place, end in wanted.items() if stands.get(place) != end}
@@ -151,7 +130,7 @@ class MirrorChaos(GatedFaults):
     def _make(self, change: Change | None, via: Sequence[Worker]) -> None:
         if change is Change.TASKS:
             self._tasks = sum(_TASKS) - self._tasks
-            self.rescale(NAME, self._tasks, via)
+            self.rescale(self.name, self._tasks, via)
         elif change is Change.TOPIC:
             self._grown += 1
             self._workload.add_topic(Written(f"{self._clusters.naming.prefix}new-{self._grown}", 1))

@@ -7,26 +7,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
-from fencepost.testing.verdict import Observation, judge
+from fencepost.testing.verdict import Observation, Verdict, judge
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
-from support.chaos.gated_faults import RECOVERED_S, GatedFaults
+from support.chaos.gated_faults import RECOVERED_S, GatedFaults, Hurting
 from support.chaos.processes import peer_ports
 from support.chaos.stream_fault import StreamFault, StreamHurt
 from support.mirror.log_copy import LogCopy, Place
 from support.mirror.workload import Workload
 from support.worker import Worker
 
-NAME = "stream"
 _LOOK_S = 0.05
 _TASKS = (2, 3)
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -35,20 +33,19 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 class StreamChaos(GatedFaults):
     """One stream that numbers records, and what is promised after each fault: each input partition flows on."""
 
+    name = "stream"
+
     def __init__(
         self, kafka: EmbeddedKafka, workload: Workload, gated: GatedCluster, target: str, evidence: Evidence
     ) -> None:
-        super().__init__(gated, evidence)
+        super().__init__(gated, workload, evidence, max(_TASKS))
         self._kafka = kafka
-        self._workload = workload
         self._target = target
         self._watched = CommittedReader(kafka.bootstrap_servers, [target])
         self._looked_at = 0
         self._latest: dict[Place, int] = {}
-        self._tasks = max(_TASKS)
 
     def config(self) -> dict[str, str]:
-        """Return the connector's."""
         return {
             "connector.class": "numbering_stream.NumberingStream",
             "tasks.max": str(self._tasks),
@@ -65,38 +62,18 @@ class StreamChaos(GatedFaults):
             "producer.override.transaction.timeout.ms": "600000",
         }
 
-    def start(self) -> None:
-        """Create the connector, and wait until everything flows."""
-        self._watched.__enter__()
-        answer = self.gated.workers[0].create(NAME, self.config())
-        assert answer.status_code == 201, answer.text
-        self.recover()
+    def go_through(self, faults: Iterable[Hurting], transactions_per_s: float) -> None:
+        with self._watched:
+            super().go_through(faults, transactions_per_s)
 
-    def stop(self) -> None:
-        self._watched.__exit__()
-
-    def prove(self) -> None:
-        """Wait until all that was committed has come out; print and check the verdicts and where the group stands.
-
-        Nothing fed the topics any more.
-        """
-        self._workload.write_everywhere()
+    def verdicts(self) -> Mapping[str, Verdict]:
         self._await_front({place: number - 1 for place, number in self._workload.front().items()})
         expected = self._committed()
         self._evidence.records = sum(map(len, expected.values()))
-        verdicts = {
+        return {
             "watched": judge(expected, self._watched.catch_up(60.0), sighting=_sighting),
             "read afterwards": judge(expected, self._watched.read_all(), sighting=_sighting),
         }
-        print(f"  input: {dict(self._workload.given.outcomes)}", flush=True)
-        print("\n".join(f"  {how}: {verdict}" for how, verdict in verdicts.items()), flush=True)
-        self._evidence.verdict = "anomaly"
-        assert all(verdict.is_clean for verdict in verdicts.values())
-        eventually(self._stands_at_the_end, within_s=60)
-        self.gated.workers[0].wait_for_tasks(NAME, *["RUNNING"] * self._tasks)
-        failures = self.gated.failures()
-        assert not failures, "\n".join(failures)
-        self._evidence.verdict = "clean"
 
     def _committed(self) -> Mapping[Place, list[int]]:
         """Return the numbers of what the log says is committed, by partition."""
@@ -104,11 +81,11 @@ class StreamChaos(GatedFaults):
         with LogCopy(self._kafka.bootstrap_servers, lambda name: name in names) as copy:
             return {place: [found.number for found in log.values()] for place, log in copy.catch_up().items() if log}
 
-    def _stands_at_the_end(self) -> bool:
+    def stands_at_the_end(self) -> bool:
         admin = Admin({"bootstrap.servers": self._kafka.bootstrap_servers})
         places = [(topic.name, n) for topic in self._workload.topics for n in range(topic.partitions)]
         ends = {place: end for place, end in admin.end_offsets(places, read_committed=True).items() if end}
-        stands = self.gated.workers[0].sink_offsets(NAME)
+        stands = self.gated.workers[0].sink_offsets(self.name)
         differing = {place: (stands.get(place), end) for place, end in ends.items() if stands.get(place) != end}
         assert not differing, f"stands at, of: {differing}"
         return True
@@ -151,7 +128,7 @@ class StreamChaos(GatedFaults):
     def _old(self) -> Iterator["subprocess.Popen[str]"]:
         """An instance of the old style that shares the partitions with the stream's tasks."""
         topics = ",".join(topic.name for topic in self._workload.topics)
-        arguments = [self._kafka.bootstrap_servers, f"connect-{NAME}", topics, self._target]
+        arguments = [self._kafka.bootstrap_servers, f"connect-{self.name}", topics, self._target]
         with subprocess.Popen(
             [sys.executable, "-m", "support.chaos.old_stream", *arguments],
             stdout=subprocess.PIPE,
@@ -171,7 +148,7 @@ class StreamChaos(GatedFaults):
 
     def _rescale(self) -> None:
         self._tasks = sum(_TASKS) - self._tasks
-        self.rescale(NAME, self._tasks, self.gated.workers)
+        self.rescale(self.name, self._tasks, self.gated.workers)
 
     def busy(self, worker: Worker) -> list[int]:
         """A task talks to the broker."""
