@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.record import HeaderBytes, Repeated
+from fencepost.record import BinaryColumn, HeaderBytes, Repeated
 from fencepost.spark.json_rows import json_rows
 from fencepost.task.outgoing import Outgoing
 
@@ -55,15 +55,14 @@ def check_types(types: dict[str, str]) -> None:
             raise ConfigError(f"column {name} is {types[name]}: it must be {' or '.join(allowed)}")
 
 
-def _bytes(column: Any) -> list[bytes | None]:
+def _bytes(column: Any) -> Sequence[bytes | None]:
+    """Return bytes or text as bytes: Arrow's own, but for what has offsets of 64 bits."""
     import pyarrow as pa
 
-    is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    cast = (
-        column if is_bytes else column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
-    )
-    values: list[bytes | None] = cast.to_pylist()
-    return values
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+        return values
+    return BinaryColumn(column.cast(pa.binary()))
 
 
 def _topics(column: Any) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from fencepost.converter.json_column import dumped_all
+from fencepost.record import BinaryColumn
 
 _QUOTE, _ESCAPE = b'"', b"\\"
 _FIRST_PRINTABLE = 0x20
@@ -23,7 +24,7 @@ _FIRST_YEAR, _LAST_YEAR = 1_000, 9_999
 _DATE_LENGTH = len("1970-01-01")
 
 
-def json_rows(batch: Any) -> list[bytes]:
+def json_rows(batch: Any) -> Sequence[bytes]:
     """Return an object of all columns for each row; what JSON has no word for is written as Spark's `to_json` does.
 
     Raises TypeError for a type of column that cannot be written.
@@ -38,8 +39,7 @@ def json_rows(batch: Any) -> list[bytes]:
     for name, column in zip(names, batch.columns, strict=True):
         pieces += _bytes(before + orjson.dumps(name) + b":"), _written(column)
         before = b","
-    rows: list[bytes] = pc.binary_join_element_wise(*pieces, _bytes(b"}"), _bytes(b"")).to_pylist()
-    return rows
+    return BinaryColumn(pc.binary_join_element_wise(*pieces, _bytes(b"}"), _bytes(b"")))
 
 
 def _written(column: Any) -> Any:

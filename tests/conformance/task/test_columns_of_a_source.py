@@ -7,6 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
@@ -14,8 +15,11 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import client
 from fencepost.kafka.batch.columns import binary
 from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
+from fencepost.kafka.settings import transactional_conf
 from fencepost.record import BinaryColumn
+from fencepost.spark.columns import RecordColumns
 from fencepost.task.lane import HELD_BYTES
+from fencepost.task.lanes import open_delivery
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.late.lone_task import LoneTask
@@ -140,3 +144,39 @@ def test_lines_become_records_where_a_transform_looks_inside(kafka: EmbeddedKafk
     }
     by_columns, by_records = (read(kafka, run(name, file, properties=properties), end) for name in (BATCH, LIBRDKAFKA))
     assert by_columns == by_records
+
+
+FRAMES = {
+    "values": {"value": ["a", "", None, "z\u00f6lf"]},
+    "keys": {"value": [b"a", b"\xff", None], "key": ["k", None, "l"]},
+    "json": {"a": [1, None, 3], "b": ["x", "y", None]},
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_rows_of_spark_s_are_sent_as_columns(
+    kafka: EmbeddedKafka, topic_name: str, frame: str, columns: list[int]
+) -> None:
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    for each in (topic_name, f"{topic_name}-offsets"):
+        admin.create_topic(each, partitions=1, replication=1)
+    batch = pa.record_batch({name: pa.array(values) for name, values in FRAMES[frame].items()})
+    conf = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers, "client": BATCH}, "unused").conf
+    delivery = open_delivery(conf, f"of-{topic_name}", f"{topic_name}-offsets", 30)
+    try:
+        delivery.send(RecordColumns(batch.schema.names, topic_name).outgoing(batch))
+        delivery.commit([(b"where", b"1")])
+    finally:
+        delivery.close()
+    found = [(seen.key, seen.value) for seen in CommittedReader(kafka.bootstrap_servers, [topic_name]).read_all(30)]
+    assert found == expected(batch.to_pylist())
+    assert columns == [batch.num_rows] * (2 if "key" in batch.schema.names else 1)
+
+
+def expected(rows: list[dict[str, Any]]) -> list[tuple[bytes | None, bytes | None]]:
+    if "value" not in rows[0]:
+        return [(None, json.dumps(row, separators=(",", ":")).encode()) for row in rows]
+    return [
+        tuple(each.encode() if isinstance(each, str) else each for each in (row.get("key"), row["value"]))
+        for row in rows
+    ]  # type: ignore[misc]
