@@ -1,11 +1,13 @@
 """Tests in a pytest of their own: with a plugin, or on another broker, than the ones beside them."""
 
 import os
-import subprocess
-import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from support.forked import Forked
 from support.quick import LENT
 
 _ROOT = Path(__file__).parents[2]
@@ -17,8 +19,13 @@ _PLUGINS = ("-p", "pytest_timeout")
 
 def run(bootstrap: str, tests: Sequence[str], *options: str) -> tuple[int, str]:
     """Run tests on this broker, up to the first that fails. Returns the exit code and what was printed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *_PLUGINS, *options, *tests]
-    # `-p` is imported before pytest knows of `pythonpath`
-    env = {**os.environ, "PYTHONPATH": str(_ROOT / "tests"), LENT: bootstrap, **_BARE}
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, env=env)
-    return done.returncode, done.stdout + done.stderr
+    arguments = ["-q", "-x", "-p", "no:cacheprovider", *_PLUGINS, *options, *tests]
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory, "out")
+        code = Forked(_pytest, arguments, out, {LENT: bootstrap, **_BARE}).wait()
+        return code, out.read_text(errors="replace")
+
+
+def _pytest(arguments: list[str]) -> int:
+    os.chdir(_ROOT)
+    return pytest.main(arguments)
