@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,8 @@ import psutil
 
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
+from support import light_worker
+from support.forked import Forked
 from support.worker import Worker
 
 _SETTINGS = {
@@ -35,14 +35,8 @@ class LightWorker(Worker):
 
     def launch(self) -> None:
         path = self.begin_log()
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "support.light_worker", str(path)],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-            )
+        tests = {"PYTHONPATH": str(Path(__file__).parents[1])}
+        self.process = Forked(light_worker.main, [str(path)], self.log, tests)
 
 
 class Cluster:

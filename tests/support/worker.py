@@ -14,6 +14,7 @@ import httpx
 import psutil
 
 from fencepost.testing import eventually
+from support.forked import Forked
 from support.quick import spark_properties
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -82,7 +83,7 @@ class Worker:
         }
         self.heeds_rights = False
         """Whether rights of files hold for it as for any user, also where the tests are root's."""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._log_begins = 0  # of the newest life
         self.rest = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=100)
 

@@ -13,6 +13,8 @@ import httpx
 import psutil
 
 from fencepost.testing import eventually
+from support import light_worker
+from support.forked import Forked
 from support.quick import spark_properties
 
 _ADDRESS = re.compile(r"REST +(http://\S+?)/ ")
@@ -51,7 +53,7 @@ class MirrorProcess:
         self._log = file.with_suffix(f".{number}.log")
         self._file = file
         self._flow = flow
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     def __enter__(self) -> "MirrorProcess":
         self.start()
@@ -61,15 +63,18 @@ class MirrorProcess:
         self.kill()
 
     def start(self) -> None:
-        with_spark = ["-m", "fencepost.cli.main", "mirror", str(self._file)]
-        light = ["-m", "support.light_worker", "--mirror", str(self._file), str(self._flow)]
+        tests = {"PYTHONPATH": str(_TESTS)}
         with self._log.open("wb") as out:
+            if self._flow:
+                arguments = ["--mirror", str(self._file), self._flow]
+                self._process = Forked(light_worker.main, arguments, self._log, tests)
+                return
             self._process = subprocess.Popen(
-                [sys.executable, *(light if self._flow else with_spark)],
+                [sys.executable, "-m", "fencepost.cli.main", "mirror", str(self._file)],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(_TESTS)},
+                env={**os.environ, **tests},
             )
 
     def end(self, number: signal.Signals = signal.SIGINT, within_s: float = 60) -> int:
