@@ -5,14 +5,20 @@ Importing what a worker consists of is most of what it costs to start one. The s
 which ends with it.
 """
 
+import contextlib
+import json
 import multiprocessing
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from multiprocessing import connection
 from pathlib import Path
+from typing import NoReturn
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # What cannot be imported ahead would be imported by each process. `__main__`, as each begins with its parent's.
@@ -30,6 +36,9 @@ _CONTEXT.set_forkserver_preload(
 # Who asks how a process ended takes the answer from a pipe; `multiprocessing` itself asks at every start.
 _one_asks = threading.Lock()
 
+Work = Callable[[list[str]], int]
+_LONGEST = 1 << 17
+
 
 class Forked:
     """A process that does `work` in a session of its own. Its attributes and methods are those of `subprocess.Popen`.
@@ -40,9 +49,7 @@ class Forked:
         environment: what it has beside the variables of this process.
     """
 
-    def __init__(
-        self, work: Callable[[list[str]], int], arguments: list[str], out: Path, environment: dict[str, str]
-    ) -> None:
+    def __init__(self, work: Work, arguments: list[str], out: Path, environment: dict[str, str]) -> None:
         everything = {**os.environ, **environment}
         # A daemon: were it forgotten, this process would wait for it for ever at its own end.
         self._process = _CONTEXT.Process(target=_begin, args=(work, arguments, out, everything), daemon=True)
@@ -82,14 +89,88 @@ class Forked:
             self._process.kill()
 
 
-def _begin(work: Callable[[list[str]], int], arguments: list[str], out: Path, environment: dict[str, str]) -> None:
-    from fencepost.cli.ending import end_process
+class Nursery:
+    """Forks processes that do `work`, below this process, which may have threads by then.
 
+    It is to be made while there is one thread: a child that never has another one forks them. Each of them has a
+    parent there that waits for it.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            self._line.close()
+            _fork_all(work, theirs)
+        theirs.close()
+
+    def fork(self, arguments: list[str], environment: dict[str, str]) -> "Born":
+        """`environment`: the whole of it."""
+        reader, writer = os.pipe()
+        message = json.dumps([arguments, environment]).encode()
+        assert len(message) <= _LONGEST
+        socket.send_fds(self._line, [message], [writer])
+        os.close(writer)
+        return Born(reader)
+
+
+class Born:
+    """A process that a `Nursery` has forked."""
+
+    def __init__(self, reader: int) -> None:
+        self._told = os.fdopen(reader)
+        self._pid = int(self._told.readline())
+
+    def wait(self) -> int:
+        """Wait until it has ended; returns its exit code. To be asked once."""
+        with self._told:
+            return int(self._told.readline() or -signal.SIGKILL)  # nothing: who waits for it was killed as well
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+
+def _fork_all(work: Work, line: socket.socket) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    while True:
+        message, ends, _, _ = socket.recv_fds(line, _LONGEST, 1)
+        if not message:
+            os._exit(0)
+        if os.fork() == 0:
+            line.close()
+            _fork_one(work, *json.loads(message), ends[0])
+        os.close(ends[0])
+
+
+def _fork_one(work: Work, arguments: list[str], environment: dict[str, str], end: int) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        os.close(end)
+        _do(work, arguments, environment)
+    os.write(end, b"%d\n" % pid)
+    os.write(end, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _begin(work: Work, arguments: list[str], out: Path, environment: dict[str, str]) -> NoReturn:
     os.setsid()
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = [work.__module__, *arguments]
     with out.open("ab", buffering=0) as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
-    end_process(work(arguments))
+    _do(work, arguments, environment)
+
+
+def _do(work: Work, arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    from fencepost.cli.ending import end_process
+
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [work.__module__, *arguments]
+    code = 1
+    try:
+        code = work(arguments)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        end_process(code)
