@@ -30,7 +30,7 @@ def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_th
     terms: list[Term] = []
     member = undisturbed_member({"bootstrap.servers": servers, "group.id": "g"}, TOPIC, terms.append)
     member.start()
-    metadata = eventually(lambda: terms and terms[-1].metadata)
+    metadata = eventually(lambda: terms and terms[-1].metadata, within_s=120)
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
             writer = make_writer("w", bootstrap=servers)
@@ -41,9 +41,9 @@ def test_a_writer_whose_group_coordinator_was_away_ends_its_commit_one_way_or_th
             broker.kill()
             commit = pool.submit(writer.commit, group_offsets=[GroupOffset(TOPIC, 0, 2)], group_metadata=metadata)
             broker.start()
-            commit.exception(20)
+            commit.exception(45)
             writer.close()
-            metadata = eventually(lambda: terms[-1].metadata)
+            metadata = eventually(lambda: terms[-1].metadata, within_s=120)
     successor = make_writer("w", bootstrap=servers)
     successor.open()
     successor.send(TOPIC, b"next")

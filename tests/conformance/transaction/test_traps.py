@@ -381,13 +381,20 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
     """The broker answers at once, says how long it will not listen, and the client waits for as long."""
     name = f"quota-{topic}"
     _limit(kafka, name, bytes_per_s=33_000)
-    values = [b"%06d" % number + b"x" * 50_000 for number in range(8)]
     client = make_client(**{"client.id": name, "batch.size": "50000"})
     assert client._cluster is not None
     began_s = time.monotonic()
-    client.produce_placed(_placed(topic, values))
-    client.flush(60)
-    assert max(each._waits_until_s for each in client._cluster.connections()) > began_s
+    values: list[bytes] = []
+
+    def is_slowed_down() -> bool:
+        """A broker hears of a quota a little later, and counts what comes in ten seconds."""
+        more = [b"%06d" % (len(values) + number) + b"x" * 50_000 for number in range(8)]
+        client.produce_placed(_placed(topic, more))
+        client.flush(60)
+        values.extend(more)
+        return max(each._waits_until_s for each in client._cluster.connections()) > began_s  # type: ignore[union-attr]
+
+    eventually(is_slowed_down, within_s=60)
     client.commit(60)
     assert client.strikes == 0
     assert committed(topic) == values
