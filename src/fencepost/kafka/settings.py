@@ -271,6 +271,10 @@ _READER = "fencepost-reader"  # the library insists on a group
 # What has no session waits that long for its group's coordinator, and begins with no partition meanwhile: for a right
 # that is missing as for a broker that is away. (45,000 is the default.)
 _COMMIT_MS = "4000"
+_OF_A_MEMBER = frozenset(  # what a reader that joins no group has no use for, and some of it does not go with the above
+    {"group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms",
+     "partition.assignment.strategy"}
+)  # fmt: skip
 _ISOLATION = ("read_committed", "read_uncommitted")
 OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0]}
 """What a stream's member has whatever the user says: it reads committed records, and offsets that no transaction is
@@ -386,10 +390,11 @@ def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Tran
     """Return the settings of a consumer that reads partitions which it is told, for ever, and joins no group.
 
     It reads committed records only, unless the user says otherwise; `begins_at` says where it begins. Offsets that it
-    commits are those of `group_id`.
+    commits are those of `group_id`. What is for members of groups is left out: it has no effect here.
     """
-    base = {key: value for key, value in _SINK_BASE.items() if key != "partition.assignment.strategy"}
-    found = _assigned_conf(base, properties, group_id)
+    base = {key: value for key, value in _SINK_BASE.items() if key not in _OF_A_MEMBER}
+    given = {key: value for key, value in properties.items() if key not in _OF_A_MEMBER}
+    found = _assigned_conf(base, given, group_id)
     return Translated({**found.conf, "session.timeout.ms": _COMMIT_MS}, found.warnings)
 
 

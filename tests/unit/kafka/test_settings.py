@@ -301,6 +301,17 @@ def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset
     assert (begins_at({}), begins_at({"auto.offset.reset": "Latest"})) == ("earliest", "latest")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"group.protocol": "consumer", "group.remote.assignor": "uniform"},
+        {"max.poll.interval.ms": "3000", "session.timeout.ms": "2000"},
+    ],
+)
+def test_a_client_takes_the_settings_of_a_plan_whatever_the_user_says_of_membership(given):
+    Consumer(plan_conf({**BROKER, **given}).conf).close()
+
+
 @pytest.mark.parametrize(("given", "chosen"), [("batch", "batch"), ("auto", None), ("librdkafka", None), (None, None)])
 def test_the_client_is_chosen_for_transactions_and_librdkafka_is_not_shown_it(given, chosen):
     properties = {"bootstrap.servers": "a:1", "client": given}
