@@ -101,7 +101,7 @@ def adopt(
         list[str] | None,
         typer.Option(
             help="How transactional ids of others begin that are named like the program's, and are left alone; "
-            "repeatable."
+            "where --prefix fits, too, the longer one counts; repeatable."
         ),
     ] = None,
     remove_members: Annotated[

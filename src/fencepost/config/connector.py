@@ -324,7 +324,7 @@ class StreamConnectorConfig(SinkConnectorConfig):
         "input.producers.foreign", default=[], importance=LOW, group=_EXACTLY_ONCE, order=3, width=Width.MEDIUM,
         display_name="Foreign producers",
         doc="How transactional ids begin that are named like those of producers for one partition of this group each, "
-        "and have nothing to do with it: they are not fenced for their names.",
+        "and have nothing to do with it: they are not fenced for their names. A number at the end is a whole one.",
     )  # fmt: skip
 
 

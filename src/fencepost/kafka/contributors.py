@@ -137,7 +137,7 @@ class Contributors:
             silent: dict[str, dict[TopicPartition, int]] = {}
             for id_, place in _named(known, places):
                 silent.setdefault(id_, {})[place] = -1
-            named = [id_ for id_ in silent if not id_.startswith(self._foreign)]
+            named = [id_ for id_ in silent if not foreign_length(id_, self._foreign)]
             described = admin.describe(set(named) - {each.transactional_id for each in known})
             own = _where(admin, group)
             return held + [
@@ -218,6 +218,19 @@ class _History:
             self.epochs[each.producer_id] = each.producer_epoch
             if contribution_of(each.committed.note) is not None:
                 self.ours.add(each.producer_id)
+
+
+def foreign_length(transactional_id: str, foreign: Iterable[str]) -> int:
+    """Return the length of the longest of `foreign` that an id begins with, 0 where there is none.
+
+    A number is a whole one: who says that `app-1` is foreign has not said so of `app-10`.
+    """
+    found = (each for each in foreign if transactional_id.startswith(each))
+    return max((len(each) for each in found if not _cuts_number(transactional_id, len(each))), default=0)
+
+
+def _cuts_number(text: str, at: int) -> bool:
+    return text[at - 1 : at].isdigit() and text[at : at + 1].isdigit()
 
 
 def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, TopicPartition]]:

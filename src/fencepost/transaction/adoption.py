@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from fencepost.api.errors import ConnectError
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.contributors import Contributor
+from fencepost.kafka.contributors import Contributor, foreign_length
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group import Group, GroupAdmin, GroupMember
 from fencepost.kafka.leave import remove_members
@@ -275,8 +275,7 @@ class Adoption:
     def _holder(self, transaction: Transaction, contributors: Iterable[Contributor]) -> Holder:
         mine = [each for each in contributors if each.transactional_id == transaction.transactional_id]
         places = frozenset(place for each in mine for place in each.offsets)
-        is_named = transaction.transactional_id.startswith(self._prefixes)
-        is_guessed = not is_named and all(each.is_guessed for each in mine)
+        is_guessed = not self._is_meant(transaction.transactional_id) and all(each.is_guessed for each in mine)
         return Holder(transaction, places, any(each.is_pending for each in mine), is_guessed)
 
     def _transactions(self, contributors: Iterable[Contributor]) -> dict[str, Transaction]:
@@ -284,8 +283,13 @@ class Adoption:
         ids = {each.transactional_id for each in contributors if each.transactional_id is not None}
         if self._prefixes:
             listed = (each.transactional_id for each in self._admin.transactions())
-            ids |= {id_ for id_ in listed if id_.startswith(self._prefixes)}
+            ids |= {id_ for id_ in listed if self._is_meant(id_)}
         return self._admin.describe_transactions(sorted(ids)) if ids else {}
+
+    def _is_meant(self, transactional_id: str) -> bool:
+        """Say whether the user says that an id is the program's: the longest beginning counts of all that are said."""
+        own = max((len(each) for each in self._prefixes if transactional_id.startswith(each)), default=0)
+        return own > 0 and own >= foreign_length(transactional_id, self._foreign)
 
 
 def _contributor(holder: Holder) -> Contributor:

@@ -174,6 +174,8 @@ def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(writer
         }
         left = adopt(scene, "--yes", "--foreign", other)
         assert other not in {each["transactional_id"] for each in left["producers"]}
+        left = adopt(scene, "--yes", "--foreign", other, "--prefix", f"{scene.group}-old-")
+        assert other not in {each["transactional_id"] for each in left["producers"]}
         stranger.commit()
     with closing(producer(other)) as own:
         assert adopt(scene, "--yes", "--prefix", other)["is_adopted"]

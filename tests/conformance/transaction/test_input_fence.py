@@ -265,6 +265,16 @@ def test_e20_a_producer_that_is_said_to_be_foreign_is_not_fenced_for_its_name_an
     assert scene.fenced_ids() == {"old-2": {2}}
 
 
+def test_e20_who_says_that_a_producer_is_foreign_has_not_said_so_of_one_whose_number_begins_like_its(
+    scene: Scene,
+) -> None:
+    scene.commit(scene.producer("old-0"), {0: 10})
+    scene.produce(scene.producer("old-12"))
+    positions = scene.positions(foreign=(f"{scene.topic}-old-1",))
+    assert positions.read(scene.places(12)) == {}
+    assert scene.fenced_ids() == {"old-12": {12}}
+
+
 def test_e20_a_producer_for_one_partition_is_fenced_again_when_the_partition_comes_back_from_it(scene: Scene) -> None:
     positions = scene.positions()
     scene.commit(scene.producer("old-1"), {1: 10})
