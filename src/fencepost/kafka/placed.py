@@ -30,3 +30,9 @@ class PlacedRecords(NamedTuple):
     timestamps: Sequence[int]
     headers: Sequence[Sequence[HeaderBytes]]
     told: Mapping[int, DeliveryCallback] = MappingProxyType({})
+
+    def ensure_even(self) -> None:
+        """Raise ValueError where a column is shorter than another: what is beside it would be left out in silence."""
+        counts = {name: len(column) for name, column in self._asdict().items() if name != "told"}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"columns of records differ in length: {counts}")

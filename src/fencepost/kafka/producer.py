@@ -247,6 +247,7 @@ class ProducerClient(TransactionalClient):
     def produce_placed(self, records: PlacedRecords) -> None:
         """Enqueue records that say more than topic, key and value, in order. Raises ProducerError."""
         self._fork.check("a producer")
+        records.ensure_even()
         at, count = 0, len(records.values)
         for index in (*sorted({*records.told, *self._firsts(records)}), count):
             while at < index:

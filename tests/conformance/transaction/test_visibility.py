@@ -187,3 +187,17 @@ def test_placed_records_arrive_in_order_when_the_queue_is_smaller_than_they_are(
     if has_headers:
         assert [found or () for _, _, _, found in rows(kafka, topic, 0, count)] == headers
     assert [int(value) for value in committed(topic)] == list(range(count))
+
+
+@pytest.mark.parametrize("short", ["keys", "partitions", "timestamps", "headers", "topics"])
+def test_records_whose_columns_differ_in_length_are_refused_rather_than_left_out(make_writer, topic, committed, short):
+    writer = make_writer()
+    writer.open()
+    count = 3
+    columns = {"topics": [topic], "keys": [b"k"], "partitions": [0], "timestamps": [1_000], "headers": [[("n", b"")]]}
+    even = {name: column * (count - (name == short)) for name, column in columns.items()}
+    delivery = LanedDelivery([writer], offsets_topic=topic)
+    with pytest.raises(ValueError, match="length"):
+        delivery.send(Outgoing(values=[b"x"] * count, **even))
+    delivery.abort()
+    assert committed(topic) == []

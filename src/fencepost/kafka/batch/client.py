@@ -207,6 +207,7 @@ class BatchClient(TransactionalClient):
 
     def produce_placed(self, records: PlacedRecords) -> None:
         with self._incarnation():
+            records.ensure_even()
             now_ms = _now_ms()
             by_place: dict[TopicPartition | str, list[int]] = {}
             columns = zip(records.topics, records.keys, records.partitions, strict=True)
