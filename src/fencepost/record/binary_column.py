@@ -5,7 +5,7 @@ from typing import Any, overload
 
 
 class BinaryColumn(Sequence[Any]):
-    """Values of bytes as an Arrow array (`binary`), or as its chunks; a null is no value.
+    """Values of bytes as an Arrow array, or as its chunks; a null is no value.
 
     The batch client sends `array` as it is. Whoever asks for a value makes objects of all of them, once.
     """
@@ -13,7 +13,8 @@ class BinaryColumn(Sequence[Any]):
     __slots__ = ("_array", "_values")
 
     def __init__(self, array: Any) -> None:
-        self._array = array
+        """Make an array of another type than `binary`, of text or with larger offsets for one, one of that."""
+        self._array = array if array.type == "binary" else array.cast("binary")
         self._values: list[bytes | None] | None = None
 
     @property

@@ -40,3 +40,13 @@ def test_ends_are_those_of_the_values(values: list[bytes | None], start: int) ->
 def test_a_value_that_is_not_there_is_asked_for_in_vain() -> None:
     with pytest.raises(IndexError):
         column([b"a"])[1]
+
+
+@pytest.mark.parametrize("kind", [pa.large_binary(), pa.binary_view(), pa.binary(2), pa.string(), pa.large_string()])
+def test_bytes_of_another_type_of_arrow_s_are_the_same(kind: pa.DataType) -> None:
+    values = [b"ab", b"cd", b"ef"]
+    array = pa.array(values, pa.binary()).cast(kind)
+    for made in (BinaryColumn(array[1:]), BinaryColumn(pa.chunked_array([array[1:2], array[2:]]))):
+        assert list(made) == made.array.to_pylist() == [b"cd", b"ef"]
+        assert made.array.type == pa.binary()
+        assert ends(made.array)[-1] - ends(made.array)[0] == made.size_bytes == 4
