@@ -96,8 +96,12 @@ def test_records_of_every_codec_are_read_from_the_middle_of_a_batch_and_from_its
         assert difference(records, {partition: one[start:] for partition, one in written.items()}) is None
 
 
-def write_everything(bootstrap: str, topic: str, rng: random.Random) -> None:
-    """Write transactions of several producers, one in the other, some of them aborted, and records outside of any."""
+def write_everything(bootstrap: str, topic: str, rng: random.Random) -> int:
+    """Write transactions of several producers, one in the other, some of them aborted.
+
+    Returns how many records were committed.
+    """
+    committed, open_ = 0, [0] * _PRODUCERS
     producers = [
         Producer({
             "bootstrap.servers": bootstrap,
@@ -112,18 +116,24 @@ def write_everything(bootstrap: str, topic: str, rng: random.Random) -> None:
         producer.init_transactions(30)
         producer.begin_transaction()
     for _ in range(_TRANSACTIONS):
-        producer = rng.choice(producers)
-        for _ in range(rng.choice((1, 3, 40))):
+        number, count = rng.randrange(_PRODUCERS), rng.choice((1, 3, 40))
+        producer = producers[number]
+        open_[number] += count
+        for _ in range(count):
             key = rng.choice((None, b"", b"k%d" % rng.randrange(5)))
             value = rng.choice((None, b"", rng.randbytes(100)))
             headers = [("h", rng.choice((None, b"x")))] if rng.random() < 0.3 else []
             producer.produce(topic, value, key or b"never none", 0, headers=headers, timestamp=rng.randrange(1, 2**40))
         producer.flush(30)
         if rng.random() < 0.5:
-            (producer.abort_transaction if rng.random() < _ABORTED else producer.commit_transaction)(30)
+            is_aborted = rng.random() < _ABORTED
+            (producer.abort_transaction if is_aborted else producer.commit_transaction)(30)
+            committed += 0 if is_aborted else open_[number]
+            open_[number] = 0
             producer.begin_transaction()
     for producer in producers:
         producer.abort_transaction(30)
+    return committed
 
 
 @pytest.mark.parametrize("how", ["as written", "log append time", "compacted"])
@@ -140,14 +150,14 @@ def test_e22_what_is_read_in_batches_is_what_is_committed(
     }[how]
     topic = log_writer.topic(topic_name, **configs, retention_ms="-1")
     place = TopicPartition(topic, 0)
-    write_everything(bootstrap, topic, rng)
+    committed = write_everything(bootstrap, topic, rng)
     log_writer.settle([topic])
     if how == "compacted":
-        before = len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place])
 
         def is_compacted() -> bool:
+            """Compare with what was written: compaction begins before all of it is."""
             log_writer.send(topic, ["later"], key="never none")
-            return len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place]) < before
+            return len(read(BatchReader(conf(bootstrap)), {place: 0}, ends_of(bootstrap, [place]))[place]) < committed
 
         eventually(is_compacted, within_s=60, every_s=0.2)
         TopicAdmin({"bootstrap.servers": bootstrap}).alter_settings({topic: {"cleanup.policy": "delete"}})
