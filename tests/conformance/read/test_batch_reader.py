@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection, Mapping
+from time import monotonic
 
 import pytest
 from confluent_kafka import Producer
@@ -15,6 +16,7 @@ from fencepost.kafka.settings import plan_conf
 from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.batch_topic import difference, written_batches
 from support.log_writer import LogWriter
 from support.slow_batch import PlainRecord
@@ -189,6 +191,34 @@ def test_a_partition_that_is_empty_holds_up_no_other_and_an_offset_out_of_range_
         assert (values, lost) == ([b"%d" % n for n in range(50)], {places[2]})
     finally:
         reader.close()
+
+
+def test_a_broker_that_has_gone_silent_is_given_up_also_while_another_always_has_an_answer(
+    log_writer: LogWriter, bootstrap: str, topic_name: str
+) -> None:
+    busy, silent = (TopicPartition(log_writer.topic(f"{topic_name}-{name}"), 0) for name in ("busy", "silent"))
+    log_writer.send(busy.topic, ["x"])
+    log_writer.send(silent.topic, ["moved"])
+    values: list[bytes | None] = []
+    with KafkaProxy(bootstrap) as proxy:
+        swallowed = proxy.on(ApiKey.FETCH, Action.DROP, count=1_000)
+        reader = BatchReader({**conf(bootstrap), "socket.timeout.ms": "2000"})
+        reader._cluster._addresses[2] = ("127.0.0.1", proxy.port)  # the leader, as far as is known
+        reader._cluster._topics[silent.topic] = monotonic(), [2]
+        try:
+            reader.assign({silent: 0, busy: 0})
+
+            def has_come() -> bool:
+                values.extend(reader.read(5, 1).fetched.values)
+                reader.unassign([busy])
+                reader.assign({busy: 0})
+                return b"moved" in values
+
+            eventually(has_come, within_s=30, every_s=0)
+        finally:
+            reader.close()
+    assert swallowed.met
+    assert b"x" in values
 
 
 def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:

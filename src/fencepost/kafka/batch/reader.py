@@ -236,7 +236,7 @@ class BatchReader:
             time.sleep(min(timeout_s, _REST_S))
             return
         nodes = {asked.connection: node for node, asked in self._asked.items()}
-        for connection in answering(list(nodes), timeout_s) or self._overdue():
+        for connection in dict.fromkeys((*answering(list(nodes), timeout_s), *self._overdue())):
             node = nodes[connection]
             asked = self._asked.pop(node)
             try:
