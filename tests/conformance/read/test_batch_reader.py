@@ -1,6 +1,7 @@
 """What is read in batches is what is read record by record, from each offset of logs with everything in them."""
 
 import random
+import struct
 from collections.abc import Collection, Mapping
 from time import monotonic
 
@@ -219,6 +220,20 @@ def test_a_broker_that_has_gone_silent_is_given_up_also_while_another_always_has
             reader.close()
     assert swallowed.met
     assert b"x" in values
+
+
+def test_no_broker_may_send_the_reader_to_another_replica(
+    log_writer: LogWriter, bootstrap: str, topic_name: str
+) -> None:
+    """From version 11 on one answers without records where its `replica.selector.class` wants another to be asked."""
+    topic = log_writer.topic(topic_name)
+    log_writer.send(topic, ["a"])
+    place = TopicPartition(topic, 0)
+    with KafkaProxy(bootstrap) as proxy:
+        asked = proxy.on(ApiKey.FETCH, Action.PASS, count=1_000)
+        read(BatchReader(conf(proxy.bootstrap_servers)), {place: 0}, {place: 1})
+    versions = {struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests}
+    assert versions == {10}
 
 
 def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:

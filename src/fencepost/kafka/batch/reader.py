@@ -27,7 +27,7 @@ from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
 
-_VERSIONS = 4, 12  # the first that says which transactions were aborted, and the last that names topics
+_VERSIONS = 4, 10  # the first that says which transactions were aborted; behind the last, another replica may be named
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
 _ELSEWHERE = frozenset(
