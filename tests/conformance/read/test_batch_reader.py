@@ -1,8 +1,10 @@
 """What is read in batches is what is read record by record, from each offset of logs with everything in them."""
 
 import random
+import socket
 import struct
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from time import monotonic
 
 import pytest
@@ -220,6 +222,18 @@ def test_a_broker_that_has_gone_silent_is_given_up_also_while_another_always_has
             reader.close()
     assert swallowed.met
     assert b"x" in values
+
+
+def test_many_servers_that_do_not_answer_keep_the_reader_from_no_other(
+    log_writer: LogWriter, bootstrap: str, topic_name: str
+) -> None:
+    place = TopicPartition(log_writer.topic(topic_name), 0)
+    log_writer.send(place.topic, ["a"])
+    with ExitStack() as opened:
+        silent = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        servers = ",".join([*(f"127.0.0.1:{each.getsockname()[1]}" for each in silent), bootstrap])
+        found = read(BatchReader(conf(servers)), {place: 0}, {place: 1})
+    assert [offset for offset, _ in found[place]] == [0]
 
 
 def test_no_broker_may_send_the_reader_to_another_replica(

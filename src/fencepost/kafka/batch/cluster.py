@@ -40,6 +40,7 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
+        self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._most_bytes: dict[str, int | None] = {}
         self._is_closed = False
@@ -124,16 +125,21 @@ class Cluster:
     def _any(self, deadline_s: float) -> Connection:
         """Return a connection to the first that answers soon or, where none does, to the first that answers at all.
 
-        One that swallows what it is sent does not hold up the others.
+        One that swallows what it is sent does not hold up the others: those that failed are tried last, so that a call
+        goes on where the time of the one before was over.
         """
         problem = LostError("no bootstrap.servers", is_sent=False)
-        addresses = dict.fromkeys((*self._access.servers, *self._addresses.values()))
+        known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
+        addresses = sorted(known, key=lambda address: self._failed_s.get(address, 0.0))
         for patience_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
             for address in addresses:
                 try:
                     return Connection(address, self._access, min(deadline_s, time.monotonic() + patience_s))
                 except LostError as error:
                     problem = error
+                    self._failed_s[address] = time.monotonic()
+                    if time.monotonic() >= deadline_s:  # the others have not failed
+                        raise
         raise problem
 
     def _metadata(self, topic: str, deadline_s: float) -> list[int]:
