@@ -278,8 +278,9 @@ def test_e19_forced_rebalances_leave_the_output_what_was_made_of_the_input(make:
         running[task] = stage.start(task, most_records=20)  # "replace": its predecessor does not know of it
 
     for _ in range(6):
-        written = feed(100)
+        # Before it is fed: a fast task writes meanwhile.
         seen_before = sum(run.runner.counters.records_written for run in stage.runs)
+        written = feed(100)
         eventually(lambda: sum(run.runner.counters.records_written for run in stage.runs) > seen_before, within_s=60)  # noqa: B023
         change(chance.randrange(3))
     written = feed(100)
