@@ -1,8 +1,10 @@
 """The batch client on three brokers with three replicas: leaders and coordinators move, brokers are killed.
 
-Nothing is lost, doubled or blocked, and every outcome is what it seemed to be.
+Nothing is lost, doubled or blocked, and every outcome is what it seemed to be. What brokers themselves have lost, both
+readers tell.
 """
 
+import contextlib
 import os
 import random
 import threading
@@ -12,12 +14,20 @@ from enum import Enum, auto
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import protocol
+from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.log_gap import GapKind
 from fencepost.kafka.memberless import memberless
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.plan_input import PlanInput
+from fencepost.kafka.plan_reader import ClientReader
+from fencepost.kafka.settings import plan_conf, transactional_conf
 from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
@@ -262,3 +272,66 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
         load.end()
     print(check(load, servers, topic), *load.errors, sep="\n")
     assert load.errors
+
+
+@pytest.mark.chaos
+def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_past_the_position(
+    brokers: Brokers,
+) -> None:
+    """Both readers know the epoch of what they have read. The offsets 10 to 19 are of other records afterwards."""
+    place = TopicPartition("cut", 0)
+    leader, behind = 1, 2
+    servers = brokers.bootstrap_servers
+    client = AdminClient({"bootstrap.servers": servers})
+    unclean = {"unclean.leader.election.enable": "true"}
+    made = NewTopic(place.topic, num_partitions=1, replica_assignment=[[leader, behind]], config=unclean)
+    client.create_topics([made])[place.topic].result(60)
+    eventually(lambda: brokers.leader_of(place.topic) == leader, within_s=WITHIN_S)
+    admin = Admin({"bootstrap.servers": servers})
+    conf = plan_conf({"bootstrap.servers": servers, "fetch.max.wait.ms": "20"}).conf
+    inputs = [PlanInput(conf, admin, {place: None}, reader=made(conf)) for made in (ClientReader, BatchReader)]
+    values: list[list[bytes | None]] = [[] for _ in inputs]
+
+    def is_read(is_enough: Callable[[PlanInput], object]) -> bool:
+        for input_, of_input in zip(inputs, values, strict=True):
+            with contextlib.suppress(KafkaUnavailableError):
+                of_input.extend(input_.poll(0.02, 500).values)
+        return all(is_enough(each) for each in inputs)
+
+    def in_sync() -> list[int]:
+        found: list[int] = client.list_topics(place.topic, timeout=10).topics[place.topic].partitions[0].isrs
+        return found
+
+    try:
+        kept, lost, later = ([b"%s %d" % (name, n) for n in range(10)] for name in (b"kept", b"lost", b"later"))
+        send(servers, place.topic, kept)
+        eventually(lambda: in_sync() == [leader, behind], within_s=WITHIN_S)
+        brokers.kill(behind)
+        eventually(lambda: in_sync() == [leader], within_s=WITHIN_S)
+        send(servers, place.topic, lost)
+        eventually(lambda: is_read(lambda each: each.positions.get(place) == 20), within_s=WITHIN_S, every_s=0)
+        brokers.kill(leader)
+        brokers.start(behind)
+        eventually(lambda: brokers.leader_of(place.topic) == behind, within_s=WITHIN_S)
+        send(servers, place.topic, later * 3)
+        eventually(lambda: is_read(lambda each: each.gaps), within_s=WITHIN_S, every_s=0)
+        for input_, of_input in zip(inputs, values, strict=True):
+            (gap,) = input_.gaps.values()
+            assert (gap.kind, gap.position, gap.start, gap.end) == (GapKind.DIVERGED, 20, 0, 40)
+            assert of_input == [*kept, *lost]
+            input_.go_on(place, 10)
+        eventually(lambda: is_read(lambda each: each.positions.get(place) == 40), within_s=WITHIN_S, every_s=0)
+        assert [of_input[20:] for of_input in values] == [later * 3] * 2
+    finally:
+        for input_ in inputs:
+            input_.close()
+        admin.close()
+        brokers.restore()
+
+
+def send(servers: str, topic: str, values: list[bytes]) -> None:
+    """Write values to the first partition, in order."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(WITHIN_S) == 0

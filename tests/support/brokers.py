@@ -73,6 +73,12 @@ class Brokers:
         """Start one that was killed: it has its data and its ports."""
         self._nodes[node_id] = self._start(node_id)
 
+    def restore(self) -> None:
+        """Start those that were killed."""
+        for node_id in self._ids:
+            if node_id not in self._nodes:
+                self.start(node_id)
+
     def lead(self, node_id: int, topic: str, *partitions: int) -> None:
         """Have a broker lead partitions of a topic, all of them where none is named. Each broker has a replica."""
         chosen = partitions or range(self._partitions_of(topic))

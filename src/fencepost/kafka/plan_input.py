@@ -60,6 +60,7 @@ class PlanInput:
         self._ids: dict[str, str] = {}
         self._gaps: dict[TopicPartition, LogGap] = {}
         self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
+        self._cut: set[TopicPartition] = set()  # those of them of which what was read is not there any more
         self._untouched: set[TopicPartition] = set()  # began at the earliest record, and nothing was read yet
         self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
         self._taken: Fetched | None = None  # from the client; the ids of their topics are still to be asked for
@@ -193,6 +194,7 @@ class PlanInput:
         """Take what has come, and note everything else."""
         found = self._reader.read(timeout_s, most)
         self._lost |= found.lost
+        self._cut |= found.cut
         for topic, why in found.refused.items():
             self._refuse(topic, why)
         if found.away is not None:
@@ -264,6 +266,7 @@ class PlanInput:
         self._stop({place: gap for place, gap in gaps.items() if place not in self._untouched})
         self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})
         self._lost.clear()
+        self._cut.clear()
 
     def _begin_again(self, standing: Mapping[TopicPartition, int]) -> None:
         """Look for partitions anew: of a topic that is gone, or that have nothing wrong by now."""
@@ -285,7 +288,7 @@ class PlanInput:
         found = {}
         for place, at in positions.items():
             start, end = starts.get(place, 0), ends.get(place, 0)
-            why = kind or _kind(at, start, end)
+            why = kind or _kind(at, start, end) or (GapKind.DIVERGED if place in self._cut else None)
             if why is not None:
                 found[place] = LogGap(place, why, at, start, end, topics[place.topic].id)
         return found

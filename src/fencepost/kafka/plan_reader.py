@@ -21,6 +21,7 @@ from fencepost.record import TopicPartition
 DOING = "reading partitions of a plan"
 
 _LOT = 500
+_CUT = "log truncation detected"  # the client has no other sign for it: it says so where it would reset the position
 _PASSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -33,10 +34,14 @@ _PASSING = frozenset(
 
 @dataclass
 class Read:
-    """What came of one look, beside records: `away` says why no broker can be reached."""
+    """What came of one look, beside records: `away` says why no broker can be reached.
+
+    Of the partitions that are `lost`, what was read last of those that are `cut` is not in their logs any more.
+    """
 
     fetched: Fetched = field(default_factory=Fetched)
     lost: set[TopicPartition] = field(default_factory=set)
+    cut: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     away: str | None = None
 
@@ -58,8 +63,8 @@ class PlanReader(Protocol):
         """Return what has come, waiting `timeout_s` for the first record.
 
         `fetched.ends` are where partitions end, or are read up to without a record. A partition that is `lost` has
-        nothing at its position, and is not read on until it is assigned anew. Raises what `translate` makes of a
-        refusal; a broker that is away is waited for.
+        nothing at its position, or something else than what was read there before, and is not read on until it is
+        assigned anew. Raises what `translate` makes of a refusal; a broker that is away is waited for.
         """
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -171,7 +176,9 @@ class ClientReader:
         if error.code() == KafkaError._PARTITION_EOF:
             ends[TopicPartition(message.topic(), message.partition())] = message.offset()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            found.lost.add(TopicPartition(message.topic(), message.partition()))
+            place = TopicPartition(message.topic(), message.partition())
+            found.lost.add(place)
+            found.cut |= {place} if _CUT in error.str() else set()
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and message.topic():
             found.refused[message.topic()] = error.str()
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from time import monotonic
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -208,6 +209,7 @@ def test_a_broker_that_has_gone_silent_is_given_up_also_while_another_always_has
         reader = BatchReader({**conf(bootstrap), "socket.timeout.ms": "2000"})
         reader._cluster._addresses[2] = ("127.0.0.1", proxy.port)  # the leader, as far as is known
         reader._cluster._topics[silent.topic] = monotonic(), [2]
+        reader._cluster._epochs[silent.topic] = [-1]
         try:
             reader.assign({silent: 0, busy: 0})
 
@@ -237,17 +239,32 @@ def test_many_servers_that_do_not_answer_keep_the_reader_from_no_other(
 
 
 def test_no_broker_may_send_the_reader_to_another_replica(
-    log_writer: LogWriter, bootstrap: str, topic_name: str
+    log_writer: LogWriter, bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From version 11 on one answers without records where its `replica.selector.class` wants another to be asked."""
+    """One answers without records where its `replica.selector.class` wants another to be asked: not below version 11.
+
+    What it would answer is written into an answer that has come; this broker is asked in version 10 from then on.
+    """
     topic = log_writer.topic(topic_name)
     log_writer.send(topic, ["a"])
     place = TopicPartition(topic, 0)
     with KafkaProxy(bootstrap) as proxy:
         asked = proxy.on(ApiKey.FETCH, Action.PASS, count=1_000)
-        read(BatchReader(conf(proxy.bootstrap_servers)), {place: 0}, {place: 1})
-    versions = {struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests}
-    assert versions == {10}
+        reader = BatchReader(conf(proxy.bootstrap_servers))
+        taken, answers = reader._answered, []
+
+        def directing(of: Any, answer: Any) -> None:
+            answers.append(answer)
+            if len(answers) == 1:
+                (first,) = answer.responses[0].partitions
+                first.preferred_read_replica, first.records = 0, None
+            taken(of, answer)
+
+        monkeypatch.setattr(reader, "_answered", directing)
+        found = read(reader, {place: 0}, {place: 1})
+    versions = [struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests]
+    assert [offset for offset, _ in found[place]] == [0]
+    assert (versions[0], set(versions[1:])) == (12, {10})
 
 
 def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:

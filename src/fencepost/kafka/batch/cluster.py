@@ -42,6 +42,7 @@ class Cluster:
         self._first: Connection | None = None
         self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
         self._topics: dict[str, tuple[float, list[int]]] = {}
+        self._epochs: dict[str, list[int]] = {}
         self._most_bytes: dict[str, int | None] = {}
         self._is_closed = False
 
@@ -61,6 +62,10 @@ class Cluster:
             self._topics[topic] = (time.monotonic(), found)
             self._most_bytes.pop(topic, None)
         return found
+
+    def epochs(self, topic: str) -> list[int]:
+        """Return the epoch of the leader of each partition, as it was told with the leaders; -1 by an old broker."""
+        return self._epochs[topic]
 
     def most_bytes(self, topic: str, deadline_s: float) -> int | None:
         """Return the bytes of the largest batch that a topic takes, None where its settings are not for us to see.
@@ -152,10 +157,11 @@ class Cluster:
         self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
         (found,) = answer.topics
         ensure(found.error_code, f"metadata of topic {topic}")
-        leaders = {each.partition_index: each.leader_id for each in found.partitions}
-        if all(leader < 0 for leader in leaders.values()):
+        partitions = sorted(found.partitions, key=lambda each: each.partition_index)
+        if all(each.leader_id < 0 for each in partitions):
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
-        return [leaders[partition] for partition in range(len(leaders))]
+        self._epochs[topic] = [each.leader_epoch for each in partitions]
+        return [each.leader_id for each in partitions]
 
     def _max_message_bytes(self, topic: str, deadline_s: float) -> int | None:
         from kafka.protocol.admin import DescribeConfigsRequest as Request

@@ -23,6 +23,7 @@ _BEHIND_LENGTH = 12
 _MAGIC_AT, _MAGIC = 16, 2
 _LEAST_OLD = 26  # with its checksum, attributes, and the lengths of no key and no value
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_NO_EPOCH = -1
 _SMALL = 10  # records: below, a batch costs more than its records do
 _REBUILT_RECORDS, _REBUILT_BYTES = 5_000, 256 << 10
 
@@ -69,6 +70,7 @@ class Head(NamedTuple):
     first: int
     last: int
     records: int
+    epoch: int
     attributes: int
     producer: int
     is_old: bool
@@ -79,9 +81,9 @@ class Head(NamedTuple):
             raise CorruptBatchError(f"A batch has the format of version {view[_MAGIC_AT]}, and {_MAGIC} is the last")
         if view[_MAGIC_AT] < _MAGIC:
             last = int.from_bytes(view[:8], "big", signed=True)
-            return cls(last, last, 1, 0, -1, True)
-        first, _, _, _, _, attributes, delta, _, _, producer, *_, count = HEADER.unpack_from(view)
-        return cls(first, first + delta, count, attributes, producer, False)
+            return cls(last, last, 1, _NO_EPOCH, 0, -1, True)
+        first, _, epoch, _, _, attributes, delta, _, _, producer, *_, count = HEADER.unpack_from(view)
+        return cls(first, first + delta, count, epoch, attributes, producer, False)
 
     @property
     def codec(self) -> int:
@@ -95,8 +97,15 @@ class Sent(NamedTuple):
     view: memoryview
 
 
-def committed_batches(answered: Answered, wanted: int) -> tuple[list[Sent], int]:
-    """Return the committed batches that have something from the offset `wanted` on, and the position behind them.
+class Position(NamedTuple):
+    """An offset, and the epoch of the leader that took what lies before it, -1 where that is not known."""
+
+    offset: int
+    epoch: int = _NO_EPOCH
+
+
+def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent], Position]:
+    """Return the committed batches that have something from the position `wanted` on, and the position behind them.
 
     Raises CorruptBatchError for what is not what its checksum says, before a word of it is believed.
     """
@@ -118,9 +127,10 @@ def committed_batches(answered: Answered, wanted: int) -> tuple[list[Sent], int]
         if head.attributes & _CONTROL:
             if _is_abort(view):
                 dropped.discard(head.producer)
-        elif head.last >= wanted and not (head.attributes & _TRANSACTIONAL and head.producer in dropped):
+        elif head.last >= wanted.offset and not (head.attributes & _TRANSACTIONAL and head.producer in dropped):
             found.append(Sent(head, view))
-        position = max(position, head.last + 1)
+        if head.last >= position.offset:
+            position = Position(head.last + 1, head.epoch)
     return found, position
 
 

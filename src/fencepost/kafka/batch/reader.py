@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 from fencepost.config import ConfigError
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.committed import Answered, CopiedBatch, committed_batches, copied
+from fencepost.kafka.batch.committed import Answered, CopiedBatch, Position, committed_batches, copied
 from fencepost.kafka.batch.connection import Connection, answering
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError, ensure
@@ -27,7 +27,9 @@ from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
 
-_VERSIONS = 4, 10  # the first that says which transactions were aborted; behind the last, another replica may be named
+# The first that says which transactions were aborted, and the last that names topics; that one tells of a log that was
+# cut. From 11 on a broker may name another replica to ask (KIP-392): one that does is asked in the version before.
+_VERSIONS, _OF_LEADERS = (4, 12), 10
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
 _ELSEWHERE = frozenset(
@@ -46,10 +48,11 @@ _DENIED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTI
 
 
 class _Asked(NamedTuple):
-    """A request under way: from which offsets it asks, but for what was given up, and since when."""
+    """A request under way: from which positions it asks, but for what was given up, and since when."""
 
+    node: int
     connection: Connection
-    offsets: dict[TopicPartition, int]
+    positions: dict[TopicPartition, Position]
     since_s: float
 
 
@@ -66,7 +69,8 @@ class BatchReader:
             raise KafkaRequestError(str(error), KafkaError._INVALID_ARG) from None
         self._answer_s = access.answer_s
         self._cluster = Cluster(access, self._settings.metadata_age_s, awaits_topics=False)
-        self._at: dict[TopicPartition, int] = {}  # from where to fetch on
+        self._at: dict[TopicPartition, Position] = {}  # from where to fetch on
+        self._directing: set[int] = set()  # brokers that would have another replica asked
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
         self._come: deque[tuple[TopicPartition, CopiedBatch | int]] = deque()  # batches, and positions behind them
@@ -80,7 +84,7 @@ class BatchReader:
         return None if self._committer is None else self._committer.commit_trouble
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._at |= offsets
+        self._at |= {place: Position(offset) for place, offset in offsets.items()}
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         gone = set(places)
@@ -88,7 +92,7 @@ class BatchReader:
             self._at.pop(place, None)
             self._rests.pop(place, None)
             for asked in self._asked.values():
-                asked.offsets.pop(place, None)
+                asked.positions.pop(place, None)
         self._come = deque(each for each in self._come if each[0] not in gone)
 
     def read(self, timeout_s: float, most: int) -> Read:
@@ -145,7 +149,7 @@ class BatchReader:
         """Send a request to each broker that has none under way, as long as nothing waits to be handed over."""
         now_s = time.monotonic()
         self._rests = {place: until_s for place, until_s in self._rests.items() if until_s > now_s}
-        under_way = {place for asked in self._asked.values() for place in asked.offsets}
+        under_way = {place for asked in self._asked.values() for place in asked.positions}
         due = [place for place in self._at if place not in self._rests and place not in under_way]
         for node, places in self._by_leader(due).items():
             if node not in self._asked:
@@ -178,10 +182,11 @@ class BatchReader:
             connection = self._cluster.connection(node, began_s + _CONNECT_S)
             if connection.is_throttled:
                 return
-            offsets = {place: self._at[place] for place in places}
-            request = self._request(offsets)
-            asked = _Asked(connection, offsets, time.monotonic())
-            version = connection.version(request, *_VERSIONS)
+            positions = {place: self._at[place] for place in places}
+            request = self._request(positions)
+            asked = _Asked(node, connection, positions, time.monotonic())
+            oldest, newest = _VERSIONS
+            version = connection.version(request, oldest, _OF_LEADERS if node in self._directing else newest)
             connection.send(request, version, lambda answer: self._answered(asked, answer), began_s + self._answer_s)
             self._asked[node] = asked
         except AnswerError as error:
@@ -191,7 +196,7 @@ class BatchReader:
             self._found.away = None if self._asked else str(error)
             self._look_again(places, max(_REST_S, 2 * (time.monotonic() - began_s)))
 
-    def _request(self, offsets: Mapping[TopicPartition, int]) -> Any:
+    def _request(self, positions: Mapping[TopicPartition, Position]) -> Any:
         """Return a request without a session, for partitions in this order: an answer is filled in it up to its size.
 
         The next one begins with another partition.
@@ -205,16 +210,16 @@ class BatchReader:
                 partitions=[
                     Request.FetchTopic.FetchPartition(
                         partition=place.partition,
-                        current_leader_epoch=-1,
-                        fetch_offset=offsets[place],
-                        last_fetched_epoch=-1,
+                        current_leader_epoch=self._cluster.epochs(place.topic)[place.partition],
+                        fetch_offset=positions[place].offset,
+                        last_fetched_epoch=positions[place].epoch,
                         log_start_offset=-1,
                         partition_max_bytes=settings.partition_bytes,
                     )
                     for place in run
                 ],
             )
-            for topic, run in groupby(offsets, lambda place: place.topic)
+            for topic, run in groupby(positions, lambda place: place.topic)
         ]
         return Request(
             replica_id=-1,
@@ -242,11 +247,11 @@ class BatchReader:
             try:
                 connection.take(min(time.monotonic(), asked.since_s) + self._answer_s)
             except AnswerError as error:
-                self._note_failed(list(asked.offsets), error)
+                self._note_failed(list(asked.positions), error)
             except LostError as error:
                 self._cluster.let_go(node)
                 self._found.away = None if self._asked else str(error)
-                self._look_again(asked.offsets)
+                self._look_again(asked.positions)
 
     def _overdue(self) -> list[Connection]:
         """Return connections whose brokers say nothing for longer than an answer takes: to take it fails at once."""
@@ -258,26 +263,31 @@ class BatchReader:
         for topic in answer.responses:
             for each in topic.partitions:
                 place = TopicPartition(topic.topic, each.partition_index)
-                if place not in asked.offsets:
+                if place not in asked.positions:
                     continue  # it was given up, and may be read from elsewhere, or be another topic's, by now
                 if each.error_code:
                     self._note_failed([place], AnswerError(each.error_code, f"a fetch of {place.topic}"))
+                elif each.diverging_epoch is not None:
+                    self._found.cut.add(place)
+                    self._note_lost([place])
+                elif each.preferred_read_replica >= 0:
+                    self._directing.add(asked.node)
                 else:
-                    self._take(place, asked.offsets[place], each)
+                    self._take(place, asked.positions[place], each)
 
-    def _take(self, place: TopicPartition, wanted: int, answer: Any) -> None:
+    def _take(self, place: TopicPartition, wanted: Position, answer: Any) -> None:
         is_committed = self._settings.is_committed
         aborted = [(each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()]
         stable = answer.last_stable_offset if is_committed else -1
         try:
             found = Answered(memoryview(answer.records or b""), stable, aborted if is_committed else ())
             batches, position = committed_batches(found, wanted)
-            made = copied(batches, wanted, int(time.time() * 1000))
+            made = copied(batches, wanted.offset, int(time.time() * 1000))
         except CorruptBatchError as error:
             raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
         self._come.extend((place, one) for one in made)
-        if position > wanted:
-            self._come.append((place, position))
+        if position.offset > wanted.offset:
+            self._come.append((place, position.offset))
             del self._at[place]  # it is the last in the next request
             self._at[place] = position
 
@@ -286,9 +296,7 @@ class BatchReader:
     def _note_failed(self, places: list[TopicPartition], error: AnswerError) -> None:
         """Take note of what is wrong with partitions. Raises what no other look would change."""
         if error.code == KafkaError.OFFSET_OUT_OF_RANGE:
-            self._found.lost.update(places)
-            for place in places:
-                del self._at[place]
+            self._note_lost(places)
         elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._found.refused |= {place.topic: str(error) for place in places}
             self._rest(places, _REFUSED_REST_S)
@@ -298,10 +306,16 @@ class BatchReader:
         elif error.code in _ELSEWHERE:
             self._look_again(places)
         elif error.code == KafkaError.INVALID_MSG:
-            named = ", ".join(f"{place.topic}-{place.partition} at offset {self._at[place]}" for place in places)
+            named = ", ".join(f"{place.topic}-{place.partition} at offset {self._at[place].offset}" for place in places)
             raise CorruptBatchError(f"The source's broker finds its log damaged: {named}")
         else:
             raise translate(KafkaError(error.code), DOING, self._bootstrap)
+
+    def _note_lost(self, places: Iterable[TopicPartition]) -> None:
+        """Ask for these no more, until they are assigned anew."""
+        for place in places:
+            self._found.lost.add(place)
+            del self._at[place]
 
     def _look_again(self, places: Iterable[TopicPartition], rest_s: float = _REST_S) -> None:
         """Ask who leads these partitions, a little later."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
-from fencepost.kafka.batch.committed import Answered, committed_batches, copied
+from fencepost.kafka.batch.committed import Answered, Position, committed_batches, copied
 from fencepost.kafka.batch.compress import NAMES, Codec
 from fencepost.kafka.batch.decode import decoded
 from fencepost.kafka.batch.encode import encode_batch
@@ -17,7 +17,7 @@ from support.batch_records import drawn_records, rows_of
 from support.slow_batch import PlainRecord
 
 RECORDS = [PlainRecord(b"k%d" % n, b"v" * 50, 1_000 + n, (("h", None),)) for n in range(20)]
-_CONTROL = 0x20
+_EPOCH_AT, _CONTROL = 12, 0x20
 _ABORT, _COMMIT = b"\0\0\0\0", b"\0\0\0\1"
 _NOW = 77
 
@@ -44,13 +44,13 @@ def marker(base: int, producer: int, kind: bytes) -> bytes:
 
 
 def offsets(data: bytes, wanted: int = 0, stable: int = -1, aborted: tuple[tuple[int, int], ...] = ()) -> list[int]:
-    batches, _ = committed_batches(Answered(memoryview(data), stable, aborted), wanted)
+    batches, _ = committed_batches(Answered(memoryview(data), stable, aborted), Position(wanted))
     return [offset for copy in copied(batches, wanted, _NOW) for offset in copy.offsets]
 
 
 def records(data: bytes, wanted: int = 0) -> list[PlainRecord]:
     """Return the records of what is written for an answer."""
-    batches, _ = committed_batches(Answered(memoryview(data)), wanted)
+    batches, _ = committed_batches(Answered(memoryview(data)), Position(wanted))
     found = []
     for copy in copied(batches, wanted, _NOW):
         assert len(copy.offsets) == copy.count
@@ -75,17 +75,21 @@ def test_e22_what_was_aborted_is_dropped_from_its_first_offset_to_its_marker() -
     assert offsets(log, stable=83, aborted=((0, 1),)) == [*range(20, 40), *range(62, 82)]
 
 
-def test_the_position_is_behind_what_nobody_sees() -> None:
-    log = stored(0, producer=1) + marker(20, 1, _ABORT)
-    assert committed_batches(Answered(memoryview(log), 21, [(0, 1)]), 3) == ([], 21)
-    assert committed_batches(Answered(memoryview(log), 20, [(0, 1)]), 3) == ([], 20)
-    assert committed_batches(Answered(memoryview(b"")), 3) == ([], 3)
+def test_the_position_is_behind_what_nobody_sees_and_has_the_epoch_of_the_last_batch_that_was_taken() -> None:
+    dropped, end = stored(0, producer=1), marker(20, 1, _ABORT)
+    log = changed(dropped, _EPOCH_AT, ">i", 4) + changed(end, _EPOCH_AT, ">i", 5)
+    wanted = Position(3, 2)
+    assert committed_batches(Answered(memoryview(log), 21, [(0, 1)]), wanted) == ([], Position(21, 5))
+    assert committed_batches(Answered(memoryview(log), 20, [(0, 1)]), wanted) == ([], Position(20, 4))
+    assert committed_batches(Answered(memoryview(log), 19, [(0, 1)]), wanted) == ([], wanted)
+    assert committed_batches(Answered(memoryview(log), 21, [(0, 1)]), Position(30, 6)) == ([], Position(30, 6))
+    assert committed_batches(Answered(memoryview(b"")), wanted) == ([], wanted)
 
 
 def test_a_batch_that_is_cut_off_is_for_the_next_answer() -> None:
     log = stored(0) + stored(20)
     for cut in (1, 30, len(log) // 2 - 1):
-        assert committed_batches(Answered(memoryview(log)[:-cut]), 0)[1] == 20
+        assert committed_batches(Answered(memoryview(log)[:-cut]), Position(0))[1].offset == 20
 
 
 @settings(max_examples=60)
@@ -138,17 +142,17 @@ def test_a_record_that_has_the_time_of_its_append_keeps_it() -> None:
 
 def test_small_batches_that_come_together_are_joined_and_one_alone_goes_as_it_is() -> None:
     small = [stored(n * 2, RECORDS[:2]) for n in range(6)]
-    joined = copied(committed_batches(Answered(memoryview(b"".join(small))), 0)[0], 0, _NOW)
+    joined = copied(committed_batches(Answered(memoryview(b"".join(small))), Position(0))[0], 0, _NOW)
     assert [list(each.offsets) for each in joined] == [list(range(12))]
     assert records(b"".join(small)) == RECORDS[:2] * 6
-    (alone,) = copied(committed_batches(Answered(memoryview(small[0])), 0)[0], 0, _NOW)
+    (alone,) = copied(committed_batches(Answered(memoryview(small[0])), Position(0))[0], 0, _NOW)
     assert bytes(alone.batch.body[0]) == small[0][61:]
 
 
 def test_a_batch_of_which_compaction_has_left_nothing_is_passed() -> None:
     empty = changed(stored(0)[:61], 57, ">i", 0)
     empty = changed(empty, 8, ">i", 49)
-    assert committed_batches(Answered(memoryview(empty + stored(20))), 0)[1] == 40
+    assert committed_batches(Answered(memoryview(empty + stored(20))), Position(0))[1].offset == 40
     assert offsets(empty + stored(20)) == list(range(20, 40))
     assert offsets(changed(empty, 21, ">h", 0x30)) == []
 
