@@ -52,6 +52,10 @@ class Action(Enum):
     DROP = auto()  # lost; the client waits for the answer
     ANSWER_LOST = auto()  # the broker does it; the client sees a connection reset instead of the answer
     HOLD_ANSWER = auto()  # the broker does it; its answer, and what follows on the connection, is kept for `release`
+    HALF_ANSWER = auto()  # the same, but for the first half of the answer: that is passed on at once
+
+
+_KEEPS_ANSWER = (Action.HOLD_ANSWER, Action.HALF_ANSWER)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Rule:
 
     @property
     def _keeps(self) -> bool:
-        return self.action in (Action.HOLD, Action.HOLD_AND_RESET, Action.HOLD_ANSWER)
+        return self.action in (Action.HOLD, Action.HOLD_AND_RESET, *_KEEPS_ANSWER)
 
     @property
     def answered(self) -> int:
@@ -110,7 +114,7 @@ class Rule:
         """
         held, self._held = self._held, []
         for link, frame in held:
-            if self.action is Action.HOLD_ANSWER:
+            if self.action in _KEEPS_ANSWER:
                 link.deliver_answer()
             else:
                 link.deliver_late(frame)
@@ -360,7 +364,7 @@ class _Link:
             rule._keep(self, frame)
         if rule.action is Action.HOLD:
             self._may_go_on.wait()
-        elif rule.action is Action.HOLD_ANSWER:
+        elif rule.action in _KEEPS_ANSWER:
             self._may_answer.clear()
             rule._keep(self, frame)
             self._send(frame)
@@ -391,15 +395,19 @@ class _Link:
         if self._asked.pop(correlation_id, None) in _NAMES_BROKERS:
             frame = self._renamed(frame)
         rule = self._rules_by_id.pop(correlation_id, None)
-        if rule is not None and rule.action is Action.HOLD_ANSWER:
+        is_kept = rule is not None and rule.action in _KEEPS_ANSWER
+        if rule is not None and is_kept:
             rule.answers.append(frame)
+            if rule.action is Action.HALF_ANSWER:
+                self._client.sendall(frame[: len(frame) // 2])
+                frame = frame[len(frame) // 2 :]
             self._may_answer.wait()
         try:
             self._client.sendall(frame)
         except OSError:
             if not self._keeps_broker:
                 raise
-        if rule is not None and rule.action is not Action.HOLD_ANSWER:
+        if rule is not None and not is_kept:
             rule.answers.append(frame)
         if (late := self._late.pop(correlation_id, None)) is not None:
             late.set()

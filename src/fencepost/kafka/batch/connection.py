@@ -70,6 +70,11 @@ class Connection:
         """Return the number of its socket, -1 where it is closed."""
         return self._socket.fileno()
 
+    @property
+    def has_more(self) -> bool:
+        """Say whether something was read from its socket, and not taken: nobody who waits for the socket sees it."""
+        return isinstance(self._socket, ssl.SSLSocket) and self.fileno() >= 0 and self._socket.pending() > 0
+
     def version(self, request: Any, oldest: int, newest: int) -> int:
         """Return the newest version of a kind of request that both sides know. Raises UnsupportedError."""
         low, high = self._versions.get(request.API_KEY, (0, -1))
@@ -112,12 +117,19 @@ class Connection:
     def take(self, deadline_s: float, leave: int = 0) -> None:
         """Take answers until only so many are due. Raises what their callbacks raise, too."""
         while len(self._answers) > leave:
-            answer = self._next(deadline_s)
-            throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
-            if throttled_s:
-                log.debug("%s:%d asks for %g s of silence", *self.address, throttled_s)
-                self._waits_until_s = max(self._waits_until_s, time.monotonic() + throttled_s)
-            self._answers.popleft()(answer)
+            self._hand_over(self._next(deadline_s))
+
+    def take_coming(self, until_s: float) -> bool:
+        """Take what comes until then, and say whether nothing is due any more; an answer that has begun may go on.
+
+        Raises what the callbacks of answers raise, too.
+        """
+        while self._answers:
+            if self._arrived:
+                self._hand_over(self._arrived.popleft())
+            elif time.monotonic() > until_s or not self._receive(until_s):
+                return False
+        return True
 
     def ask(self, request: Any, version: int, deadline_s: float) -> Any:
         """Send a request and return its answer; the answers due before it are taken first."""
@@ -190,19 +202,34 @@ class Connection:
                 raise self._lost(TimeoutError("throttled by a quota"))
             time.sleep(min(left_s, _LONGEST_NAP_S))
 
+    def _hand_over(self, answer: Any) -> None:
+        throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
+        if throttled_s:
+            log.debug("%s:%d asks for %g s of silence", *self.address, throttled_s)
+            self._waits_until_s = max(self._waits_until_s, time.monotonic() + throttled_s)
+        self._answers.popleft()(answer)
+
     def _next(self, deadline_s: float) -> Any:
         while not self._arrived:
-            try:
-                self._socket.settimeout(self._left_s(deadline_s))
-                data = self._socket.recv(_PART_BYTES)
-                if not data:
-                    raise ConnectionError("the broker closed the connection")
-                self._arrived.extend(answer for _, answer in self._protocol.receive_bytes(data))
-            except (OSError, ValueError) as error:
-                raise self._lost(error) from None
-            except Exception as error:  # kafka-python's: bytes that are no answer to what was asked
-                raise self._lost(error) from error
+            if not self._receive(deadline_s):
+                raise self._lost(TimeoutError("timed out"))
         return self._arrived.popleft()
+
+    def _receive(self, deadline_s: float) -> bool:
+        """Take a part of what arrives; says whether any did in time."""
+        try:
+            self._socket.settimeout(self._left_s(deadline_s))
+            data = self._socket.recv(_PART_BYTES)
+            if not data:
+                raise ConnectionError("the broker closed the connection")
+            self._arrived.extend(answer for _, answer in self._protocol.receive_bytes(data))
+        except TimeoutError:
+            return False
+        except (OSError, ValueError) as error:
+            raise self._lost(error) from None
+        except Exception as error:  # kafka-python's: bytes that are no answer to what was asked
+            raise self._lost(error) from error
+        return True
 
     def _left_s(self, deadline_s: float) -> float:
         return max(0.001, min(self._access.answer_s, deadline_s - time.monotonic()))
@@ -214,10 +241,10 @@ class Connection:
 
 
 def answering(connections: Sequence[Connection], timeout_s: float) -> list[Connection]:
-    """Return those of which an answer begins to come, or that are lost; waits for the first of them."""
-    lost = [each for each in connections if each.fileno() < 0]
+    """Return those of which an answer comes, or that are lost; waits for the first of them."""
+    found = [each for each in connections if each.fileno() < 0 or each.has_more]
     with selectors.DefaultSelector() as selector:
         for each in connections:
-            if each not in lost:
+            if each not in found:
                 selector.register(each, selectors.EVENT_READ, each)
-        return lost + [key.data for key, _ in selector.select(0 if lost else timeout_s)]
+        return found + [key.data for key, _ in selector.select(0 if found else timeout_s)]

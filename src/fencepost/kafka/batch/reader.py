@@ -32,6 +32,7 @@ from fencepost.record import TopicPartition
 _VERSIONS, _OF_LEADERS = (4, 12), 10
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
+_TURN_S = 0.1  # how long an answer is taken before it is the others' turn
 _ELSEWHERE = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -240,23 +241,34 @@ class BatchReader:
         if not self._asked:
             time.sleep(min(timeout_s, _REST_S))
             return
-        nodes = {asked.connection: node for node, asked in self._asked.items()}
-        for connection in dict.fromkeys((*answering(list(nodes), timeout_s), *self._overdue())):
-            node = nodes[connection]
-            asked = self._asked.pop(node)
+        of_connection = {asked.connection: asked for asked in self._asked.values()}
+        for connection in dict.fromkeys((*answering(list(of_connection), timeout_s), *self._overdue())):
+            asked = of_connection[connection]
+            del self._asked[asked.node]
             try:
-                connection.take(min(time.monotonic(), asked.since_s) + self._answer_s)
+                if not self._is_taken(asked):
+                    self._asked[asked.node] = asked
             except AnswerError as error:
                 self._note_failed(list(asked.positions), error)
             except LostError as error:
-                self._cluster.let_go(node)
+                self._cluster.let_go(asked.node)
                 self._found.away = None if self._asked else str(error)
                 self._look_again(asked.positions)
 
     def _overdue(self) -> list[Connection]:
-        """Return connections whose brokers say nothing for longer than an answer takes: to take it fails at once."""
-        now_s = time.monotonic()
-        return [asked.connection for asked in self._asked.values() if now_s - asked.since_s > self._answer_s]
+        return [asked.connection for asked in self._asked.values() if self._is_overdue(asked)]
+
+    def _is_overdue(self, asked: _Asked) -> bool:
+        return time.monotonic() - asked.since_s > self._answer_s
+
+    def _is_taken(self, asked: _Asked) -> bool:
+        """Take what has come of an answer, and say whether that is all: a broker may stop in the middle of one.
+
+        The others are not kept waiting for that; once it is overdue it is lost.
+        """
+        if self._is_overdue(asked):
+            asked.connection.take(time.monotonic())
+        return asked.connection.take_coming(time.monotonic() + _TURN_S)
 
     def _answered(self, asked: _Asked, answer: Any) -> None:
         ensure(answer.error_code or 0, "a fetch")
