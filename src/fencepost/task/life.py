@@ -32,6 +32,7 @@ class TaskLife(ABC):
         self.control = Control(is_paused=spec.target_state == TargetState.PAUSED.value)
         self._report = report
         self._is_abandoned = False
+        self._trace: str | None = None
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
@@ -105,14 +106,14 @@ class TaskLife(ABC):
         self.report(state, trace)
 
     def report(self, state: RunState, trace: str | None = None) -> None:
-        """Report a change of state."""
-        self.counters.state = state
+        """Report a change of state, or of what is to be told of it: `trace` holds until the next report."""
+        self.counters.state, self._trace = state, trace
         if not self._is_abandoned:
-            self._report(self.snapshot(trace))
+            self._report(self.snapshot())
 
-    def snapshot(self, trace: str | None = None) -> TaskReport:
+    def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
-        report = report_of(self.spec, self.counters.state, trace, self.counters.to_json(), self.counters.topics)
+        report = report_of(self.spec, self.counters.state, self._trace, self.counters.to_json(), self.counters.topics)
         return replace(report, figures=self.figures())
 
     def figures(self) -> str:

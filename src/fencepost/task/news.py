@@ -13,7 +13,11 @@ class News:
         self._settled: set[str] = set()
 
     def of(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
-        """Return what differs from the last time, and what does not for the first time: that makes a rate of zero."""
+        """Return what differs from the last time, and what does not for the first time: that makes a rate of zero.
+
+        A task that is over is left out: it reports that itself, with the reason.
+        """
+        reports = [r for r in reports if not r.state.is_over]
         same = {r.incarnation for r in reports if self._sent.get(r.incarnation) == r}
         news = [r for r in reports if r.incarnation not in same or r.incarnation not in self._settled]
         self._sent = {r.incarnation: r for r in reports}
