@@ -189,8 +189,8 @@ def test_exactly_what_is_printed_lets_a_mirror_run_exactly_once(mirrored: Mirror
 def await_all(mirrored: Mirrored) -> None:
     """Wait until what was sent is at the target, and its group stands behind that."""
     mirrored.await_sent()
+    before = mirrored.followed()  # the commit may be followed before another look
     mirrored.commit()
-    before = mirrored.followed()
     eventually(lambda: mirrored.followed() > before, within_s=90)
 
 
