@@ -191,7 +191,8 @@ def test_a_stream_runs_with_what_is_required_and_fences_others_once_it_may(
     eventually(lambda: written() == len(lines(secured)), within_s=100)
     assert secured.worker.rest.put(f"{url}/stop").status_code == 204
     secured.worker.wait_for_tasks("again")
-    zombie = TransactionalWriter(transactional_conf(plain, "zombie").conf, "zombie")
+    patient = {**plain, "transaction.timeout.ms": "600000"}  # it is the task that ends it, and not the broker
+    zombie = TransactionalWriter(transactional_conf(patient, "zombie").conf, "zombie")
     zombie.open()
     zombie.send_group_offsets([GroupOffset(TOPIC, 0, 1)], memberless("connect-again"))
     assert secured.worker.rest.put(f"{url}/resume").status_code == 202

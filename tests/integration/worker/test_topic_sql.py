@@ -121,7 +121,8 @@ def test_whoever_has_the_input_in_a_transaction_is_fenced_before_the_query_is_ru
 ) -> None:
     """E20: it was read up to there in a transaction that did not count, so it is read again."""
     produce(1, 30)
-    settings = transactional_conf({"bootstrap.servers": kafka.bootstrap_servers}, f"zombie-{name}").conf
+    patient = {"bootstrap.servers": kafka.bootstrap_servers, "transaction.timeout.ms": "600000"}  # no broker ends it
+    settings = transactional_conf(patient, f"zombie-{name}").conf
     zombie = TransactionalWriter(settings, f"zombie-{name}")
     zombie.open()
     zombie.send(target, b"{}")
