@@ -88,7 +88,7 @@ class SecuredKafka:
         self._users = dict(users)
         self._plain_users = dict(plain_users)
         self.authority = directory / "ca.pem"
-        store = _key_store(directory, self.authority)
+        store = key_store(directory, self.authority)
         known = " ".join(f'user_{name}="{password}"' for name, password in self._plain_users.items())
         self.kafka = quick_kafka(
             dir=directory / "kafka",
@@ -187,7 +187,7 @@ def _filter(binding: AclBinding) -> AclBindingFilter:
     )
 
 
-def _key_store(directory: Path, authority: Path) -> Path:
+def key_store(directory: Path, authority: Path) -> Path:
     """Make a certificate for the loopback address that signs itself; clients trust it as their only authority."""
     store = directory / "broker.p12"
     keytool = find_java().path.with_name("keytool")

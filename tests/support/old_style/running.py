@@ -13,7 +13,7 @@ from fencepost.testing import eventually
 from support.java_program import streams_copy
 from support.old_style.per_partition import POINTS
 
-_START_S = 40
+_SAYS_S = 150  # a program in Java is compiled first
 _PYTHON_PATH = str(Path(__file__).parents[2])
 
 
@@ -50,7 +50,11 @@ class OldProgram:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.await_said("ready")
+        try:
+            self.await_said("ready")
+        except AssertionError:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -65,7 +69,7 @@ class OldProgram:
 
     def await_said(self, *lines: str) -> None:
         """Wait until it has said all of these."""
-        eventually(lambda: set(lines) <= set(self.said), within_s=_START_S)
+        eventually(lambda: set(lines) <= set(self.said), within_s=_SAYS_S)
 
     def point(self, partition: int) -> str:
         """Return where it waits in a transaction of a partition."""
