@@ -9,7 +9,7 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 
 import confluent_kafka
@@ -61,11 +61,12 @@ class Load:
     No number is written twice, whatever has become of it.
     """
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, conf: Mapping[str, str] = QUICK) -> None:
         self.outcomes: dict[int, Outcome] = {}
         self.errors: list[str] = []
         self._servers = servers
         self._topic = topic
+        self._conf = conf
         self._is_over = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="load")
@@ -143,7 +144,7 @@ class Load:
     def opened(self) -> TransactionalWriter:
         """Open a writer, while brokers agree on who leads."""
         given = {"bootstrap.servers": self._servers, "client": "batch"}
-        conf = {**transactional_conf(given, self._topic).conf, **QUICK}
+        conf = {**transactional_conf(given, self._topic).conf, **self._conf}
         writer = TransactionalWriter(conf, self._topic)
 
         def is_open() -> bool:
@@ -244,7 +245,7 @@ def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_versi
 ) -> None:
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", 1)
     TopicAdmin({"bootstrap.servers": brokers.bootstrap_servers}).create_topic("moved", partitions=3, replication=3)
-    load = Load(brokers.bootstrap_servers, "moved")
+    load = Load(brokers.bootstrap_servers, "moved", {})  # which answers in its own time
     writer = load.opened()
     for number, leader in enumerate((1, 2, 3), 1):
         brokers.lead(leader, COORDINATORS[0])

@@ -509,10 +509,12 @@ def test_records_without_keys_go_to_partitions_that_are_led(
     client = make_client()
     cluster = client._cluster
     assert cluster is not None
+    values = [b"%03d" % number for number in range(61)]
+    client.produce(topic, values[0], partition=1)
+    client.flush(30)  # else a leader that does not know the new topic yet would end the belief
     [leader, *_] = cluster.leaders(topic, time.monotonic() + 30)
     cluster._topics[topic] = (time.monotonic(), [-1, leader])
-    values = [b"%03d" % number for number in range(60)]
-    for index in range(0, len(values), 3):
+    for index in range(1, len(values), 3):
         client.produce(topic, values[index])
         client.flush(30)
         client.produce_columns(Repeated(topic, 2), values[index + 1 : index + 3], [None, None])

@@ -27,7 +27,7 @@ def fill(source: LogWriter, topic: str, partition: int, codec: str, rng: random.
         "bootstrap.servers": source.bootstrap,
         "transactional.id": f"{topic}-{partition}",
         "compression.type": codec,
-        "linger.ms": 1_000,
+        "linger.ms": 30_000,  # what fills a batch is never the clock
         "batch.num.messages": 400,
     })  # fmt: skip
     producer.init_transactions(30)

@@ -110,7 +110,7 @@ def _compact(writer: LogWriter, compacted: list[Layout]) -> None:
         left.difference_update([place for place in left if _count(writer, *place) < 9])
         return not left
 
-    eventually(are_compacted, every_s=0.5)
+    eventually(are_compacted, within_s=120, every_s=0.5)
 
 
 def _count(writer: LogWriter, topic: str, partition: int) -> int:
