@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.memberless import read_stable
 from fencepost.kafka.setting_table import CLIENT, LIBRDKAFKA
 from fencepost.kafka.settings import sink_conf, transactional_conf
 from fencepost.plugin import use_plugin_path
@@ -141,6 +141,6 @@ class StreamStage:
             consumer.close()
 
     def offsets(self) -> dict[int, int]:
-        """Return where the group stands in the source."""
-        found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
-        return {place.partition: offset for place, offset in found.items() if place.topic == self.source}
+        """Return where the group stands in the source: markers are written after a commit has returned."""
+        found = read_stable({"bootstrap.servers": self.bootstrap}, self.group, 30)
+        return {place.partition: at.offset for place, at in found.items() if place.topic == self.source}
