@@ -8,6 +8,7 @@ T = TypeVar("T")
 
 _SHORTEST_S, _LONGEST_S = 0.05, 0.25
 _SHARE = 0.1
+_STILL_S = 1.0  # who sleeps for so much longer than it wanted to did not run
 
 
 def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: float | None = None) -> T:
@@ -16,10 +17,12 @@ def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: f
     An exception counts as "not yet". After `within_s` seconds raises AssertionError that carries the last
     value or exception, so that a failing test says what it saw instead. Unless `every_s` says how often, it is asked
     more rarely the longer that takes: a tenth of the time that has passed lies in between, 50 to 250 ms.
+    It is asked once more when the time is over, and time in which this process stood still does not count.
     """
     began = time.monotonic()
     last: object = None
     while True:
+        waited_s = time.monotonic() - began
         try:
             value = predicate()
             if value:
@@ -27,10 +30,17 @@ def eventually(predicate: Callable[[], T], *, within_s: float = 30.0, every_s: f
             last = value
         except Exception as error:
             last = error
-        waited_s = time.monotonic() - began
         if waited_s > within_s:
             raise AssertionError(f"not within {within_s} s; last seen: {last!r}")
-        time.sleep(_pause_s(waited_s) if every_s is None else every_s)
+        began += _stood_still_s(_pause_s(waited_s) if every_s is None else every_s)
+
+
+def _stood_still_s(pause_s: float) -> float:
+    """Sleep; return for how long the machine, or a debugger, kept this process from waking up."""
+    asleep = time.monotonic()
+    time.sleep(pause_s)
+    over_s = time.monotonic() - asleep - pause_s
+    return over_s if over_s > _STILL_S else 0.0
 
 
 def _pause_s(waited_s: float) -> float:

@@ -1,0 +1,48 @@
+"""What waits for a condition: how long, and how often it looks."""
+
+import pytest
+
+from fencepost.testing import eventually, waiting
+
+
+class Clock:
+    """Goes on where somebody sleeps, for as long as `sleeps_s` says, else for as long as was wanted."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.sleeps_s: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, wanted_s: float) -> None:
+        self.now_s += self.sleeps_s.pop(0) if self.sleeps_s else wanted_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(waiting, "time", made)
+    return made
+
+
+def test_what_does_not_come_is_told_with_what_was_seen_last(clock: Clock) -> None:
+    with pytest.raises(AssertionError, match="not within 10 s; last seen: 0"):
+        eventually(lambda: 0, within_s=10)
+    assert 10 < clock.now_s < 11
+
+
+def test_there_is_a_look_when_the_time_is_over(clock: Clock) -> None:
+    looks: list[int] = []
+
+    def look() -> bool:
+        clock.now_s += 60  # it asked somebody who was slow
+        looks.append(1)
+        return len(looks) == 2
+
+    assert eventually(look, within_s=10)
+
+
+def test_time_in_which_the_process_stood_still_does_not_count(clock: Clock) -> None:
+    clock.sleeps_s = [1_000.0]
+    assert eventually(lambda: clock.now_s > 1_005, within_s=10)
