@@ -54,9 +54,9 @@ unit: setup ## unit tests: no network, no Spark
 integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
-# All share the cores, what measures how long a recovery takes, too: its limits hold beside others. Long files come first,
-# so that both processes end at about the same time. (By itself xdist begins with the files of the most tests, which are
-# the shortest, and ends with a long one, beside an idle core. A third process gains a minute: the processors are busy.)
+# All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process begins
+# with the first files, which are long and wait for the most part, the other with the last ones, which compute; so both
+# cores are busy, and both processes end at about the same time (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs

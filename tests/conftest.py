@@ -5,6 +5,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,16 @@ _BROKER_PROPERTIES = {
     "log.cleaner.backoff.ms": "500",
 }
 _START_S = 240  # a second or two where nothing else runs; tests share the machine
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out files from both ends where files are handed out."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from support.both_ends import FromBothEnds
+
+    return FromBothEnds(config, log)
 
 
 @pytest.fixture(scope="session")
