@@ -22,6 +22,7 @@ from page import blocks
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
 from support.batch_topic import Records, difference, written_batches
@@ -29,6 +30,7 @@ from support.log_writer import LogWriter
 from support.quick import spark_properties
 from support.slow_batch import PlainRecord
 
+pytestmark = pytest.mark.timeout(900)  # a Spark, its jars, and twenty topics that two sources read
 Rows = dict[tuple[str, int], list[tuple[Any, ...]]]
 Read = Callable[..., Any]
 LAYOUTS = 30 if os.environ.get("FENCEPOST_CHAOS") == "long" else 20
@@ -81,6 +83,8 @@ def layouts(log_writer: LogWriter) -> Iterator[list[Layout]]:
     print(f"\nFENCEPOST_CHAOS_SEED={seed}")
     prefix = f"layout-{uuid.uuid4().hex[:6]}"
     made = [Layout(f"{prefix}-{n}", random.Random(f"{seed} {n}")) for n in range(LAYOUTS)]
+    for number, times in enumerate(("CreateTime", "LogAppendTime"), LAYOUTS):  # whatever is drawn
+        log_writer.send(log_writer.topic(f"{prefix}-{number}", message_timestamp_type=times), ["a"])
     with producers(log_writer.bootstrap) as codecs:
         for layout in made:
             layout.fill(log_writer, codecs)
@@ -111,6 +115,9 @@ def _compact(writer: LogWriter, compacted: list[Layout]) -> None:
         return not left
 
     eventually(are_compacted, within_s=120, every_s=0.5)
+    # Two readers are to find the same: nothing goes any more.
+    stays = {layout.name: {"cleanup.policy": "delete"} for layout in compacted}
+    assert not TopicAdmin({"bootstrap.servers": writer.bootstrap}).alter_settings(stays)
 
 
 def _count(writer: LogWriter, topic: str, partition: int) -> int:
