@@ -27,7 +27,7 @@ LENT = "FENCEPOST_TESTS_KAFKA"
 """The environment's variable for a broker that is there already: tests that run pytest lend theirs to it."""
 
 _OPTIONS = "spark.driver.extraJavaOptions"
-_MAKING_S = 280
+_MAKING_S = 150  # half of what the test has in which it is made
 
 
 def quick_kafka(**how: Any) -> EmbeddedKafka:

@@ -78,10 +78,10 @@ def test_a_query_over_topics_is_written_to_the_topics_that_its_rows_name(
     created = worker.create(name, config)
     assert (created.status_code, created.json().get("type")) == (201, "sink"), created.text
     with CommittedReader(kafka.bootstrap_servers, [target, other]) as reader:
-        eventually(lambda: len(reader.seen()) >= 200, within_s=60)
+        eventually(lambda: len(reader.seen()) >= 200, within_s=100)
         produce(301, 330)
-        eventually(lambda: len(reader.seen()) >= 230, within_s=60)
-        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), 110), within_s=60)
+        eventually(lambda: len(reader.seen()) >= 230, within_s=100)
+        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), 110), within_s=100)
         french, german = reader.seen_of(target), reader.seen_of(other)
     assert sorted(numbers(french)) == list(range(101, 331, 2))
     assert sorted(numbers(german)) == list(range(102, 331, 2))
@@ -106,10 +106,10 @@ def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
     config = topic_sql(topic, target, epoch__rows__max="600", transforms__sql="SELECT value.n FROM records")
     assert worker.create(name, config).status_code == 201
     with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
-        eventually(lambda: len(reader.seen()) >= 600, within_s=60)
+        eventually(lambda: len(reader.seen()) >= 600, within_s=100)
         _kill_python_workers(worker)
         more(1_500)
-        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), last // PARTITIONS), within_s=90)
+        eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), last // PARTITIONS), within_s=100)
         expected = {p: [n for n in range(1, last + 1) if n % PARTITIONS == p] for p in range(PARTITIONS)}
         seen = [(n % PARTITIONS, n) for n in numbers(reader.catch_up())]
         verdict = judge(expected, seen)
@@ -131,7 +131,7 @@ def test_whoever_has_the_input_in_a_transaction_is_fenced_before_the_query_is_ru
         worker.create(name, topic_sql(topic, target, transforms__sql="SELECT value.n FROM records")).status_code == 201
     )
     with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
-        eventually(lambda: len(reader.seen()) >= 30, within_s=60)
+        eventually(lambda: len(reader.seen()) >= 30, within_s=100)
         with pytest.raises((WriterFencedError, CommitUnknownError)):
             zombie.commit()
         assert sorted(numbers(reader.catch_up())) == list(range(1, 31))

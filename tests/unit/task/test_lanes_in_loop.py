@@ -156,7 +156,7 @@ def test_a_commit_that_failed_is_told_of_before_a_struck_delivery_is_replaced() 
     may_end = threading.Event()
 
     def commit_with_a_strike() -> None:
-        may_end.wait(10)
+        may_end.wait(60)
         stage.first.is_struck = True
 
     def third() -> list[SourceRecord]:
@@ -182,7 +182,7 @@ def test_a_pause_does_not_begin_while_a_commit_has_failed() -> None:
         stage.control.pause()
         threading.Timer(0.05, may_end.set).start()  # the loop waits for both by then
 
-    stage.first.on_commit = lambda: may_end.wait(10)
+    stage.first.on_commit = lambda: may_end.wait(60)
     stage.second.on_flush = raising(ProduceError("time is up", is_refused=False))
     with pytest.raises(ProduceError, match="time is up"):
         stage.run(lambda: records("a"), lambda: records("b"), pause)
@@ -201,7 +201,7 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
     may_fail = threading.Event()
 
     def refuse() -> None:
-        may_fail.wait(10)
+        may_fail.wait(60)
         raise ProduceError("too large", is_refused=True)
 
     def second() -> list[SourceRecord]:
@@ -223,7 +223,7 @@ def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_kno
         may_end.set()
         raise ValueError("broken")
 
-    stage.first.on_commit = lambda: may_end.wait(10)
+    stage.first.on_commit = lambda: may_end.wait(60)
     with pytest.raises(ValueError, match="broken"):
         stage.run(lambda: records("a"), broken)
     assert stage.book.all_committed() == [({"f": 1}, {"at": "a"})]
@@ -237,7 +237,7 @@ def test_an_author_is_not_told_of_a_commit_that_is_under_way() -> None:
     may_end = threading.Event()
 
     def commit() -> None:
-        may_end.wait(10)
+        may_end.wait(60)
         told.append("committed")
 
     stage.first.on_commit = commit
@@ -369,7 +369,7 @@ def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind
         may_end.set()
         return records("c")
 
-    stage.first.on_commit = lambda: may_end.wait(10)
+    stage.first.on_commit = lambda: may_end.wait(60)
     stage.run(lambda: records("a"), second, third, kind=kind)
     assert was_committing == [is_early]
     assert stage.counters.commits == 3
