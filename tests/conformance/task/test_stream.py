@@ -98,7 +98,9 @@ def test_keys_times_and_headers_are_kept_and_rows_may_go_anywhere(stage: StreamS
     stage.produce(range(3), key=b"k", headers={"h": b"1"}, timestamp=1_700_000_000_123)
     stage.start()
     assert stage.await_values(2) == ["0", "2"]
-    assert stage.values(other) == ["0", "0", "1", "1", "2", "2", *["one by one"] * 3]
+    found = stage.values(other)  # of one batch, or of several
+    assert [value for value in found if value != "one by one"] == ["0", "0", "1", "1", "2", "2"]
+    assert len(found) == 9
     for topic in (stage.target, other):
         first = stage.first(topic)
         assert (first.key(), first.headers(), first.timestamp()[1]) == (b"k", [("h", b"1")], 1_700_000_000_123)
