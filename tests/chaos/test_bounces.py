@@ -12,7 +12,7 @@ import pytest
 from support.chaos.cluster_campaign import ClusterCampaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
-from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad
+from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad, clients
 from support.cluster import ready
 
 ROUNDS = 4 if os.environ.get("FENCEPOST_CHAOS") == "long" else 1
@@ -34,16 +34,18 @@ def gated(kafka, tmp_path_factory) -> Iterator[GatedCluster]:
 def test_a_bounce_of_every_worker_leaves_the_delivery_exact(kafka, gated, tmp_path, is_clean, seed, capfd):
     how = "SIGTERM" if is_clean else "SIGKILL"
     topic = f"bounces-{how}-{seed}"
+    chosen = clients(seed + is_clean)
+    by_poll, own = {"producer_client": next(chosen)}, {"producer_client": next(chosen)}
     loads = [
-        CountedLoad(f"by-poll-{how}", tmp_path, topic, lines=3, tasks=3, transaction_boundary="poll"),
-        NumberedLoad(f"own-{how}", tmp_path, f"{topic}-own", tasks=3),
+        CountedLoad(f"by-poll-{how}", tmp_path, topic, lines=3, tasks=3, transaction_boundary="poll", **by_poll),
+        NumberedLoad(f"own-{how}", tmp_path, f"{topic}-own", tasks=3, **own),
     ]
     evidence = Evidence("bounces", seed)
     with (
         capfd.disabled(),
         ClusterCampaign(gated, loads, kafka.bootstrap_servers, RECORDS_PER_S, evidence) as campaign,
     ):
-        print()
+        print(f"\nFENCEPOST_CHAOS_SEED={seed}: {by_poll}, {own}")
         campaign.set_marks()
         campaign.recover(gated.workers, 60)
         for number in range(1, ROUNDS + 1):

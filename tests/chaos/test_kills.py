@@ -12,7 +12,7 @@ from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.fault import Kind, plan
 from support.chaos.kills import Kills
-from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
+from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
 from support.worker import Worker
 
 TIMES = 12
@@ -32,11 +32,13 @@ SETTINGS = {
 def test_every_fault_leaves_the_delivery_exact(kafka, tmp_path, seed, capfd):
     group = f"chaos-{seed}"
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
+    poll = {"transaction_boundary": "poll", "slot_dedicated": "true"}
+    own = ({"producer_client": client} for client in clients(seed))
     loads = [
-        LineLoad("lines-poll", tmp_path, f"{group}-poll", transaction_boundary="poll", slot_dedicated="true"),
-        LineLoad("lines-interval", tmp_path, f"{group}-interval", **interval),
-        NumberedLoad("own-transactions", tmp_path, f"{group}-own", tasks=2),
-        SpoolLoad("spool", tmp_path, f"{group}-spool", rows=300),
+        LineLoad("lines-poll", tmp_path, f"{group}-poll", **next(own), **poll),
+        LineLoad("lines-interval", tmp_path, f"{group}-interval", **next(own), **interval),
+        SpoolLoad("spool", tmp_path, f"{group}-spool", rows=300, **next(own)),
+        NumberedLoad("own-transactions", tmp_path, f"{group}-own", tasks=2, **next(own)),
     ]
     with (
         capfd.disabled(),

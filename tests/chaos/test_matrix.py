@@ -1,18 +1,16 @@
 """The crash matrix: every kind of fault at every point of a transaction, the point confirmed by the broker."""
 
 import contextlib
-import itertools
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.campaign import Campaign
 from support.chaos.evidence import Evidence
 from support.chaos.hold import Coordinator, Target
-from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad
+from support.chaos.load import PLUGIN_PATH, LineLoad, NumberedLoad, SpoolLoad, clients
 from support.chaos.matrix import TRANSACTION_TIMEOUT_S, Matrix, Network
 from support.chaos.point import Door, matrix
 from support.quick import quick_kafka
@@ -48,11 +46,11 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
     group = f"matrix-{seed}"
     bootstrap = network.broker.bootstrap_servers
     interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "500"}
-    clients = itertools.cycle((LIBRDKAFKA, BATCH) if seed % 2 else (BATCH, LIBRDKAFKA))
+    chosen = clients(seed)
     of_load: dict[str, str] = {}
 
     def own(name: str, **more: str) -> dict[str, str]:
-        of_load[name] = next(clients)
+        of_load[name] = next(chosen)
         return {"slot_dedicated": "true", "producer_client": of_load[name], **more}
 
     # With six tasks there are two rounds for the twelve points of a kind: it is the time that costs, not the tasks.
@@ -65,7 +63,7 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
         for name in ("lines-interval-a", "lines-interval-b")
     ]
     numbered = NumberedLoad("own-transactions", tmp_path, f"{group}-own", tasks=2, **own("own-transactions"))
-    spool = SpoolLoad("spool", tmp_path, f"{group}-spool", rows=200, producer_client=next(clients))
+    spool = SpoolLoad("spool", tmp_path, f"{group}-spool", rows=200, producer_client=next(chosen))
     of_load["spool"] = spool.config()["producer.client"]
     tasks = [*((lines, 0, lines.name) for lines in (*polls, *timed)), (numbered, 0, 0), (numbered, 1, 1)]
 

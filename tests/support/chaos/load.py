@@ -1,17 +1,24 @@
 """Loads: a connector each, the generator that feeds it, and the generator's own list of what it gave."""
 
+import itertools
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
 from fencepost.testing.verdict import Observation
 from support.chaos.plugin import numbered_source
 from support.chaos.plugin.numbered_source import TRANSACTION, is_given_up, key_of
 
 PLUGIN_PATH = str(Path(numbered_source.__file__).parent)
 _PADDING = "x" * 60
+
+
+def clients(seed: int) -> Iterator[str]:
+    """Yield the clients that transactions are written with, in turns: which is the first is the seed's choice."""
+    return itertools.cycle((LIBRDKAFKA, BATCH) if seed % 2 else (BATCH, LIBRDKAFKA))
 
 
 class Load(ABC):
