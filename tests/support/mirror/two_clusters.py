@@ -80,8 +80,9 @@ class Copies:
 def judge_mirror(naming: Naming, given: Given, copies: Copies, *, is_each_synced: bool) -> MirrorVerdict:
     """Compare a target with what the workload gave and the source still holds.
 
-    What the source has compacted away since may be at the target or not, where it was once. With `is_each_synced` there
-    is an offset sync for the last record of each partition.
+    What the source has compacted away since may be at the target or not, where it was once: it was committed, whether
+    or not the reader of the source came by in time, or that has seen it. With `is_each_synced` there is a sync for
+    the last record of each partition.
     """
     remote = {place: copies.target.get((naming.remote(place[0]), place[1])) for place in copies.source}
     expected = {place: _expected(given, place, copies, remote[place] or {}) for place in copies.source}
@@ -100,7 +101,7 @@ def judge_mirror(naming: Naming, given: Given, copies: Copies, *, is_each_synced
 
 def _expected(given: Given, place: Place, copies: Copies, remote: Mapping[int, Content]) -> list[Content]:
     now, once = set(copies.source[place].values()), set(copies.once.get(place, {}).values())
-    passed = set(remote.values()) & once
+    passed = set(remote.values()) & (once | given.committed.get(place, set()))
     return [record for record in given.records.get(place, ()) if record in now or record in passed]
 
 

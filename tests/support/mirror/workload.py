@@ -69,9 +69,13 @@ Records = Sequence[tuple[Place, Content]]
 
 @dataclass
 class Given:
-    """What the workload has committed, or may have, in the order of each partition; how often each outcome came."""
+    """What the workload has committed, or may have, in the order of each partition; how often each outcome came.
+
+    `committed` is what it has certainly.
+    """
 
     records: dict[Place, list[Content]] = field(default_factory=dict)
+    committed: dict[Place, set[Content]] = field(default_factory=dict)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
 
     def note(self, records: Records, outcome: Outcome) -> None:
@@ -79,6 +83,8 @@ class Given:
         if outcome is not Outcome.ABORTED:
             for place, record in records:
                 self.records.setdefault(place, []).append(record)
+                if outcome is Outcome.COMMITTED:
+                    self.committed.setdefault(place, set()).add(record)
 
 
 class Workload:
