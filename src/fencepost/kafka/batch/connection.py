@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError
 
 from fencepost.kafka.batch.access import Access, Address
 from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError, ensure
+from fencepost.kafka.batch.frame import Data, Frames
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +38,9 @@ class Connection:
             LostError: the broker cannot be reached in time.
             AnswerError: it does not let the principal in.
         """
-        from kafka.protocol.parser import KafkaProtocol  # its package takes a while: for those who use it
-
         self.address = address
         self._access = access
-        self._protocol = KafkaProtocol(client_id=access.client_id, ident=f"{address[0]}:{address[1]}")
+        self._frames = Frames(access.client_id)
         self._answers: deque[OnAnswer] = deque()
         self._arrived: deque[Any] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -102,15 +101,24 @@ class Connection:
             pass
         return False
 
-    def send(self, request: Any, version: int, on_answer: OnAnswer, deadline_s: float) -> None:
-        """Send a request; `on_answer` is called with its answer when that is taken."""
+    def send(
+        self,
+        request: Any,
+        version: int,
+        on_answer: OnAnswer,
+        deadline_s: float,
+        body: Sequence[Data] | None = None,
+    ) -> None:
+        """Send a request, or one of its class with the body that is given; `on_answer` is called with its answer.
+
+        That is when the answer is taken.
+        """
         self._await_quota(deadline_s)
-        request.API_VERSION = version
-        self._protocol.send_request(request)  # E21
+        frame = self._frames.framed(request, version, body)  # E21
         self._answers.append(on_answer)
         try:
             self._socket.settimeout(self._left_s(deadline_s))
-            self._socket.sendall(self._protocol.send_bytes())
+            self._socket.sendall(frame)
         except (OSError, ValueError) as error:
             raise self._lost(error) from None
 
@@ -222,7 +230,7 @@ class Connection:
             data = self._socket.recv(_PART_BYTES)
             if not data:
                 raise ConnectionError("the broker closed the connection")
-            self._arrived.extend(answer for _, answer in self._protocol.receive_bytes(data))
+            self._arrived.extend(self._frames.answers(data))
         except TimeoutError:
             return False
         except (OSError, ValueError) as error:

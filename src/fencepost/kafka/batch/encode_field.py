@@ -45,7 +45,17 @@ def column(data: pa.Array) -> Field:
 
 def varint(number: int) -> bytes:
     """Return one number of 64 bits with its sign."""
-    return _unsigned((number << 1) ^ (number >> 63))
+    return unsigned((number << 1) ^ (number >> 63))
+
+
+def unsigned(number: int) -> bytes:
+    """Return one number without a sign."""
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
 
 
 def varints(numbers: pa.Array, before: bytes = b"") -> Field:
@@ -114,15 +124,6 @@ def _signed(number: int) -> pa.Scalar:
 
 def _whole(number: int) -> pa.Scalar:
     return pa.scalar(number, _UINT64)
-
-
-def _unsigned(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
 
 
 @lru_cache(_MOST_TABLES)

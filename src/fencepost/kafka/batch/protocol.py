@@ -18,7 +18,8 @@ from fencepost.kafka.batch.columns import Content, Encode, Taken
 from fencepost.kafka.batch.connection import Connection
 from fencepost.kafka.batch.encode_header import Producer as Stamp
 from fencepost.kafka.batch.errors import BUSY, AnswerError, TooLargeError, ensure
-from fencepost.kafka.batch.requests import Data, Producer
+from fencepost.kafka.batch.frame import Data
+from fencepost.kafka.batch.requests import Producer
 from fencepost.kafka.batch.settings import BatchSettings
 from fencepost.kafka.batch.told import tell
 from fencepost.kafka.group_metadata import Committer
@@ -76,6 +77,9 @@ class Protocol:
 
     def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:
         """Ask nothing yet."""
+        from kafka.protocol.producer import ProduceRequest
+
+        self._produce_request = ProduceRequest
         self._cluster = cluster
         self._settings = settings
         self._encode = encode
@@ -253,10 +257,15 @@ class Protocol:
         by_place = {batch.place: batch for batch in batches}
         if len(by_place) < len(batches):
             raise ValueError("a request holds one batch for a partition: a broker would drop the others in silence")
-        data = {place: batch.data for place, batch in by_place.items()}
-        request = requests.produce(self._settings.transactional_id, data, self._settings.acknowledged_within_ms)
-        version = connection.version(request, *_VERSIONS[self.version].produce)
-        connection.send(request, version, lambda answer: on_failures(_taken(answer, by_place)), deadline_s)
+        version = connection.version(self._produce_request, *_VERSIONS[self.version].produce)
+        settings = self._settings
+        form = requests.produce_form(
+            settings.transactional_id, frozenset(by_place), settings.acknowledged_within_ms, version
+        )
+        body = form.filled({place: batch.data for place, batch in by_place.items()})
+        connection.send(
+            self._produce_request, version, lambda answer: on_failures(_taken(answer, by_place)), deadline_s, body
+        )
 
     def _ask_coordinator(self, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
         return self._ask(self._coordinator, request, versions, deadline_s)

@@ -1,14 +1,21 @@
 """The larger requests of a transaction, as kafka-python's classes make them; a producer is its id and epoch."""
 
+import secrets
+import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from fencepost.kafka.batch.encode_field import unsigned
+from fencepost.kafka.batch.frame import Data
 from fencepost.kafka.group_metadata import Committer
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 
-Data = bytes | bytearray | memoryview
+_SIZE = struct.Struct(">i")
+_MARK_BYTES = 16
+_MOST_FORMS = 64
 
 
 class Producer(NamedTuple):
@@ -42,6 +49,45 @@ def produce(transactional_id: str, batches: Mapping[TopicPartition, Data], ackno
         for topic, found in _by_topic(list(batches))
     ]
     return Request(transactional_id=transactional_id, acks=-1, timeout_ms=acknowledged_within_ms, topic_data=topics)
+
+
+class ProduceForm(NamedTuple):
+    """A Produce request but for its batches: what stands before the size of each, in the order of their partitions."""
+
+    before: tuple[bytes, ...]
+    places: tuple[TopicPartition, ...]
+    end: bytes
+    is_compact: bool
+
+    def filled(self, batches: Mapping[TopicPartition, Data]) -> list[Data]:
+        """Return the request's body, in pieces."""
+        body: list[Data] = []
+        for before, place in zip(self.before, self.places, strict=True):
+            size = len(batches[place])
+            body += before, unsigned(size + 1) if self.is_compact else _SIZE.pack(size), batches[place]
+        return [*body, self.end]
+
+
+@lru_cache(_MOST_FORMS)
+def produce_form(
+    transactional_id: str, places: frozenset[TopicPartition], acknowledged_within_ms: int, version: int
+) -> ProduceForm:
+    """Return the form of requests for these partitions: kafka-python fills it with marks, which are then taken out.
+
+    The next transaction has the same partitions, as a rule.
+    """
+    marks = {place: secrets.token_bytes(_MARK_BYTES) for place in places}
+    request = produce(transactional_id, marks, acknowledged_within_ms)
+    data, is_compact = request.encode(version), request.flexible_version_q(version)
+    size_bytes = 1 if is_compact else _SIZE.size
+    before: list[bytes] = []
+    at = 0
+    order = sorted(places)
+    for place in order:
+        found = data.index(marks[place], at)
+        before.append(data[at : found - size_bytes])
+        at = found + _MARK_BYTES
+    return ProduceForm(tuple(before), tuple(order), data[at:], is_compact)
 
 
 def group_offsets(producer: Producer, member: Committer, offsets: Sequence[GroupOffset]) -> Any:

@@ -11,7 +11,7 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
 _COMPRESSION = "compression.type"
-_MOST_ANSWERED_BYTES = 64 << 20  # kafka-python takes no answer above 100 MB
+_MOST_ANSWERED_BYTES = 64 << 20  # less than what a frame may have, which holds more than batches
 
 _CONNECTING = frozenset({
     "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",

@@ -37,7 +37,7 @@ def test_who_was_dropped_takes_no_id() -> None:
     assert refused.value.failure is Failure.PASSING
 
 
-def test_an_answer_to_a_fetch_is_no_larger_than_kafka_python_takes() -> None:
-    """It refuses answers of 100 MB and more, and would be asked again for ever."""
+def test_an_answer_to_a_fetch_is_no_larger_than_a_frame_may_be() -> None:
+    """Frames of more than 100 MB are refused, and would be asked for again for ever."""
     conf = plan_conf({**NOBODY, "fetch.max.bytes": "200000000"}).conf
     assert FetchSettings.of(conf).most_bytes < 100_000_000

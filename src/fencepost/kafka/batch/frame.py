@@ -1,0 +1,104 @@
+"""Requests as frames, and answers out of frames: those of one connection.
+
+A frame is its size, a header and a body. kafka-python makes all three. Two headers of one kind of request differ in
+nothing but the request's number, which stands behind kind and version: so a header is made once, and then numbered.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, NamedTuple
+
+Data = bytes | bytearray | memoryview
+
+_INT = struct.Struct(">i")
+_HEAD = struct.Struct(">i4si")
+"""The frame's size, kind and version, and the number."""
+_NUMBER_AT, _NUMBER_ENDS = 4, 8  # in a header
+_NUMBERS = 1 << 31
+_MOST_BYTES = 100_000_000
+_NOTHING_TAGGED = 0
+
+
+class Kind(NamedTuple):
+    """One version of one kind of request: its header without the number, and the class of its answers."""
+
+    begin: bytes
+    end: bytes
+    answer: Any
+    body_at: int
+    """Where the body of an answer begins, unless there is something in its header that we do not know."""
+
+
+class Frames:
+    """Numbers requests, and finds the answers to them, which come in their order. Used by one thread at a time."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._kinds: dict[tuple[Any, int], Kind] = {}
+        self._number = 0
+        self._asked: deque[tuple[int, Kind]] = deque()
+        self._arrived = bytearray()
+
+    def framed(self, request: Any, version: int, body: Sequence[Data] | None = None) -> bytes:
+        """Return the frame of a request, or of one of its class with a given body. Its answer is due from now on."""
+        if body is None:
+            body = (request.encode(version),)
+        kind = self._kind(request, version)
+        self._number = (self._number + 1) % _NUMBERS
+        self._asked.append((self._number, kind))
+        size = _NUMBER_ENDS + len(kind.end) + sum(map(len, body))
+        return b"".join((_HEAD.pack(size, kind.begin, self._number), kind.end, *body))
+
+    def answers(self, data: bytes) -> list[Any]:
+        """Return the answers of which the last bytes are in `data`.
+
+        Raises ValueError for what is no answer to what was asked, and what kafka-python raises for one that is damaged.
+        """
+        self._arrived += data
+        found: list[Any] = []
+        at = 0
+        while len(self._arrived) - at >= _INT.size:
+            (size,) = _INT.unpack_from(self._arrived, at)
+            if not _INT.size <= size <= _MOST_BYTES:
+                raise ValueError(f"an answer that says it has {size} bytes")
+            end = at + _INT.size + size
+            if len(self._arrived) < end:
+                break
+            found.append(self._answer(bytes(memoryview(self._arrived)[at + _INT.size : end])))
+            at = end
+        del self._arrived[:at]
+        return found
+
+    def _answer(self, frame: bytes) -> Any:
+        if not self._asked:
+            raise ValueError("an answer to nothing")
+        expected, kind = self._asked.popleft()
+        (number,) = _INT.unpack_from(frame)
+        if number != expected:
+            raise ValueError(f"answer {number} where {expected} is due")
+        body_at = kind.body_at
+        if body_at > _INT.size and frame[_INT.size] != _NOTHING_TAGGED:
+            header = BytesIO(frame)
+            kind.answer.parse_header(header)
+            body_at = header.tell()
+        return kind.answer.decode(memoryview(frame)[body_at:])
+
+    def _kind(self, request: Any, version: int) -> Kind:
+        of = request if isinstance(request, type) else type(request)
+        found = self._kinds.get((of, version))
+        if found is None:
+            found = self._kinds[of, version] = _kind(of, version, self._client_id)
+        return found
+
+
+def _kind(of: Any, version: int, client_id: str) -> Kind:
+    request = of(version=version)
+    request.with_header(0, client_id)
+    header = request.encode_header(flexible=of.flexible_version_q(version))
+    answer = request.header.get_response_class()
+    empty = answer()
+    empty.with_header(0)
+    body_at = len(empty.encode_header(flexible=answer.flexible_version_q(version)))
+    return Kind(header[:_NUMBER_AT], header[_NUMBER_ENDS:], answer, body_at)
