@@ -199,11 +199,24 @@ class BatchClient(TransactionalClient):
                 self._add_keyed(topics.value, values, keys)
             return
         count = len(values)
+        if count == 1:
+            self._produce_one(topics[0], values[0], keys[0])
+            return
         self.produce_placed(
             PlacedRecords(
                 topics, values, keys, Repeated(NO_PARTITION, count), Repeated(NOW, count), Repeated((), count)
             )
         )
+
+    def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
+        """Produce the offset of a task with one source partition, most of all: it is in every transaction."""
+        with self._incarnation():
+            place = self._place(topic, key, NO_PARTITION)
+            columns = Columns(binary([value]), None if key is None else binary([key]), _now_ms())
+            if isinstance(place, str):
+                self._add_keyless(place, columns)
+            else:
+                self._add_all(columns, partial(_same, place))
 
     def produce_placed(self, records: PlacedRecords) -> None:
         with self._incarnation():
