@@ -1,7 +1,10 @@
 """Bytes that are Arrow's, and become objects of Python's only where somebody looks."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
+
+_OFFSET = struct.Struct("=i")
 
 
 class BinaryColumn(Sequence[Any]):
@@ -66,5 +69,9 @@ def ends(array: Any) -> Sequence[int]:
 
 def size_bytes(array: Any) -> int:
     """Return the bytes of all values of a binary array; a null may count for what its place in the data takes."""
-    found = ends(array)
-    return found[-1] - found[0]
+    if not len(array):
+        return 0
+    offsets, first = array.buffers()[1], array.offset
+    (start,) = _OFFSET.unpack_from(offsets, first * _OFFSET.size)
+    (end,) = _OFFSET.unpack_from(offsets, (first + len(array)) * _OFFSET.size)
+    return int(end - start)

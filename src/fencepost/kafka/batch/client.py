@@ -367,7 +367,8 @@ class BatchClient(TransactionalClient):
             raise self.failed_delivery
         deadline_s = time.monotonic() + timeout_s
         with self._incarnation() as protocol:
-            self._send_waiting(list(self._waiting), deadline_s, whole=True)
+            if any(waiting.count for waiting in self._waiting.values()):
+                self._send_waiting(list(self._waiting), deadline_s, whole=True)
             protocol.settle(deadline_s)
 
     # --- the end ----------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Pending:
     def __init__(self, most_bytes: int, most_records: int) -> None:
         self._most_bytes, self._most_records = most_bytes - _BATCH_HEADER, most_records
         self._pieces: list[Columns] = []
-        self.size_bytes = self.count = 0
+        self.size_bytes = self.own_bytes = self.count = 0
 
     @property
     def is_full(self) -> bool:
@@ -150,15 +150,17 @@ class Pending:
                 count = 1
             total = running[count - 1].as_py() if count else 0
         if count:
-            self._pieces.append(first.part(0, count))
+            taken = first.part(0, count)
+            self._pieces.append(taken)
             self.size_bytes += total
+            self.own_bytes += taken.own_bytes()
             self.count += count
         return count
 
     def take(self) -> Columns:
         """Return all that waits, as one; nothing waits any more."""
         pieces, self._pieces = self._pieces, []
-        self.size_bytes = self.count = 0
+        self.size_bytes = self.own_bytes = self.count = 0
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
 
@@ -181,8 +183,9 @@ class Waiting:
 
     def add(self, columns: Columns) -> int:
         """Take as many of the first records as the last batch has room for, or one. Returns how many."""
+        before = self._last.own_bytes
         taken = self._last.add(columns)
-        self.own_bytes += columns.part(0, taken).own_bytes()
+        self.own_bytes += self._last.own_bytes - before
         self.count += taken
         if taken < len(columns.values) or self._last.is_full:
             self._full.append(self._last.take())
@@ -201,8 +204,7 @@ class Waiting:
         found, self._full = self._full, []
         if whole and self._last.count:
             found.append(self._last.take())
-        self.own_bytes -= sum(batch.own_bytes() for batch in found)
-        self.count -= sum(batch.rows for batch in found)
+        self.own_bytes, self.count = self._last.own_bytes, self._last.count
         return found
 
 
