@@ -5,7 +5,8 @@ on; nothing is skipped or read again in silence.
 
 1. Records are taken from the client.
 2. The ids of their topics are asked for: the client goes on in a new topic of the same name, at the same offset. An id
-   never comes back, so what was fetched before the question is of the topic that answers it.
+   never comes back, so what was fetched before the question is of the topic that answers it. A reader that asks brokers
+   for a topic by its id needs no such question: they tell it that there is no such topic any more.
 3. Only then the messages are handed over.
 """
 
@@ -185,7 +186,7 @@ class PlanInput:
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if offsets:
-            self._reader.assign(offsets)
+            self._reader.assign(offsets, {place.topic: self._ids[place.topic] for place in offsets})
             self._positions |= offsets
 
     # reading
@@ -204,6 +205,8 @@ class PlanInput:
     def _checked(self, fetched: Fetched) -> Fetched:
         """Return what is of the topics that are meant; the others have gaps afterwards."""
         fetched.ends = self._moved(fetched)
+        if self._reader.knows_topics:
+            return fetched
         touched = {*fetched.next_offsets(), *fetched.ends}
         replaced = self._note_ids(self._admin.topics({place.topic for place in touched}, timeout_s=_ASK_S))
         return fetched.without({place for place in touched if place.topic in replaced}) if replaced else fetched

@@ -53,8 +53,15 @@ class PlanReader(Protocol):
     def commit_trouble(self) -> str | None:
         """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
 
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions, too, from these offsets on."""
+    @property
+    def knows_topics(self) -> bool:
+        """Say whether all that has come so far is of the topics that have the ids it was told: the brokers see to that.
+
+        Else what comes is of topics that have those names.
+        """
+
+    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
+        """Read these partitions, too, from these offsets on; `ids` are those of their topics, where they are known."""
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         """Read these partitions no more: nothing of them comes from now on."""
@@ -75,7 +82,9 @@ class PlanReader(Protocol):
 
 
 class ClientReader:
-    """Reads with librdkafka, record by record."""
+    """Reads with librdkafka, record by record, and topics by their names."""
+
+    knows_topics = False
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaRequestError for settings that the client does not take."""
@@ -87,7 +96,7 @@ class ClientReader:
         self.commit_trouble: str | None = None
         self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
 
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
         self._consumer.incremental_assign([ClientPartition(*place, offset) for place, offset in offsets.items()])
 
     def unassign(self, places: Collection[TopicPartition]) -> None:

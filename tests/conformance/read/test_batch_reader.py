@@ -39,9 +39,10 @@ def read(
     reader: BatchReader | ClientReader, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, list[Placed]]:
     """Read partitions up to these offsets, and return what has come."""
-    found: dict[TopicPartition, list[Placed]] = {place: [] for place in starts}
-    at = dict(starts)
-    reader.assign(starts)
+    found: dict[TopicPartition, list[Placed]] = {place: [] for place in {*starts, *ends}}
+    at = dict.fromkeys(ends, 0) | dict(starts)
+    if starts:
+        reader.assign(starts)
 
     def is_there() -> bool:
         fetched = reader.read(0.05, 300).fetched
@@ -273,8 +274,14 @@ def test_many_servers_that_do_not_answer_keep_the_reader_from_no_other(
     assert [offset for offset, _ in found[place]] == [0]
 
 
+@pytest.mark.parametrize(("has_ids", "first_version"), [(True, 13), (False, 12)], ids=["by ids", "by names"])
 def test_no_broker_may_send_the_reader_to_another_replica(
-    log_writer: LogWriter, bootstrap: str, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter,
+    bootstrap: str,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    has_ids: bool,
+    first_version: int,
 ) -> None:
     """One answers without records where its `replica.selector.class` wants another to be asked: not below version 11.
 
@@ -296,10 +303,12 @@ def test_no_broker_may_send_the_reader_to_another_replica(
             taken(of, answer)
 
         monkeypatch.setattr(reader, "_answered", directing)
-        found = read(reader, {place: 0}, {place: 1})
+        reader.assign({place: 0}, {topic: log_writer.admin.topics([topic])[topic].id} if has_ids else {})
+        found = read(reader, {}, {place: 1})
+        assert not reader.knows_topics
     versions = [struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests]
     assert [offset for offset, _ in found[place]] == [0]
-    assert (versions[0], set(versions[1:])) == (12, {10})
+    assert (versions[0], set(versions[1:])) == (first_version, {10})
 
 
 def test_settings_that_the_reader_does_not_have_are_named(bootstrap: str) -> None:

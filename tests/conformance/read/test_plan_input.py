@@ -83,6 +83,18 @@ def place(topic: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
+class NameReader(BatchReader):
+    """One that is told no ids of topics."""
+
+    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
+        super().assign(offsets)
+
+
+asks_what_topics_are = pytest.mark.parametrize(
+    "reader_type", [ClientReader, NameReader], ids=["by records", "by batches of names"], indirect=True
+)
+
+
 @pytest.fixture(params=[ClientReader, BatchReader], ids=["by records", "by batches"])
 def reader_type(request: pytest.FixtureRequest) -> MakeReader:
     found: MakeReader = request.param
@@ -250,6 +262,12 @@ def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
     assert reader.values == {other: ["1", "2"]}
 
 
+@pytest.mark.parametrize(
+    "reader_type",
+    [ClientReader, BatchReader, NameReader],
+    ids=["by records", "by batches", "by batches of names"],
+    indirect=True,
+)
 def test_a_topic_that_was_created_again_is_a_gap_though_it_has_the_offset(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
@@ -267,6 +285,41 @@ def test_a_topic_that_was_created_again_is_a_gap_though_it_has_the_offset(
     reader.reach({place: 10})
     assert reader.values == {place: [*numbers(0, 3), *numbers(100, 110)]}
     assert reader.input.topic_id(topic) == gap.topic_id
+
+
+def test_nobody_is_asked_what_topics_are_where_brokers_heed_their_ids(
+    log_writer: LogWriter, topic: str, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_writer.send(topic, numbers(0, 3))
+    reader = Plan(log_writer.bootstrap, {place: None}, BatchReader)
+
+    def asked(*_: object, **__: object) -> Mapping[str, object]:
+        raise AssertionError("it was asked what topics are")
+
+    try:
+        reader.reach({place: 3})
+        monkeypatch.setattr(reader.admin, "topics", asked)
+        log_writer.send(topic, numbers(3, 6))
+        reader.reach({place: 6})
+        assert reader.values == {place: numbers(0, 6)}
+    finally:
+        reader.input.close()
+        reader.admin.close()
+
+
+def test_what_was_asked_for_before_a_topic_was_created_again_is_not_of_the_new_one(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    """A request waits at the broker meanwhile, and the new topic gets records at the offset that it waits for."""
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: None}, fetch_max_wait_ms="30000")
+    reader.reach({place: 3})
+    reader.poll()
+    log_writer.recreate(topic)
+    log_writer.send(topic, numbers(100, 110))
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)
+    assert reader.values == {place: numbers(0, 3)}
 
 
 def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
@@ -379,6 +432,7 @@ class AwayOnce:
         eventually(is_away, every_s=0)
 
 
+@asks_what_topics_are
 def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_after_an_absence(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +451,7 @@ def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_aft
     assert place not in reader.input.positions
 
 
+@asks_what_topics_are
 def test_a_position_that_was_to_be_told_is_not_told_as_one_of_another_topic(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

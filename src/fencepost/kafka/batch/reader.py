@@ -3,14 +3,20 @@
 There is one request under way to each broker that leads some of the partitions, and it is sent before the answer to the
 one before is handed over; there is no thread. What a broker answers about a position that has changed meanwhile counts
 for nothing.
+
+Topics are asked for by their ids, as far as these are told and brokers take them: one that was deleted and created
+again is another topic, and a broker that has only that one says so.
 """
 
 import threading
 import time
+from base64 import urlsafe_b64decode
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from confluent_kafka import KafkaError
 
@@ -27,12 +33,14 @@ from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
 
-# The first that says which transactions were aborted, and the last that names topics; that one tells of a log that was
-# cut. From 11 on a broker may name another replica to ask (KIP-392): one that does is asked in the version before.
-_VERSIONS, _OF_LEADERS = (4, 12), 10
+# The first that says which transactions were aborted; the last that names topics, which tells of a log that was cut;
+# the first that has their ids. From 11 on a broker may name another replica to ask (KIP-392): one that does is asked in
+# the version before.
+_VERSIONS, _OF_LEADERS, _BY_ID = (4, 12), 10, 13
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
 _TURN_S = 0.1  # how long an answer is taken before it is the others' turn
+_NO_ID = UUID(int=0)
 _ELSEWHERE = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -45,15 +53,17 @@ _ELSEWHERE = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
     }
 )
+_OTHER_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_ID, KafkaError.INCONSISTENT_TOPIC_ID})
 _DENIED = frozenset({KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION})
 
 
 class _Asked(NamedTuple):
-    """A request under way: from which positions it asks, but for what was given up, and since when."""
+    """A request under way: from which positions it asks, but for what was given up, of which topics, and since when."""
 
     node: int
     connection: Connection
     positions: dict[TopicPartition, Position]
+    topics: Mapping[UUID, str]
     since_s: float
 
 
@@ -71,6 +81,8 @@ class BatchReader:
         self._answer_s = access.answer_s
         self._cluster = Cluster(access, self._settings.metadata_age_s, awaits_topics=False)
         self._at: dict[TopicPartition, Position] = {}  # from where to fetch on
+        self._ids: dict[str, UUID] = {}
+        self._has_asked_by_name = False
         self._directing: set[int] = set()  # brokers that would have another replica asked
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
@@ -84,14 +96,20 @@ class BatchReader:
     def commit_trouble(self) -> str | None:
         return None if self._committer is None else self._committer.commit_trouble
 
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+    @property
+    def knows_topics(self) -> bool:
+        return not self._has_asked_by_name
+
+    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
+        for place in offsets:
+            self._ids.pop(place.topic, None)
+        self._ids |= {topic: found for topic, id_ in (ids or {}).items() if (found := _uuid(id_)).int}
         self._at |= {place: Position(offset) for place, offset in offsets.items()}
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         gone = set(places)
         for place in gone:
             self._at.pop(place, None)
-            self._rests.pop(place, None)
             for asked in self._asked.values():
                 asked.positions.pop(place, None)
         self._come = deque(each for each in self._come if each[0] not in gone)
@@ -185,9 +203,9 @@ class BatchReader:
                 return
             positions = {place: self._at[place] for place in places}
             request = self._request(positions)
-            asked = _Asked(node, connection, positions, time.monotonic())
-            oldest, newest = _VERSIONS
-            version = connection.version(request, oldest, _OF_LEADERS if node in self._directing else newest)
+            version = self._version(node, connection, request, places)
+            topics = {self._ids[place.topic]: place.topic for place in places} if version == _BY_ID else {}
+            asked = _Asked(node, connection, positions, topics, time.monotonic())
             connection.send(request, version, lambda answer: self._answered(asked, answer), began_s + self._answer_s)
             self._asked[node] = asked
         except AnswerError as error:
@@ -196,6 +214,16 @@ class BatchReader:
             self._cluster.let_go(node)
             self._found.away = None if self._asked else str(error)
             self._look_again(places, max(_REST_S, 2 * (time.monotonic() - began_s)))
+
+    def _version(self, node: int, connection: Connection, request: Any, places: Iterable[TopicPartition]) -> int:
+        """Return the version to ask in. By names, which topic answers is not known from then on."""
+        if node not in self._directing and all(place.topic in self._ids for place in places):
+            with suppress(UnsupportedError):
+                return connection.version(request, _BY_ID, _BY_ID)
+        oldest, newest = _VERSIONS
+        version = connection.version(request, oldest, _OF_LEADERS if node in self._directing else newest)
+        self._has_asked_by_name = True
+        return version
 
     def _request(self, positions: Mapping[TopicPartition, Position]) -> Any:
         """Return a request without a session, for partitions in this order: an answer is filled in it up to its size.
@@ -208,6 +236,7 @@ class BatchReader:
         topics = [
             Request.FetchTopic(
                 topic=topic,
+                topic_id=self._ids.get(topic, _NO_ID),
                 partitions=[
                     Request.FetchTopic.FetchPartition(
                         partition=place.partition,
@@ -274,7 +303,8 @@ class BatchReader:
         ensure(answer.error_code or 0, "a fetch")
         for topic in answer.responses:
             for each in topic.partitions:
-                place = TopicPartition(topic.topic, each.partition_index)
+                name = asked.topics[topic.topic_id] if asked.topics else topic.topic
+                place = TopicPartition(name, each.partition_index)
                 if place not in asked.positions:
                     continue  # it was given up, and may be read from elsewhere, or be another topic's, by now
                 if each.error_code:
@@ -309,6 +339,9 @@ class BatchReader:
         """Take note of what is wrong with partitions. Raises what no other look would change."""
         if error.code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._note_lost(places)
+        elif error.code in _OTHER_TOPIC:
+            self._look_again(places)  # also where it is assigned at once: the broker may not have heard of it yet
+            self._note_lost(places)
         elif error.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             self._found.refused |= {place.topic: str(error) for place in places}
             self._rest(places, _REFUSED_REST_S)
@@ -338,3 +371,8 @@ class BatchReader:
     def _rest(self, places: Iterable[TopicPartition], rest_s: float = _REST_S) -> None:
         until_s = time.monotonic() + rest_s
         self._rests.update((place, until_s) for place in places if place in self._at)
+
+
+def _uuid(topic_id: str) -> UUID:
+    """Return an id that is in Kafka's writing; the one that no topic has where there is none."""
+    return UUID(bytes=urlsafe_b64decode(f"{topic_id}==")) if topic_id else _NO_ID
