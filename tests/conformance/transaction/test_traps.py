@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -20,7 +20,7 @@ from fencepost.kafka.batch.columns import Columns, binary
 from fencepost.kafka.batch.connection import Connection
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.placed import NOW, PlacedRecords
 from fencepost.kafka.settings import transactional_conf
 from fencepost.kafka.topic_admin import TopicAdmin
@@ -526,10 +526,10 @@ def test_records_without_keys_go_to_partitions_that_are_led(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_offsets_are_sent_when_every_batch_has_its_answer(
+def test_offsets_are_sent_when_every_batch_has_its_answer_where_somebody_has_to_be_asked_before(
     make_client: MakeClient, proxy: KafkaProxy, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside a batch whose leader asks the coordinator about the producer one of the two would fail."""
+    """Of the coordinator of transactions, to which a group is added, or of who coordinates the group."""
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
     client = make_client(bootstrap=proxy.bootstrap_servers)
     held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
@@ -544,6 +544,111 @@ def test_offsets_are_sent_when_every_batch_has_its_answer(
         waiting.result(60)
     client.commit(30)
     assert client.strikes == 0
+
+
+class Beside:
+    """A client whose first transaction had a record and a position, and whose next one begins with a position."""
+
+    def __init__(self, client: BatchClient, topic: str) -> None:
+        self._client, self._topic = client, topic
+        self.group = f"group-{topic}"
+        self.begin(1)
+        self.end()
+        client.begin()
+
+    def begin(self, number: int) -> None:
+        self._client.produce(self._topic, b"%d" % number, partition=0)
+        self._client.begin_offsets([GroupOffset(self._topic, 0, number)], memberless(self.group), 30)
+
+    def end(self) -> None:
+        self._client.flush(30)
+        self._client.await_offsets()
+        self._client.commit(30)
+
+    def position(self, bootstrap: str) -> int:
+        place = TopicPartition(self._topic, 0)
+        return read_stable({"bootstrap.servers": bootstrap}, self.group, 30.0, [place])[place].offset
+
+
+def test_offsets_are_under_way_while_records_are(
+    make_client: MakeClient, proxy: KafkaProxy, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    client = make_client(bootstrap=proxy.bootstrap_servers)
+    beside = Beside(client, topic)
+    held = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.HOLD_ANSWER)
+    records = proxy.on(ApiKey.PRODUCE, Action.PASS)
+    beside.begin(2)
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(beside.end)
+        held.await_met()
+        records.await_met()
+        held.release()
+        ending.result(60)
+    assert client.strikes == 0
+    assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (2, [b"1", b"2"])
+
+
+def test_offsets_wait_for_records_that_another_broker_leads(
+    make_client: MakeClient, proxy: KafkaProxy, kafka: EmbeddedKafka, topic: str
+) -> None:
+    """It would ask the coordinator about the producer while the group's does, and one of the two would be sent away."""
+    client = make_client(bootstrap=proxy.bootstrap_servers)
+    beside = Beside(client, topic)
+    cluster = client._cluster
+    assert cluster is not None
+    cluster._addresses[2] = cluster._addresses[1]
+    cluster._topics[topic] = (time.monotonic(), [2, 1])  # as far as is known
+    held = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
+    offsets = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS)
+    beside.begin(2)
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(beside.end)
+        held.await_met()
+        assert offsets.met == 0
+        held.release()
+        ending.result(60)
+    assert beside.position(kafka.bootstrap_servers) == 2
+
+
+def test_offsets_that_the_coordinator_had_no_time_for_are_sent_again(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, proxy: KafkaProxy, committed: Callable[..., list[bytes]]
+) -> None:
+    """It ends the transaction before, or is asked by a leader about this one."""
+    client = make_client(bootstrap=proxy.bootstrap_servers)
+    beside = Beside(client, topic)
+    asked = proxy.on(ApiKey.TXN_OFFSET_COMMIT, Action.PASS, count=100)
+    beside.begin(2)
+    client.flush(30)
+    assert client._protocol is not None
+    for of_topic in client._protocol._offsets_answer.topics:
+        for each in of_topic.partitions:
+            each.error_code = KafkaError.CONCURRENT_TRANSACTIONS
+    beside.end()
+    assert asked.met == 2
+    assert beside.position(kafka.bootstrap_servers) == 2
+    client.begin()
+    beside.begin(3)
+    beside.end()
+    assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (3, [b"1", b"2", b"3"])
+
+
+def test_offsets_of_an_aborted_transaction_are_not_taken_for_those_of_the_next(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    client = make_client()
+    beside = Beside(client, topic)
+    beside.begin(2)
+    client.flush(30)
+    client.abort(30)
+    client.begin()
+    beside.begin(3)
+    client.flush(30)
+    client.abort(30)
+    assert beside.position(kafka.bootstrap_servers) == 1
+    client.begin()
+    beside.begin(4)
+    beside.end()
+    assert (beside.position(kafka.bootstrap_servers), committed(topic)) == (4, [b"1", b"4"])
 
 
 def test_a_topic_that_is_deleted_under_the_writer_is_told_by_name_and_nothing_else_is_committed(

@@ -374,10 +374,12 @@ class BatchClient(TransactionalClient):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Remember them until they are awaited: beside a request that adds partitions one of the two would fail."""
-        self._fork.check("a producer")
         ensure_checked(offsets)  # E10
-        self._begun_offsets = (offsets, committer_of(group_metadata), timeout_s)
+        with self._incarnation() as protocol:
+            committer = committer_of(group_metadata)
+            places = [place for place, waiting in self._waiting.items() if waiting.count]
+            protocol.begin_offsets(offsets, committer, places, time.monotonic() + timeout_s)
+            self._begun_offsets = (offsets, committer, timeout_s)
 
     def await_offsets(self) -> None:
         self._fork.check("a producer")

@@ -3,7 +3,8 @@
 With version 2 (KIP-890) the first batch of a partition adds it to the transaction, and every end gives the producer an
 epoch of its own. With version 1 partitions and groups are added by requests. Whichever it is, a leader that sees a
 partition of a transaction first asks the coordinator; a broker that has two such questions of one producer at once
-fails the older. So one is asked at a time.
+fails the older. So one is asked at a time: there is one connection to each broker, which takes a request of it when the
+one before is answered.
 """
 
 import time
@@ -91,6 +92,7 @@ class Protocol:
         self._produced: set[TopicPartition] = set()  # partitions that their leaders have asked it about
         self._refused: Failures = {}  # of batches that nobody waited for
         self._groups: dict[str, int] = {}
+        self._offsets_answer: Any = None  # to what was asked ahead
         self.is_begun = False
         """Says whether the coordinator may know of the transaction: there is something to end."""
 
@@ -291,8 +293,41 @@ class Protocol:
         refused, self._refused = self._refused, {}
         _raise_first(refused)
 
+    def begin_offsets(
+        self,
+        offsets: Sequence[GroupOffset],
+        member: Committer,
+        places: Sequence[TopicPartition],
+        deadline_s: float,
+    ) -> None:
+        """Send what `offsets` is going to ask ahead of the records of these partitions, where that holds up neither.
+
+        It has to be known who coordinates the group, with version 2: nobody else has to be asked. And that broker has
+        to lead all the partitions: of two that ask the coordinator at once one would have to wait, and ask again.
+        """
+        node = self._groups.get(member.group_id, -1)
+        if self.version == 1 or node < 0 or not self._leads(node, places, deadline_s):
+            return
+        self.is_begun = True
+        request = requests.group_offsets(self._producer, member, offsets)
+        connection = self._cluster.connection(node, deadline_s)
+        version = connection.version(request, *_VERSIONS[self.version].offsets)
+        connection.send(request, version, self._keep_offsets_answer, deadline_s)
+
+    def _leads(self, node: int, places: Sequence[TopicPartition], deadline_s: float) -> bool:
+        try:
+            return all(self._leader(place, deadline_s) == node for place in places)
+        except AnswerError:  # whoever sends to them finds out what that means
+            return False
+
+    def _keep_offsets_answer(self, answer: Any) -> None:
+        self._offsets_answer = answer
+
     def offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
-        """Add offsets of a group to the transaction. Nothing else may be under way."""
+        """Add offsets of a group to the transaction, or see that those that were begun are in it.
+
+        Nothing may be under way.
+        """
         if self.version == 1:
             self._until_added(lambda: self._add_group(member.group_id, deadline_s), deadline_s)
         self.is_begun = True
@@ -309,8 +344,10 @@ class Protocol:
         group = member.group_id
         if group not in self._groups:
             self._groups[group] = self._cluster.coordinator(GROUP, group, deadline_s)
-        request = requests.group_offsets(self._producer, member, offsets)
-        answer = self._ask(self._groups[group], request, _VERSIONS[self.version].offsets, deadline_s)
+        answer, self._offsets_answer = self._offsets_answer, None
+        if answer is None:
+            request = requests.group_offsets(self._producer, member, offsets)
+            answer = self._ask(self._groups[group], request, _VERSIONS[self.version].offsets, deadline_s)
         for name, each in ((topic.name, each) for topic in answer.topics for each in topic.partitions):
             if each.error_code in _MOVED:
                 del self._groups[group]
@@ -327,6 +364,7 @@ class Protocol:
                 self._become(answer)
         self._joined.clear()
         self._produced.clear()
+        self._offsets_answer = None
         self.is_begun = False
 
     def _end(self, is_commit: bool, deadline_s: float) -> Any:
