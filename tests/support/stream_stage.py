@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader
 from fencepost.kafka.memberless import read_stable
 from fencepost.kafka.setting_table import CLIENT, LIBRDKAFKA
 from fencepost.kafka.settings import sink_conf, transactional_conf
@@ -15,7 +16,6 @@ from fencepost.plugin import use_plugin_path
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.task.stream.runner import StreamRunner
 from fencepost.testing import eventually
-from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation
 
 PLUGINS = str(Path(__file__).parent / "stream_plugin")
@@ -62,6 +62,7 @@ class StreamStage:
             use_plugin_path([PLUGINS]).find("connector", "scripted_stream.ScriptedStream").scripts
         )
         self.runs: list[StreamRun] = []
+        self._read: dict[str, tuple[LogReader, list[Observation]]] = {}
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
 
     def spec(
@@ -109,6 +110,8 @@ class StreamStage:
             run.runner.control.stop()
         for run in self.runs:
             run.stop()
+        for reader, _ in self._read.values():
+            reader.close()
         del self._producer  # which else would look for a broker that is gone
 
     def produce(self, values: Sequence[Any], partition: int = 0, topic: str = "", **fields: Any) -> None:
@@ -118,8 +121,13 @@ class StreamStage:
 
     def written(self, topic: str = "") -> list[Observation]:
         """Return what is committed in the target, to its end."""
-        with CommittedReader(self.bootstrap, [topic or self.target]) as reader:
-            return reader.read_all(60)
+        name = topic or self.target
+        if name not in self._read:
+            self._read[name] = LogReader({"bootstrap.servers": self.bootstrap}, name), []
+        reader, found = self._read[name]
+        reader.read_to_end(60, lambda r: found.append(Observation(name, r.partition, r.key, r.value)))
+        reader.rest()
+        return list(found)
 
     def values(self, topic: str = "") -> list[str]:
         return [(one.value or b"").decode() for one in self.written(topic)]
