@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import is_unavailable
+from fencepost.testing import eventually
 from support.mirror.log_copy import NUMBER, Content, Place
 
 _ABORTED_SHARE = 0.3
@@ -126,6 +127,8 @@ class Workload:
     def add_partitions(self, name: str, count: int) -> None:
         """Let a topic have so many partitions, and write to them from now on."""
         self._raw.create_partitions([NewPartitions(name, count)])[name].result(_PATIENCE_S)
+        # Brokers hear of it a moment after the controller has answered.
+        eventually(lambda: len(self._raw.list_topics(name, 5).topics[name].partitions) == count, within_s=_PATIENCE_S)
         with self._lock:
             self._grown.append(name)
             self.topics = [replace(each, partitions=count) if each.name == name else each for each in self.topics]
