@@ -92,16 +92,15 @@ def test_a_batch_that_is_cut_off_is_for_the_next_answer() -> None:
         assert committed_batches(Answered(memoryview(log)[:-cut]), Position(0))[1].offset == 20
 
 
-@settings(max_examples=60)
-@given(bit=st.integers(17 * 8, len(stored(100)) * 8 - 1), is_aborted=st.booleans())
-def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted(
-    bit: int, is_aborted: bool
-) -> None:
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted(is_aborted: bool) -> None:
     """Of the first bytes no checksum is made: where they lie the offset, the length and the format stand."""
-    log = bytearray(stored(100, producer=1))
-    log[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(CorruptBatchError, match="offset 100"):
-        offsets(bytes(log), aborted=((0, 1),) if is_aborted else ())
+    log = stored(100, producer=1)
+    for bit in range(17 * 8, len(log) * 8):
+        changed = bytearray(log)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptBatchError, match=r"offsets? 100"):
+            offsets(bytes(changed), aborted=((0, 1),) if is_aborted else ())
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3])
