@@ -27,6 +27,7 @@ _ALL = {
 }
 _THEIRS = {"producer.override.linger.ms": "5", "producer.override.batch.size": "131072"}
 """What makes MirrorMaker fast here. Our producer stays at its defaults."""
+_BATCHES = {"producer.client": "batch"}
 _QUIET_S = 1.0
 _PER_S = 1_000
 _WARM_S = 5.0
@@ -42,8 +43,14 @@ ROWS: Mapping[str, tuple[str, str, str, str]] = {
     "tuned, processor": (
         "4 tasks, tuned: processor time of the worker and all below it for a million records", "s", "median", "",
     ),
+    "batches": ("4 tasks, tuned, ours copying whole batches", "records/s", "median", ""),
+    "batches, processor": (
+        "4 tasks, tuned, ours copying whole batches: processor time for a million records", "s", "median", "",
+    ),
     "latency, p50": (f"{_PER_S} records/s: produced → visible, p50 of a turn", "ms", "median", "1 × or less"),
     "latency, p99": (f"{_PER_S} records/s: produced → visible, p99 of a turn", "ms", "median", "1 × or less"),
+    "latency by batches, p50": (f"{_PER_S} records/s, ours copying whole batches: p50 of a turn", "ms", "median", ""),
+    "latency by batches, p99": (f"{_PER_S} records/s, ours copying whole batches: p99 of a turn", "ms", "median", ""),
     "killed": (
         "2 workers, kill -9 of the one that mirrors → next committed record at the target", "s", "max", "12 or less",
     ),
@@ -64,13 +71,14 @@ class Case:
     quick: int
     turns: int
     settings: Mapping[str, str] = field(default_factory=lambda: {"tasks.max": "1"})
+    ours: Mapping[str, str] = field(default_factory=dict)
     theirs: Mapping[str, str] = field(default_factory=dict)
     peer: int = -1
     """How often the peer does it where that is not `full`: it may take minutes each time."""
 
     def settings_of(self, side: str, options: Options) -> dict[str, str]:
         """What a flow of this side is told beside its clusters."""
-        return {**self.settings, **(options.ours if side == "fencepost" else self.theirs)}
+        return {**self.settings, **({**self.ours, **options.ours} if side == "fencepost" else self.theirs)}
 
     def size_for(self, side: str, options: Options) -> int:
         """How much it counts; 0: this side is not asked."""
@@ -176,7 +184,9 @@ def _wide(scene: MirrorScene) -> Samples:
 CASES = (
     Case("defaults", _moved, 2_000_000, 200_000, 3),
     Case("tuned", _moved, 2_000_000, 200_000, 3, settings=_ALL, theirs=_THEIRS),
+    Case("batches", _moved, 4_000_000, 200_000, 3, settings=_ALL, ours=_BATCHES, theirs=_THEIRS),
     Case("latency", _latency, 60, 5, 2),
+    Case("latency by batches", _latency, 60, 5, 2, ours=_BATCHES),
     Case("killed", _killed, 10, 1, 1, peer=1),
     Case("wide", _wide, 500, 30, 1),
 )
