@@ -240,6 +240,17 @@ def brokers() -> Iterator[Brokers]:
 
 
 @pytest.mark.chaos
+def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: Brokers) -> None:
+    """Each hears of it by itself: of 150 topics 14 were unknown to a leader, and a worker that begins with three ended."""
+    with contextlib.closing(Admin({"bootstrap.servers": brokers.bootstrap_servers})) as admin:
+        for number in range(60):
+            name = f"used-at-once-{number}"
+            admin.create_topic(name, partitions=5, replication=3)
+            ends = admin.end_offsets([(name, partition) for partition in range(5)], read_committed=False)
+            assert set(ends.values()) == {0}
+
+
+@pytest.mark.chaos
 def test_a_coordinator_that_has_moved_between_transactions_is_no_strike_in_version_1(
     brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

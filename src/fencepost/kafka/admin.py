@@ -241,12 +241,26 @@ class Admin:
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
 
     def _await_topic(self, topic: str) -> None:
-        """Wait until a broker knows the topic: the controller has it some milliseconds before."""
+        """Wait until those brokers know the topic that have to: the controller has it some milliseconds before."""
         deadline = time.monotonic() + self._timeout_s
-        while self.partitions(topic) is None:
+        while not self._is_known(topic):
             if time.monotonic() > deadline:
                 raise KafkaUnavailableError(f"Topic {topic} was created but is not to be seen yet")
             time.sleep(_PROPAGATION_S)
+
+    def _is_known(self, topic: str) -> bool:
+        """Say whether a broker knows it, and those that lead its partitions, as far as they answer, too."""
+        count = self.partitions(topic)
+        if count is None:
+            return False
+        places = [(topic, partition) for partition in range(count)]
+        try:
+            self.end_offsets(places, read_committed=False, timeout_s=_FIRST_ANSWER_S)
+        except KafkaRequestError as error:
+            return bool(error.code != KafkaError.UNKNOWN_TOPIC_OR_PART)
+        except (KafkaUnavailableError, KafkaAuthorizationError) as error:
+            LOG.debug("Topic %s was created, and where it ends is not to be seen yet: %s", topic, error)
+        return True
 
     def _describe_group(self, group_id: str) -> Group:
         """Describe a group for who connects in a way unknown to kafka-python (see `kafka.group` for the risk)."""
