@@ -72,15 +72,21 @@ def _record(data: bytes, at: int, stop: int, base: int, first: int) -> DecodedRe
     further, at = _varint(data, at)
     key, at = _bytes(data, at)
     value, at = _bytes(data, at)
+    headers, at = headers_at(data, at)
+    if at != stop:
+        raise ValueError(f"a record ends at byte {at}, not at {stop}")
+    return DecodedRecord(base + further, first + later, key, value, headers)
+
+
+def headers_at(data: bytes, at: int) -> tuple[tuple[HeaderBytes, ...], int]:
+    """Return a record's headers, and where they end. Raises IndexError, ValueError."""
     count, at = _varint(data, at)
     headers = []
     for _ in range(count):
         name, at = _bytes(data, at)
         content, at = _bytes(data, at)
         headers.append(((name or b"").decode(), content))
-    if at != stop:
-        raise ValueError(f"a record ends at byte {at}, not at {stop}")
-    return DecodedRecord(base + further, first + later, key, value, tuple(headers))
+    return tuple(headers), at
 
 
 def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -1,0 +1,245 @@
+"""Record batches to columns, for who reads many records: but for where each begins, Arrow finds out all there is.
+
+Python goes from record to record, by their lengths. What stands in them, all records of many batches have taken apart
+together: a step of Arrow's for each field, not one of Python's for each record.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.kafka.batch.compress import decompressed
+from fencepost.kafka.batch.decode import headers_at
+from fencepost.kafka.batch.encode_header import HEADER, Buffer, CorruptBatchError
+from fencepost.record import HeaderBytes
+
+FIELDS = ("key", "value", "headers")
+
+_CODEC, _LOG_APPEND_TIME = 0x07, 0x08
+_BOOL, _INT, _LONG = pa.bool_(), pa.int32(), pa.int64()
+_MORE, _ONE, _NONE, _HALF, _POSITIVE = (pa.scalar(number, _LONG) for number in (0x80, 1, 0, 32, (1 << 63) - 1))
+_STEP, _NOWHERE, _NO_BYTE = pa.scalar(1, _INT), pa.scalar(None, _INT), pa.scalar(0, pa.uint8())
+_MOST_BYTES = (1 << 31) - 1  # for the offsets of Arrow's columns
+_LONGEST_BITS = 64
+_WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
+_MORE_ALIKE = 8
+
+
+class DecodedColumns(NamedTuple):
+    """Records in order, as Arrow arrays; `headers` is None where no record has any.
+
+    `timestamps` are milliseconds; `is_append_time` says of each whether the broker has set it.
+    """
+
+    offsets: Any
+    timestamps: Any
+    is_append_time: Any
+    keys: Any
+    values: Any
+    headers: list[Sequence[HeaderBytes]] | None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def decoded_columns(batches: Sequence[memoryview], wanted: Collection[str] = FIELDS) -> DecodedColumns:
+    """Return the records of batches of the newest format, as a broker has sent them, with the offsets of their log.
+
+    Each batch has a record at least, and somebody has looked at its checksum. Raises CorruptBatchError for bytes that
+    are no records. Of FIELDS those that are not wanted are None.
+    """
+    heads = [HEADER.unpack_from(view) for view in batches]
+    try:
+        bodies = [
+            decompressed(head[5] & _CODEC, view[HEADER.size :]) for head, view in zip(heads, batches, strict=True)
+        ]
+        return _columns(heads, bodies, wanted)
+    except (IndexError, ValueError, OSError, pa.ArrowException) as error:
+        raise CorruptBatchError(
+            f"The records of the batches at offsets {heads[0][0]} to {heads[-1][0]} cannot be read: {error}"
+        ) from error
+
+
+def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[str]) -> DecodedColumns:
+    data = b"".join(bodies)
+    _ensure(len(data) <= _MOST_BYTES)
+    counts = [head[-1] for head in heads]
+    fields = _Fields(data, _starts(data, counts, list(accumulate(map(len, bodies)))))
+    later, further = fields.number(), fields.number()
+    keys, values = fields.binary(is_wanted="key" in wanted), fields.binary(is_wanted="value" in wanted)
+    headers = fields.headers(is_wanted="headers" in wanted)
+    is_append_time = [bool(head[5] & _LOG_APPEND_TIME) for head in heads]
+    times, whose = pc.add(_each([head[7] for head in heads], counts, _LONG), later), _each(is_append_time, counts)
+    if any(is_append_time):
+        times = pc.if_else(whose, _each([head[8] for head in heads], counts, _LONG), times)
+    offsets = pc.add(_each([head[0] for head in heads], counts, _LONG), further)
+    return DecodedColumns(offsets, times, whose, keys, values, headers)
+
+
+def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Return where each record begins, behind its length."""
+    starts: list[int] = []
+    at = 0
+    for count, end in zip(counts, ends, strict=True):
+        at = _find(data, starts, count, at)
+        _ensure(at == end)
+    return starts
+
+
+def _find(data: bytes, starts: list[int], count: int, at: int) -> int:
+    """Add where each of so many records begins, behind its length; returns where the last one ends.
+
+    Many of one size are found at once. Where they are not alike, that is tried ever more rarely.
+    """
+    stop, walk = len(starts) + count, _WALK
+    while len(starts) < stop:
+        run, size, width = _alike(data, at, stop - len(starts))
+        starts.extend(range(at + width, at + run * size, size))
+        at += run * size
+        walk = _WALK if run >= _WALK else 2 * walk
+        at = _walked(data, starts, min(walk, stop - len(starts)), at)
+    return at
+
+
+def _alike(data: bytes, at: int, most: int) -> tuple[int, int, int]:
+    """Return how many records from here on are as large as the first, up to `most`; their size; how much is its length.
+
+    Where one of that size has the same length as the first, the next one begins behind it: so many bytes at this
+    distance are the same.
+    """
+    length, start = _length(data, at)
+    size = start + length - at
+    run = 1
+    while run < most:
+        look = min(most, _MORE_ALIKE * run)
+        found = min(_leading(data[at + i : at + i + look * size : size], data[at + i]) for i in range(start - at))
+        run = max(run, found)
+        if found < look:
+            break
+    return run, size, start - at
+
+
+def _leading(data: bytes, byte: int) -> int:
+    """Return how many of the first bytes are this one."""
+    return len(data) - len(data.lstrip(bytes((byte,))))
+
+
+def _walked(data: bytes, starts: list[int], count: int, at: int) -> int:
+    add = starts.append
+    for _ in range(count):
+        length = data[at]
+        if length < 0x80:
+            at += 1
+        else:
+            more = data[at + 1]
+            if more < 0x80:
+                at += 2
+                length = length & 0x7F | more << 7
+            else:
+                length, at = _length(data, at)
+                length <<= 1
+        add(at)
+        at += length >> 1
+    return at
+
+
+def _length(data: bytes, at: int) -> tuple[int, int]:
+    """Return a record's length, and where that ends."""
+    length = shift = 0
+    for stop in range(at, at + 5):
+        length |= (data[stop] & 0x7F) << shift
+        if data[stop] < 0x80:
+            return length >> 1, stop + 1
+        shift += 7
+    raise ValueError("a record's length does not end")
+
+
+def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BOOL) -> Any:
+    """Return for each record what is its batch's."""
+    if all(number == numbers[0] for number in numbers):
+        return pa.repeat(pa.scalar(numbers[0], kind), sum(counts))
+    return pa.concat_arrays([pa.repeat(pa.scalar(n, kind), count) for n, count in zip(numbers, counts, strict=True)])
+
+
+class _Fields:
+    """All records, and how far each has been read: field by field."""
+
+    def __init__(self, data: bytes, starts: Sequence[int]) -> None:
+        self._data = data
+        self._buffer = pa.py_buffer(data)
+        self._bytes = pa.Array.from_buffers(pa.uint8(), len(data), [None, self._buffer])
+        self._starts = pa.array(starts, _INT)
+        self._at = pc.add(self._starts, _STEP)  # behind the attributes
+
+    def number(self) -> Any:
+        """Return the next number of each: seven bits a byte, the lowest of all is the sign."""
+        found = self._unsigned()
+        half = pc.bit_wise_and(pc.shift_right(found, _ONE), _POSITIVE)
+        return pc.bit_wise_xor(half, pc.negate(pc.bit_wise_and(found, _ONE)))
+
+    def _unsigned(self) -> Any:
+        found = byte = self._next()
+        for shift in range(7, _LONGEST_BITS, 7):
+            has_more = pc.greater_equal(byte, _MORE)
+            if not pc.any(has_more).as_py():
+                return found
+            byte = self._next(has_more)
+            found = pc.bit_wise_and(found, pa.scalar((1 << shift) - 1, _LONG))
+            found = pc.bit_wise_or(found, pc.shift_left(byte, pa.scalar(shift, _LONG)))
+        raise ValueError("a number does not end")
+
+    def _next(self, where: Any = None) -> Any:
+        """Return the next byte of each; of the others 0, if only some have one more."""
+        if where is None or pc.all(where).as_py():
+            byte = self._bytes.take(self._at)
+            self._at = pc.add(self._at, _STEP)
+        else:
+            byte = pc.fill_null(self._bytes.take(pc.if_else(where, self._at, _NOWHERE)), _NO_BYTE)
+            self._at = pc.add(self._at, where.cast(_INT))
+        return byte.cast(_LONG)
+
+    def binary(self, *, is_wanted: bool) -> Any:
+        """Return the next bytes of each; null where there are none."""
+        sizes, is_null = self.number(), None
+        least = pc.min(sizes).as_py()
+        if least < 0:
+            _ensure(least == -1)
+            if pc.max(sizes).as_py() < 0:
+                return pa.nulls(len(sizes), pa.binary()) if is_wanted else None
+            is_null = pc.less(sizes, _NONE)
+            sizes = pc.if_else(is_null, _NONE, sizes)
+        starts = self._at.cast(_LONG)
+        ends = pc.add(starts, sizes)
+        self._ensure_apart(starts, ends)
+        self._at = ends.cast(_INT)
+        if not is_wanted:
+            return None
+        found = self._between(starts, ends)
+        return found if is_null is None else pc.if_else(is_null, pa.scalar(None, pa.binary()), found)
+
+    def headers(self, *, is_wanted: bool) -> list[Sequence[HeaderBytes]] | None:
+        """Return the headers of each, behind which nothing comes; None where no record has any."""
+        before = self._at
+        has_any = pc.any(pc.not_equal(self._unsigned(), _NONE)).as_py()
+        self._ensure_apart(self._starts, self._at)
+        return [headers_at(self._data, at)[0] for at in before.to_pylist()] if is_wanted and has_any else None
+
+    def _between(self, starts: Any, ends: Any) -> Any:
+        """Return the bytes between, each start behind the end before: of a column of all bytes every second piece."""
+        count = len(starts)
+        borders = pc.bit_wise_or(starts, pc.shift_left(ends, _HALF)).buffers()[1]  # start, end, start, end
+        pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, borders, self._buffer])
+        return pieces.take(pa.arange(0, 2 * count, 2))
+
+    def _ensure_apart(self, starts: Any, ends: Any) -> None:
+        """Raise ValueError unless each ends before the next begins: else Arrow would read what is not there."""
+        _ensure(ends[-1].as_py() <= len(self._data))
+        _ensure(pc.all(pc.less_equal(ends[:-1], starts[1:]), min_count=0).as_py())
+
+
+def _ensure(is_right: bool) -> None:
+    if not is_right:
+        raise ValueError("a length is wrong")

@@ -1,0 +1,108 @@
+"""Whole batches to columns: what a record at a time says is right."""
+
+import random
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.kafka.batch.compress import NAMES, Codec
+from fencepost.kafka.batch.decode import decoded
+from fencepost.kafka.batch.decode_columns import decoded_columns
+from fencepost.kafka.batch.encode import encode_batch
+from fencepost.kafka.batch.encode_header import HEADER, CorruptBatchError, Producer
+from support.batch_records import drawn_records, rows_of
+from support.slow_batch import PlainRecord
+
+_LOG_APPEND_TIME = 0x08
+
+
+def stored(base: int, records: Sequence[PlainRecord], codec: str = "none", *, is_append_time: bool = False) -> bytes:
+    """Return a batch as a broker has it."""
+    batch = bytearray(b"".join(encode_batch(rows_of(records), Codec(codec)).stamped(Producer(), 0)))
+    struct.pack_into(">q", batch, 0, base)
+    if is_append_time:
+        struct.pack_into(">h", batch, 21, struct.unpack_from(">h", batch, 21)[0] | _LOG_APPEND_TIME)
+    return bytes(batch)
+
+
+def of(*sizes: int) -> list[PlainRecord]:
+    return [PlainRecord(None, bytes([n % 251]) * size, 1_000 + n // 30) for n, size in enumerate(sizes)]
+
+
+def rows_in_columns(batches: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    found = decoded_columns([memoryview(batch) for batch in batches])
+    headers = found.headers or [()] * len(found)
+    columns = (found.offsets, found.timestamps, found.keys, found.values)
+    return list(zip(*(column.to_pylist() for column in columns), map(tuple, headers), strict=True))
+
+
+def rows_one_by_one(batches: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    return [tuple(record) for batch in batches for record in decoded(batch)]
+
+
+@pytest.mark.parametrize("codec", NAMES)
+@settings(max_examples=25)
+@given(drawn=st.lists(st.tuples(drawn_records(30), st.booleans()), min_size=1, max_size=4))
+def test_any_batches_have_the_records_that_are_found_one_by_one(
+    codec: str, drawn: list[tuple[list[PlainRecord], bool]]
+) -> None:
+    batches = [
+        stored(1_000 * n, records, codec, is_append_time=is_append_time)
+        for n, (records, is_append_time) in enumerate(drawn)
+    ]
+    assert rows_in_columns(batches) == rows_one_by_one(batches)
+    found = decoded_columns([memoryview(batch) for batch in batches])
+    assert found.is_append_time.to_pylist() == [is_append for records, is_append in drawn for _ in records]
+
+
+@pytest.mark.parametrize("sizes", [(100,), (5,), (60, 61), (5, 100, 8_200), (9_000,)], ids=str)
+def test_long_runs_of_one_size_are_found_and_where_they_end(sizes: tuple[int, ...]) -> None:
+    """The offset in a batch takes another byte from 64 on, and from 8192 on."""
+    for count in (1, 2, 63, 64, 65, 130, 8_300 if max(sizes) <= 100 else 300):
+        batch = stored(7, of(*[sizes[n * len(sizes) // count] for n in range(count)]))
+        assert rows_in_columns([batch, batch]) == rows_one_by_one([batch, batch])
+
+
+def test_sizes_that_change_all_the_time_are_found() -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"\nseed={seed}")
+    drawn = random.Random(seed)
+    batch = stored(0, of(*[drawn.choice((10, 10, 11, 70, 9_000)) for _ in range(2_000)]))
+    assert rows_in_columns([batch]) == rows_one_by_one([batch])
+
+
+def test_what_nobody_wants_is_passed() -> None:
+    batch = stored(3, [PlainRecord(b"k%d" % n, b"v", 1, (("h", None),)) for n in range(100)])
+    found = decoded_columns([memoryview(batch)], ["value"])
+    assert (found.keys, found.headers) == (None, None)
+    assert found.values.to_pylist() == [b"v"] * 100
+    assert decoded_columns([memoryview(batch)], []).offsets.to_pylist() == list(range(3, 103))
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_bytes_that_are_no_records_are_refused_or_read_within_their_bounds(data: st.DataObject) -> None:
+    """A batch whose checksum fits may say anything: nothing is read that is not in it."""
+    records = [PlainRecord(b"key", b"v" * 70, n, (("h", b"1"),)) for n in range(5)]
+    batch = bytearray(stored(0, records))
+    at = data.draw(st.integers(HEADER.size, len(batch) - 1))
+    batch[at] = data.draw(st.integers(0, 255))
+    try:
+        found = decoded_columns([memoryview(bytes(batch))] * 2)
+    except CorruptBatchError:
+        return
+    found.values.validate(full=True)
+    found.keys.validate(full=True)
+    assert len(found) == 10
+
+
+def test_a_length_that_goes_beyond_its_record_is_refused_with_the_offsets() -> None:
+    batch = bytearray(stored(40, of(100, 100, 100)))
+    first = HEADER.size
+    batch[first + 6] = 0x7F  # the second byte of the first value's length
+    with pytest.raises(CorruptBatchError, match="offsets 40 to 40 cannot be read"):
+        decoded_columns([memoryview(bytes(batch))])
