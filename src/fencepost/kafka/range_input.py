@@ -20,8 +20,10 @@ from fencepost.kafka.errors import ReadTimeoutError, is_unavailable, new_client,
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import is_plain
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.log_gap import GapKind
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
+from fencepost.kafka.range_batches import RangeBatches
 from fencepost.kafka.record_columns import AT_ONCE, RecordColumns, schema
 
 IDLE_S = 120.0
@@ -86,17 +88,26 @@ class RangeInput:
     def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, as batches of the columns.
 
-        Raises DataLossError, ReadTimeoutError where nothing came for `idle_s`, KafkaAuthorizationError or
-        KafkaRequestError.
+        Raises CorruptBatchError, DataLossError, ReadTimeoutError where nothing came for `idle_s`,
+        KafkaAuthorizationError or KafkaRequestError.
         """
         if self._is_over:
             return
         self._guard.check("The reader of a range")
+        whole = RangeBatches(self._conf, self._wanted, self._columns)
+        yield from whole.batches()
+        if whole.is_cut:
+            self._lose(f"at offset {whole.at}, {GapKind.DIVERGED.value}")
+        if whole.at < self._wanted.end:
+            yield from self._by_client(whole.at)
+        self._check_topic()
+
+    def _by_client(self, offset: int) -> Iterator[pa.RecordBatch]:
+        self._at, self._moved_s = offset, time.monotonic()
         self._consumer = new_client(Consumer, self._conf, logger=library_log(__name__))
         try:
             with _rare_collections():
                 yield from self._read()
-            self._check_topic()
         finally:
             self._close()
 

@@ -10,16 +10,19 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 
 from fencepost.record import HeaderBytes, TopicPartition
 
-_ROWS = 10_000
+ROWS = 10_000
+"""How many records make a batch."""
 AT_ONCE = 2_000
 """How many messages make a good lot: what a call of Arrow's costs by itself is shared by many, and they are not yet
 out of the processor's cache."""
 _BYTES = 8 << 20
 _NONE = {type(None)}
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_MICROS, _MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
+_MICROS, MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
+CONSTANT = ("topic", "partition")
+"""Columns in which all records are the same."""
 _TIMES, _OFFSET = ("timestamp", "timestampType"), "offset"
-_STEPS = pa.array(range(_ROWS + AT_ONCE), pa.int64())
+_STEPS = pa.array(range(ROWS + AT_ONCE), pa.int64())
 _TYPES = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -64,7 +67,7 @@ class RecordColumns:
 
     @property
     def is_full(self) -> bool:
-        return self._rows >= _ROWS or self._size_bytes >= _BYTES
+        return self._rows >= ROWS or self._size_bytes >= _BYTES
 
     def take(self, messages: Sequence[Any]) -> None:
         """Add messages, none of which is an event: AT_ONCE at most."""
@@ -85,23 +88,37 @@ class RecordColumns:
     def batches(self) -> list[pa.RecordBatch]:
         """Return what was collected, as several batches where one lot alone has very much; and begin anew."""
         whole = pa.RecordBatch.from_arrays([self._column(field) for field in self._schema], schema=self._schema)
-        step = max(1, self._rows * 2 * _BYTES // max(self._size_bytes, 1))
+        size_bytes = self._size_bytes
         self._clear()
-        return [whole.slice(start, step) for start in range(0, len(whole), step)]
+        return pieces(whole, size_bytes)
 
     def _column(self, field: pa.Field) -> pa.Array:
-        constant = {"topic": self._place.topic, "partition": self._place.partition}.get(field.name)
-        if constant is not None:
-            return pa.repeat(pa.scalar(constant, field.type), self._rows)
+        if field.name in CONSTANT:
+            return constant(self._place, field, self._rows)
         if field.name == _OFFSET:
             return _offset_column(self._offsets, self._rows)
-        column = pa.concat_arrays(self._lots[field.name])
-        return column.view(field.type) if pa.types.is_string(field.type) else column.cast(field.type)
+        return typed(pa.concat_arrays(self._lots[field.name]), field)
 
     def _clear(self) -> None:
         self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, *_TIMES)}
         self._offsets: list[Sequence[int]] = []
         self._rows = self._size_bytes = 0
+
+
+def pieces(whole: pa.RecordBatch, size_bytes: int) -> list[pa.RecordBatch]:
+    """Return a batch, which has so many bytes, as several where it has very much; none where it has no row."""
+    step = max(1, min(2 * ROWS, len(whole) * 2 * _BYTES // max(size_bytes, 1)))
+    return [whole.slice(start, step) for start in range(0, len(whole), step)]
+
+
+def constant(place: TopicPartition, field: pa.Field, count: int) -> pa.Array:
+    """Return a column in which all records are the same."""
+    return pa.repeat(pa.scalar(getattr(place, field.name), field.type), count)
+
+
+def typed(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Return a column as the schema has it; nobody looks at the bytes of a text."""
+    return column.view(field.type) if pa.types.is_string(field.type) else column.cast(field.type)
 
 
 def _key_column(messages: Sequence[Any]) -> pa.Array:
@@ -136,7 +153,7 @@ def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
     else:
         whose = pa.array([kind - TIMESTAMP_CREATE_TIME for kind in kinds], pa.int32())
         times = tuple(-1 if kind == TIMESTAMP_NOT_AVAILABLE else at for kind, at in zip(kinds, times, strict=True))
-    return pa.array(times, pa.int64()).view(_MILLIS), whose
+    return pa.array(times, pa.int64()).view(MILLIS), whose
 
 
 def _header_column(messages: Sequence[Any]) -> pa.Array:

@@ -2,12 +2,16 @@
 
 import gc
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import pytest
 
+from fencepost.kafka import range_batches, range_input
+from fencepost.kafka.batch.decode_columns import DecodedColumns, decoded_columns
+from fencepost.kafka.batch.encode_header import CorruptBatchError
+from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import DataLossError, ReadTimeoutError
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.range_input import RangeInput
@@ -25,15 +29,27 @@ def topic(log_writer: LogWriter, topic_name: str) -> str:
     return log_writer.topic(topic_name)
 
 
-def batches_of(log_writer: LogWriter, topic: str, start: int, end: int) -> Generator[Any]:
-    conf = range_conf({"bootstrap.servers": log_writer.bootstrap}, "test").conf
+_LONG_S = 60.0  # longer than a broker is silent on a busy machine
+
+IN_BATCHES: Mapping[str, str] = {}
+BY_CLIENT: Mapping[str, str] = {"client.rack": "here"}  # a setting that only librdkafka has
+
+
+@pytest.fixture(params=[IN_BATCHES, BY_CLIENT], ids=["in batches", "by the client"])
+def way(request: pytest.FixtureRequest) -> Mapping[str, str]:
+    way: Mapping[str, str] = request.param
+    return way
+
+
+def batches_of(log_writer: LogWriter, topic: str, start: int, end: int, way: Mapping[str, str]) -> Generator[Any]:
+    conf = range_conf({"bootstrap.servers": log_writer.bootstrap, **way}, "test").conf
     return RangeInput(conf, LogRange(TopicPartition(topic, 0), start, end)).batches()
 
 
 @pytest.fixture
-def read(log_writer: LogWriter, topic: str) -> Read:
+def read(log_writer: LogWriter, topic: str, way: Mapping[str, str]) -> Read:
     def read_range(start: int, end: int, *, topic_id: str = "", level: str = "read_committed", **how: Any) -> list[str]:
-        conf = range_conf({"bootstrap.servers": log_writer.bootstrap, "isolation.level": level}, "test").conf
+        conf = range_conf({"bootstrap.servers": log_writer.bootstrap, "isolation.level": level, **way}, "test").conf
         reader = RangeInput(conf, LogRange(TopicPartition(topic, 0), start, end, topic_id), **how)
         return [value.decode() for batch in reader.batches() for value in batch.column("value").to_pylist()]
 
@@ -61,7 +77,9 @@ def test_ends_are_reached_where_nobody_sees_a_record(log_writer: LogWriter, topi
 
 
 @pytest.mark.parametrize("is_committed_in", [(5_001,), (2_600, 1, 2_400)], ids=["no gap", "gaps"])
-def test_offsets_are_those_of_the_records(log_writer: LogWriter, topic: str, is_committed_in: tuple[int, ...]) -> None:
+def test_offsets_are_those_of_the_records(
+    log_writer: LogWriter, topic: str, way: Mapping[str, str], is_committed_in: tuple[int, ...]
+) -> None:
     """Of several lots of messages, which markers of transactions may lie between."""
     expected: list[tuple[int, str]] = []
     for number, count in enumerate(is_committed_in):  # so many markers come before
@@ -70,10 +88,72 @@ def test_offsets_are_those_of_the_records(log_writer: LogWriter, topic: str, is_
         expected += [(int(value) + number, value) for value in values]
     found = [
         (row["offset"], row["value"].decode())
-        for batch in batches_of(log_writer, topic, 3, expected[-1][0])
+        for batch in batches_of(log_writer, topic, 3, expected[-1][0], way)
         for row in batch.to_pylist()
     ]
     assert found == expected[3:-1]
+
+
+def test_no_client_is_asked_where_all_goes_well(
+    log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a client was made")
+
+    log_writer.write(topic, [str(n) for n in range(3_000)])
+    log_writer.write(topic, ["x"], is_committed=False)
+    log_writer.write(topic, ["y"])
+    monkeypatch.setattr(range_input, "new_client", refuse)
+    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    rows = [row for batch in batches_of(log_writer, topic, 3, 3_005, IN_BATCHES) for row in batch.to_pylist()]
+    assert [(row["offset"], row["value"].decode()) for row in rows] == [(n, str(n)) for n in range(3, 3_000)] + [
+        (3_003, "y")
+    ]
+    with pytest.raises(AssertionError, match="a client was made"):
+        next(batches_of(log_writer, topic, 3, 3_000, BY_CLIENT))
+
+
+def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
+    log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lots = 0
+
+    def decoded(batches: Sequence[memoryview], wanted: Collection[str]) -> DecodedColumns:
+        nonlocal lots
+        lots += 1
+        if lots > 1:
+            raise CorruptBatchError("unheard of")
+        return decoded_columns(batches, wanted)
+
+    log_writer.send(topic, [str(n) for n in range(25_000)])
+    monkeypatch.setattr(range_batches, "decoded_columns", decoded)
+    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(range_batches, "ROWS", 1_000)
+    batches = list(batches_of(log_writer, topic, 0, 25_000, IN_BATCHES))
+    assert lots == 2
+    assert [value.decode() for batch in batches for value in batch.column("value").to_pylist()] == [
+        str(n) for n in range(25_000)
+    ]
+
+
+def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
+    log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a broker that says so; what comes with that was read before."""
+    place, ask = TopicPartition(topic, 0), BatchReader.read
+
+    def cut(reader: BatchReader, timeout_s: float, most: int) -> Any:
+        found = ask(reader, timeout_s, most)
+        found.cut.add(place)
+        return found
+
+    log_writer.send(topic, ["a"])
+    log_writer.send(topic, ["b"])
+    monkeypatch.setattr(BatchReader, "read", cut)
+    monkeypatch.setattr(range_batches, "PATIENCE_S", _LONG_S)
+    monkeypatch.setattr(range_batches, "ROWS", 1)
+    with pytest.raises(DataLossError, match="what was read there is not in the log any more"):
+        list(batches_of(log_writer, topic, 0, 2, IN_BATCHES))
 
 
 def test_the_garbage_collector_is_left_as_it_was_found(log_writer: LogWriter, topic: str) -> None:
@@ -81,7 +161,7 @@ def test_the_garbage_collector_is_left_as_it_was_found(log_writer: LogWriter, to
     log_writer.send(topic, [str(n) for n in range(20_000)])
     before = gc.get_threshold()
     for most in (1, 20):
-        batches = batches_of(log_writer, topic, 0, 20_000)
+        batches = batches_of(log_writer, topic, 0, 20_000, BY_CLIENT)
         meanwhile = [gc.get_threshold() for _ in islice(batches, most)]
         assert min(meanwhile) > before
         batches.close()
@@ -100,8 +180,8 @@ def test_what_an_open_transaction_holds_up_is_told_when_the_time_is_over(
     assert read(0, 3) == ["a", "b"]
 
 
-def test_a_broker_that_is_away_is_told_when_the_time_is_over(topic: str) -> None:
-    conf = range_conf({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, "test").conf
+def test_a_broker_that_is_away_is_told_when_the_time_is_over(topic: str, way: Mapping[str, str]) -> None:
+    conf = range_conf({"bootstrap.servers": f"127.0.0.1:{free_port()}", **way}, "test").conf
     reader = RangeInput(conf, LogRange(TopicPartition(topic, 0), 0, 1), idle_s=1.0)
     with pytest.raises(ReadTimeoutError, match="the broker cannot be reached"):
         list(reader.batches())
@@ -152,10 +232,12 @@ def test_a_topic_that_was_made_anew_is_noticed_though_the_offsets_are_there(
         read(0, 1, idle_s=0.7)
 
 
-def test_large_values_come_in_batches_that_fit_the_memory(log_writer: LogWriter, topic_name: str, topic: str) -> None:
+def test_large_values_come_in_batches_that_fit_the_memory(
+    log_writer: LogWriter, topic_name: str, topic: str, way: Mapping[str, str]
+) -> None:
     large = log_writer.topic(f"{topic_name}-large", max_message_bytes="4000000")
     log_writer.send(large, ["x" * 3_000_000] * 12)
-    conf = range_conf({"bootstrap.servers": log_writer.bootstrap}, "test").conf
+    conf = range_conf({"bootstrap.servers": log_writer.bootstrap, **way}, "test").conf
     batches = list(RangeInput(conf, LogRange(TopicPartition(large, 0), 0, 12)).batches())
     assert sum(batch.num_rows for batch in batches) == 12
     assert len(batches) > 1

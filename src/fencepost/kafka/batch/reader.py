@@ -12,10 +12,10 @@ import threading
 import time
 from base64 import urlsafe_b64decode
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from confluent_kafka import KafkaError
@@ -23,12 +23,13 @@ from confluent_kafka import KafkaError
 from fencepost.config import ConfigError
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.committed import Answered, CopiedBatch, Position, committed_batches, copied
+from fencepost.kafka.batch.committed import Answered, CopiedBatch, Position, Sent, committed_batches, copied
 from fencepost.kafka.batch.connection import Connection, answering
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedError, ensure
 from fencepost.kafka.batch.settings import FetchSettings
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, translate
+from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
@@ -67,12 +68,46 @@ class _Asked(NamedTuple):
     since_s: float
 
 
+class Counted(Protocol):
+    """Some of what came, with how many records there are in it."""
+
+    @property
+    def count(self) -> int: ...
+
+
+class Form(Protocol):
+    """What committed batches are handed over as."""
+
+    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[Counted]:
+        """Return what is made of batches of a partition that was asked for from `wanted` on. Raises CorruptBatchError.
+
+        What they lie in is the answer's own bytes.
+        """
+
+    def fetched(self, entries: Sequence[tuple[TopicPartition, Any]]) -> Fetched:
+        """Return what was made, in order, with the partitions that it is of."""
+
+
+class _Copies:
+    """Batches to write elsewhere."""
+
+    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[CopiedBatch]:
+        return copied(batches, wanted, int(time.time() * 1000))
+
+    def fetched(self, entries: Sequence[tuple[TopicPartition, Any]]) -> Fetched:
+        return WholeFetched(WholeBatches(entries))
+
+
 class BatchReader:
     """A `PlanReader`. What a commit needs is librdkafka's, and made with the first."""
 
-    def __init__(self, conf: Mapping[str, Any]) -> None:
-        """`conf` holds librdkafka's names. Raises KafkaRequestError for settings that this reader does not have."""
+    def __init__(self, conf: Mapping[str, Any], form: Form | None = None) -> None:
+        """`conf` holds librdkafka's names; `form` None: what comes is for who writes it elsewhere.
+
+        Raises KafkaRequestError for settings that this reader does not have.
+        """
         self._conf = dict(conf)
+        self._form = form or _Copies()
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         try:
             self._settings, access = FetchSettings.of(conf), Access.of(conf)
@@ -86,7 +121,7 @@ class BatchReader:
         self._directing: set[int] = set()  # brokers that would have another replica asked
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
-        self._come: deque[tuple[TopicPartition, CopiedBatch | int]] = deque()  # batches, and positions behind them
+        self._come: deque[tuple[TopicPartition, Counted | int]] = deque()  # batches, and positions behind them
         self._found = Read()
         self._committer: ClientReader | None = None
         self._in_commit = threading.Lock()
@@ -147,8 +182,8 @@ class BatchReader:
         if self._committer is not None:
             self._committer.close()
 
-    def _handed_over(self, most: int) -> WholeFetched:
-        batches: list[tuple[TopicPartition, CopiedBatch]] = []
+    def _handed_over(self, most: int) -> Fetched:
+        entries: list[tuple[TopicPartition, Counted]] = []
         ends: dict[TopicPartition, int] = {}
         count = 0
         while self._come and (count < most or isinstance(self._come[0][1], int)):
@@ -156,9 +191,9 @@ class BatchReader:
             if isinstance(one, int):
                 ends[place] = one
             else:
-                batches.append((place, one))
+                entries.append((place, one))
                 count += one.count
-        fetched = WholeFetched(WholeBatches(batches))
+        fetched = self._form.fetched(entries)
         fetched.ends = ends
         return fetched
 
@@ -324,7 +359,7 @@ class BatchReader:
         try:
             found = Answered(memoryview(answer.records or b""), stable, aborted if is_committed else ())
             batches, position = committed_batches(found, wanted)
-            made = copied(batches, wanted.offset, int(time.time() * 1000))
+            made = self._form.made(batches, wanted.offset)
         except CorruptBatchError as error:
             raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
         self._come.extend((place, one) for one in made)
