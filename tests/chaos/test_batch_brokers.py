@@ -241,7 +241,7 @@ def brokers() -> Iterator[Brokers]:
 
 @pytest.mark.chaos
 def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: Brokers) -> None:
-    """Each hears of it by itself: of 150 topics 14 were unknown to a leader, and a worker that begins with three ended."""
+    """Each hears of it by itself: of 150 topics 14 were unknown to a leader, and a worker could not start for it."""
     with contextlib.closing(Admin({"bootstrap.servers": brokers.bootstrap_servers})) as admin:
         for number in range(60):
             name = f"used-at-once-{number}"
