@@ -24,6 +24,8 @@ _MORE, _ONE, _NONE, _HALF, _POSITIVE = (pa.scalar(number, _LONG) for number in (
 _STEP, _NOWHERE, _NO_BYTE = pa.scalar(1, _INT), pa.scalar(None, _INT), pa.scalar(0, pa.uint8())
 _MOST_BYTES = (1 << 31) - 1  # for the offsets of Arrow's columns
 _LONGEST_BITS = 64
+# What the bit is worth that is so far up. To shift is not enough: Arrow shifts nothing into the sign.
+_PLACES = [pa.scalar(1 << up, _LONG) for up in range(_LONGEST_BITS - 1)] + [pa.scalar(-(1 << 63), _LONG)]
 _WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
 _MORE_ALIKE = 8
 
@@ -188,8 +190,10 @@ class _Fields:
                 return found
             byte = self._next(has_more)
             found = pc.bit_wise_and(found, pa.scalar((1 << shift) - 1, _LONG))
-            found = pc.bit_wise_or(found, pc.shift_left(byte, pa.scalar(shift, _LONG)))
-        raise ValueError("a number does not end")
+            found = pc.bit_wise_or(found, pc.multiply(byte, _PLACES[shift]))
+        if pc.any(pc.greater_equal(byte, _MORE)).as_py():
+            raise ValueError("a number does not end")
+        return found
 
     def _next(self, where: Any = None) -> Any:
         """Return the next byte of each; of the others 0, if only some have one more."""

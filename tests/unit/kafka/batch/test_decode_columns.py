@@ -67,6 +67,26 @@ def test_long_runs_of_one_size_are_found_and_where_they_end(sizes: tuple[int, ..
         assert rows_in_columns([batch, batch]) == rows_one_by_one([batch, batch])
 
 
+@pytest.mark.parametrize("width", range(1, 11))
+def test_a_number_may_have_any_width(width: int) -> None:
+    """A timestamp's distance from the first has up to ten bytes, of which the last one holds a single bit."""
+    far = (1 << min(7 * width - 1, 63)) - 1
+    times = [0, far, 0, -far - 1, 5]
+    batch = stored(9, [PlainRecord(None, b"v", 0), *(PlainRecord(b"k", b"v", at) for at in times if at >= 0)])
+    assert rows_in_columns([batch]) == rows_one_by_one([batch])
+    back = stored(9, [PlainRecord(None, b"v", far), *(PlainRecord(b"k", b"v", at) for at in times if at >= 0)])
+    assert rows_in_columns([batch, back]) == rows_one_by_one([batch, back])
+
+
+def test_a_number_of_eleven_bytes_is_refused() -> None:
+    batch = stored(0, [PlainRecord(None, b"v" * 40, 1)])
+    records = bytearray(batch[HEADER.size :])
+    records[2:3] = b"\x80" * 10 + b"\x01"  # behind the length and the attributes: the timestamp's distance
+    records[0] += 2 * 10
+    with pytest.raises(CorruptBatchError, match="a number does not end"):
+        decoded_columns([memoryview(batch[: HEADER.size] + bytes(records))])
+
+
 def test_sizes_that_change_all_the_time_are_found() -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"\nseed={seed}")
