@@ -17,10 +17,6 @@ _numbers = itertools.count(1)
 # Hundreds of Python processes are started here: without their compiled modules each would take a second more.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Where others wait for the outcome, it is of the same examples each time; elsewhere each run looks at others.
-if "CI" in os.environ:
-    os.environ["FENCEPOST_SAME_EXAMPLES"] = "1"
-
 # Where these are set, pytest draws up the whole difference of two values that should be equal: for minutes, where they
 # are batches of 200 KB, so that a test that has failed seems to stand still.
 for _name in ("CI", "BUILD_NUMBER"):
