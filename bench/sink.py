@@ -72,8 +72,8 @@ def run(options: Options) -> Result:
 
 
 def filled(bootstrap: str, case: Case, records: int) -> str:
-    """Return a topic with so many records, equally many in each partition; it is written once."""
-    topic, admin = f"lines-{case.partitions}", Admin({"bootstrap.servers": bootstrap})
+    """Return the topic with so many records, equally many in each partition; it is written once."""
+    topic, admin = f"lines-{case.partitions}-{records}", Admin({"bootstrap.servers": bootstrap})
     if admin.topic(topic) is not None:
         return topic
     admin.create_topic(topic, partitions=case.partitions, replication=1)
