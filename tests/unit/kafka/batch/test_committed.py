@@ -92,15 +92,29 @@ def test_a_batch_that_is_cut_off_is_for_the_next_answer() -> None:
         assert committed_batches(Answered(memoryview(log)[:-cut]), Position(0))[1].offset == 20
 
 
+@pytest.mark.parametrize("stable", [-1, 120])
 @pytest.mark.parametrize("is_aborted", [False, True])
-def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted(is_aborted: bool) -> None:
+def test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted(
+    is_aborted: bool, stable: int
+) -> None:
     """Of the first bytes no checksum is made: where they lie the offset, the length and the format stand."""
     log = stored(100, producer=1)
     for bit in range(17 * 8, len(log) * 8):
         changed = bytearray(log)
         changed[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptBatchError, match=r"offsets? 100"):
-            offsets(bytes(changed), aborted=((0, 1),) if is_aborted else ())
+            offsets(bytes(changed), stable=stable, aborted=((0, 1),) if is_aborted else ())
+
+
+def test_e22_what_comes_before_a_damaged_batch_is_read_and_then_the_damage_is_told() -> None:
+    """A range may end before it."""
+    damaged = bytearray(stored(20))
+    damaged[100] ^= 1
+    log = stored(0) + bytes(damaged) + stored(40)
+    found, position = committed_batches(Answered(memoryview(log)), Position(3))
+    assert ([sent.head.first for sent in found], position.offset) == ([0], 20)
+    with pytest.raises(CorruptBatchError, match="offset 20"):
+        committed_batches(Answered(memoryview(log)), position)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3])
@@ -109,6 +123,15 @@ def test_a_batch_that_says_it_has_another_format_is_refused(magic: int) -> None:
     log[16] = magic
     with pytest.raises(CorruptBatchError):
         offsets(bytes(log))
+
+
+def test_an_answer_without_a_whole_batch_is_refused() -> None:
+    """A broker cuts off the last batch, not the only one: the length is wrong, and would be so for ever."""
+    log = stored(100)
+    longer = log[:8] + (len(log)).to_bytes(4, "big") + log[12:]
+    for damaged in (longer, longer[:30], longer[:10]):
+        with pytest.raises(CorruptBatchError, match="no whole batch"):
+            offsets(damaged)
 
 
 def test_offsets_that_go_back_are_refused() -> None:
