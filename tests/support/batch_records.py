@@ -1,12 +1,14 @@
 """Records as a test draws them: nulls, empty and large values, headers, wild times."""
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from fencepost.kafka.batch.encode import Rows
 from fencepost.kafka.batch.encode_rows import rows
-from support.slow_batch import PlainRecord
+from support.slow_batch import Kept, PlainRecord
 
 _LENGTHS = (0, 1, 2, 60, 61, 62, 63, 64, 65, 127, 128, 8_100, 8_191, 8_192, 16_383, 16_384)
 _LARGE = 300_000
@@ -29,6 +31,13 @@ _TIMES = st.one_of(
 _HEADERS = st.lists(st.tuples(_NAMES, st.one_of(st.none(), st.binary(max_size=70))), max_size=3).map(tuple)
 
 
+_FIRST = st.sampled_from((-1, 0, _NOW, -(2**61), 2**61))
+_WILD = st.one_of(_TIMES, st.sampled_from((-1, -_NOW, -(2**62), 2**62)), st.integers(-(2**62), 2**62))
+_STEPS = st.one_of(st.just(1), st.integers(1, 300), st.sampled_from((64, 8_192, 2**20, 2**27)))
+_LOG_APPEND_TIME, _TRANSACTIONAL, _DELETE_HORIZON = 0x08, 0x10, 0x40
+_FLAGS = (0, _LOG_APPEND_TIME, _TRANSACTIONAL, _DELETE_HORIZON, _DELETE_HORIZON | _LOG_APPEND_TIME)
+
+
 def drawn_records(max_size: int = 80) -> st.SearchStrategy[list[PlainRecord]]:
     """Draw records. A column may be the same, or missing, in all of them: that goes other ways."""
 
@@ -44,6 +53,31 @@ def drawn_records(max_size: int = 80) -> st.SearchStrategy[list[PlainRecord]]:
         return st.lists(one, min_size=1, max_size=max_size)
 
     return st.tuples(*[st.integers(0, 2)] * 4).flatmap(columns)
+
+
+class DrawnBatch(NamedTuple):
+    """What a batch of a broker's is made of: arguments of `kept_batch`, but for the offset of its first record."""
+
+    kept: list[Kept]
+    first: int
+    newest: int
+    attributes: int
+
+
+def drawn_batch() -> st.SearchStrategy[DrawnBatch]:
+    """Draw a batch with gaps, with times before 1970 and none (-1), and with any of the flags that records have."""
+
+    def spread(records: list[PlainRecord]) -> st.SearchStrategy[list[Kept]]:
+        count = len(records)
+        drawn = st.tuples(st.lists(_STEPS, min_size=count, max_size=count), st.lists(_WILD, min_size=1))
+        return drawn.map(lambda both: _spread(records, *both))
+
+    return st.builds(DrawnBatch, drawn_records(12).flatmap(spread), _FIRST, _WILD, st.sampled_from(_FLAGS))
+
+
+def _spread(records: Sequence[PlainRecord], steps: Sequence[int], times: Sequence[int]) -> list[Kept]:
+    placed = zip(accumulate(steps), records, strict=True)
+    return [Kept(at, each._replace(timestamp=times[at % len(times)])) for at, each in placed]
 
 
 def rows_of(records: Sequence[PlainRecord]) -> Rows:

@@ -1,12 +1,18 @@
 """Record batches made record by record, to hold those against that are made column by column."""
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import google_crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from fencepost.kafka.batch.compress import NAMES, Codec
+from fencepost.kafka.batch.encode_header import HEADER
 
 _LEADER_EPOCH = slice(12, 16)  # Java's producers write -1 there, kafka-python 0; brokers write their own
 _ROOM = 1 << 30
+_BEHIND_LENGTH, _CHECKSUM_AT = 12, 17
 
 
 class PlainRecord(NamedTuple):
@@ -16,6 +22,13 @@ class PlainRecord(NamedTuple):
     value: bytes | None
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Kept(NamedTuple):
+    """A record that compaction has left, so far behind its batch's first offset."""
+
+    further: int
+    record: PlainRecord
 
 
 def slow_batch(
@@ -33,6 +46,26 @@ def slow_batch(
 def slow_body(records: Sequence[PlainRecord]) -> bytes:
     """Return the records of a batch, made by a plain loop from the description of the format."""
     return b"".join(_record(record, offset, records[0].timestamp) for offset, record in enumerate(records))
+
+
+def kept_batch(
+    base: int, kept: Sequence[Kept], first: int, *, newest: int = -1, attributes: int = 0, codec: str = "none"
+) -> bytes:
+    """Return a batch as a broker may have it: with gaps, and counting from a `first` time that no record has."""
+    plain = b"".join(_record(record, further, first) for further, record in kept)
+    packed = Codec(codec).compress(plain)
+    attributes |= 0 if packed is None else NAMES.index(codec)
+    return headed(base, kept[-1].further, packed or plain, len(kept), first, newest, attributes)
+
+
+def headed(
+    base: int, last: int, body: bytes, count: int, first: int = 0, newest: int = 0, attributes: int = 0
+) -> bytes:
+    """Return a batch of a body, with a header whose checksum is right."""
+    size = HEADER.size - _BEHIND_LENGTH + len(body)
+    data = bytearray(HEADER.pack(base, size, 0, 2, 0, attributes, last, first, newest, -1, -1, -1, count) + body)
+    struct.pack_into(">I", data, _CHECKSUM_AT, google_crc32c.value(bytes(data[_CHECKSUM_AT + 4 :])))
+    return bytes(data)
 
 
 def slow_varint(number: int) -> bytes:

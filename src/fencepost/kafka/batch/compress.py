@@ -111,9 +111,11 @@ def _unsnapped(body: memoryview) -> bytes:
         return _unpacked_block(body)
     blocks, at = [], len(_XERIAL_HEADER)
     while at < len(body):
-        (size,) = struct.unpack_from(">i", body, at)
-        at += 4 + size
-        blocks.append(_unpacked_block(body[at - size : at]))
+        start = at + 4
+        at = start + int.from_bytes(body[at:start], "big")
+        if at > len(body):
+            raise ValueError("a block is cut off")
+        blocks.append(_unpacked_block(body[start:at]))
     return b"".join(blocks)
 
 

@@ -63,6 +63,8 @@ def _records(body: memoryview, codec: int, count: int, base: int, first: int) ->
             stop = at + length
             yield _record(data, at, stop, base, first)
             at = stop
+        if at != len(data):
+            raise ValueError(f"{count} records end at byte {at} of {len(data)}")
     except (IndexError, ValueError, OSError) as error:
         raise CorruptBatchError(f"The records of the batch at offset {base} cannot be read: {error}") from error
 
@@ -79,13 +81,16 @@ def _record(data: bytes, at: int, stop: int, base: int, first: int) -> DecodedRe
 
 
 def headers_at(data: bytes, at: int) -> tuple[tuple[HeaderBytes, ...], int]:
-    """Return a record's headers, and where they end. Raises IndexError, ValueError."""
+    """Return a record's headers, and where they end. Bytes of a name that are no text become U+FFFD, as in Java.
+
+    Raises IndexError, ValueError.
+    """
     count, at = _varint(data, at)
     headers = []
     for _ in range(count):
         name, at = _bytes(data, at)
         content, at = _bytes(data, at)
-        headers.append(((name or b"").decode(), content))
+        headers.append(((name or b"").decode(errors="replace"), content))
     return tuple(headers), at
 
 

@@ -6,7 +6,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from fencepost.kafka.batch.compress import NAMES, NONE, Codec
+from fencepost.kafka.batch.compress import NAMES, NONE, Codec, decompressed
 from fencepost.kafka.batch.encode import encode_batch
 from fencepost.kafka.batch.encode_rows import rows
 
@@ -76,6 +76,27 @@ def test_blocks_of_an_lz4_frame_are_independent() -> None:
 def test_a_level_is_taken(name: str, highest: int) -> None:
     low, high = (Codec(name, level).compress(TEXT[:200_000]) or b"" for level in (1, highest))
     assert len(high) < len(low)
+
+
+def streamed(name: str, data: bytes) -> bytes:
+    """Return what a client writes that does not know the size before: it stands in no frame."""
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, name) as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("name", ["gzip", "lz4", "zstd"])
+def test_frames_of_other_clients_are_read_with_and_without_sizes_and_one_behind_the_other(name: str) -> None:
+    sized, unsized = pa.Codec(name).compress(TEXT, asbytes=True), streamed(name, TEXT)
+    for data in (sized, unsized, sized + unsized, unsized + streamed(name, b"") + sized):
+        found = decompressed(NAMES.index(name), memoryview(data))
+        assert bytes(found) == TEXT * (2 if len(data) > len(sized) * 3 // 2 else 1)
+
+
+def test_a_plain_snappy_block_is_read() -> None:
+    data = pa.Codec("snappy").compress(TEXT, asbytes=True)
+    assert bytes(decompressed(NAMES.index("snappy"), memoryview(data))) == TEXT
 
 
 def test_a_name_that_is_no_codec_is_refused() -> None:

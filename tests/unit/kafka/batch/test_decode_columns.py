@@ -14,8 +14,8 @@ from fencepost.kafka.batch.decode import decoded
 from fencepost.kafka.batch.decode_columns import decoded_columns
 from fencepost.kafka.batch.encode import encode_batch
 from fencepost.kafka.batch.encode_header import HEADER, CorruptBatchError, Producer
-from support.batch_records import drawn_records, rows_of
-from support.slow_batch import PlainRecord
+from support.batch_records import DrawnBatch, drawn_batch, drawn_records, rows_of
+from support.slow_batch import PlainRecord, kept_batch
 
 _LOG_APPEND_TIME = 0x08
 
@@ -57,6 +57,62 @@ def test_any_batches_have_the_records_that_are_found_one_by_one(
     assert rows_in_columns(batches) == rows_one_by_one(batches)
     found = decoded_columns([memoryview(batch) for batch in batches])
     assert found.is_append_time.to_pylist() == [is_append for records, is_append in drawn for _ in records]
+
+
+@pytest.mark.parametrize("codec", NAMES)
+@settings(max_examples=25)
+@given(drawn=st.lists(drawn_batch(), min_size=1, max_size=4), base=st.sampled_from((0, 2**31 - 1, 2**32, 2**61)))
+def test_batches_with_gaps_and_any_times_have_the_records_that_were_left(
+    codec: str, drawn: list[DrawnBatch], base: int
+) -> None:
+    batches, rows = [], []
+    for each in drawn:
+        kept, first, newest, attributes = each
+        batches.append(kept_batch(base, kept, first, newest=newest, attributes=attributes, codec=codec))
+        is_append_time = attributes & _LOG_APPEND_TIME
+        rows += [
+            (base + further, newest if is_append_time else record.timestamp, record.key, record.value, record.headers)
+            for further, record in kept
+        ]
+        base += kept[-1].further + 1
+    assert rows_one_by_one(batches) == rows
+    assert rows_in_columns(batches) == rows
+
+
+def test_a_record_may_have_thousands_of_headers_and_one_name_many_times() -> None:
+    many = tuple(("name", None if n % 3 else b"%d" % n) for n in range(9_000))
+    records = [PlainRecord(b"k", None, 1, many), PlainRecord(None, b"", 2), PlainRecord(b"", b"v", 3, many[:1])]
+    batch = stored(5, records)
+    assert [row[4] for row in rows_in_columns([batch])] == [many, (), many[:1]]
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"caf\xe9", b"a\x00b"])
+def test_the_bytes_of_a_header_name_that_are_no_text_are_replaced_as_java_does(name: bytes) -> None:
+    batch = stored(0, [PlainRecord(b"k", b"v", 1, (("?" * len(name), b"1"),))] * 3)
+    changed = batch.replace(b"?" * len(name), name)
+    expected = [((name.decode(errors="replace"), b"1"),)] * 3
+    assert [row[4] for row in rows_one_by_one([changed])] == expected
+    assert [row[4] for row in rows_in_columns([changed])] == expected
+
+
+@pytest.mark.parametrize("codec", NAMES[1:])
+@pytest.mark.parametrize("change", ["cut", "more"])
+def test_a_stream_that_does_not_end_where_it_says_is_refused(codec: str, change: str) -> None:
+    """A producer's fault: the checksum is right. Of `more` some bytes come behind the stream."""
+    batch = stored(40, of(100, 100, 100), codec)
+    changed = batch[:-3] if change == "cut" else batch + b"\0\0"
+    for decode in (rows_one_by_one, rows_in_columns):
+        with pytest.raises(CorruptBatchError, match="40"):
+            decode([changed])
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_records_that_are_not_as_many_as_the_batch_says_are_refused(count: int) -> None:
+    batch = bytearray(stored(40, of(100, 100, 100)))
+    struct.pack_into(">i", batch, HEADER.size - 4, count)
+    for decode in (rows_one_by_one, rows_in_columns):
+        with pytest.raises(CorruptBatchError, match="40"):
+            decode([bytes(batch)])
 
 
 @pytest.mark.parametrize("sizes", [(100,), (5,), (60, 61), (5, 100, 8_200), (9_000,)], ids=str)
