@@ -87,5 +87,6 @@ class TopicBrowser:
 
 def _record(row: Mapping[str, Any]) -> TopicRecord:
     headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
-    at_ms = None if row["timestampType"] < 0 else row[_TIME] // 1_000
+    at_us = row[_TIME]
+    at_ms = None if row["timestampType"] < 0 or at_us is None else at_us // 1_000
     return TopicRecord(row["partition"], row["offset"], at_ms, row["key"], row["value"], headers)

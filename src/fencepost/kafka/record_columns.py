@@ -19,6 +19,7 @@ _BYTES = 8 << 20
 _NONE = {type(None)}
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _MICROS, MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
+_MOST_MILLIS = ((1 << 63) - 1) // 1_000
 CONSTANT = ("topic", "partition")
 """Columns in which all records are the same."""
 _TIMES, _OFFSET = ("timestamp", "timestampType"), "offset"
@@ -117,8 +118,23 @@ def constant(place: TopicPartition, field: pa.Field, count: int) -> pa.Array:
 
 
 def typed(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Return a column as the schema has it; nobody looks at the bytes of a text."""
-    return column.view(field.type) if pa.types.is_string(field.type) else column.cast(field.type)
+    """Return a column as the schema has it; nobody looks at the bytes of a text.
+
+    A time that microseconds cannot hold, of a year beyond 294,000, is null: a record that has it is read all the same.
+    """
+    if pa.types.is_string(field.type):
+        return column.view(field.type)
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid:
+        return _fitting(column).cast(field.type)
+
+
+def _fitting(times: pa.Array) -> pa.Array:
+    """Return times without those that are too far from now to be counted in microseconds."""
+    numbers = times.view(pa.int64())
+    fits = pc.and_(pc.greater_equal(numbers, -_MOST_MILLIS), pc.less_equal(numbers, _MOST_MILLIS))
+    return pc.if_else(fits, times, pa.scalar(None, times.type))
 
 
 def _key_column(messages: Sequence[Any]) -> pa.Array:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fencepost.kafka import range_batches, range_input
 from fencepost.kafka.batch.decode_columns import DecodedColumns, decoded_columns
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.browse import TopicBrowser
 from fencepost.kafka.errors import DataLossError, ReadTimeoutError
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.range_input import RangeInput
@@ -29,6 +31,7 @@ def topic(log_writer: LogWriter, topic_name: str) -> str:
     return log_writer.topic(topic_name)
 
 
+_NOW_MS = 1_750_000_000_000
 _LONG_S = 60.0  # longer than a broker is silent on a busy machine
 
 IN_BATCHES: Mapping[str, str] = {}
@@ -134,6 +137,21 @@ def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
     assert [value.decode() for batch in batches for value in batch.column("value").to_pylist()] == [
         str(n) for n in range(25_000)
     ]
+
+
+def test_a_time_that_no_column_holds_is_null_and_its_record_is_read(
+    log_writer: LogWriter, topic_name: str, way: Mapping[str, str]
+) -> None:
+    """Such as nanoseconds, of a producer that takes them for milliseconds."""
+    configs = {"message_timestamp_after_max_ms": str(2**63 - 1), "retention_ms": "-1"}
+    topic = log_writer.topic(f"{topic_name}-wild", **configs)
+    for time_ms in (_NOW_MS, _NOW_MS * 10**6, 0x20_C49B_A5E3_53F7, 0x20_C49B_A5E3_53F8):
+        log_writer.send(topic, ["v"], timestamp=time_ms)
+    batches = batches_of(log_writer, topic, 0, 4, way)
+    times = [time for batch in batches for time in batch.column("timestamp").cast(pa.int64()).to_pylist()]
+    assert times == [_NOW_MS * 1_000, None, 0x20_C49B_A5E3_53F7 * 1_000, None]
+    browser = TopicBrowser(range_conf({"bootstrap.servers": log_writer.bootstrap, **way}, "test").conf, topic)
+    assert [record.timestamp_ms for record in browser.read({0: (0, 4)})] == [_NOW_MS, None, 0x20_C49B_A5E3_53F7, None]
 
 
 def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(
