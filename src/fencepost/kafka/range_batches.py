@@ -15,7 +15,7 @@ from fencepost.kafka.batch.decode_columns import DecodedColumns, decoded_columns
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.batch.settings import lacking_to_read
-from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.record_columns import CONSTANT, MILLIS, ROWS, constant, header_lists, pieces, typed
@@ -60,7 +60,7 @@ class RangeBatches:
         while self.at < self._wanted.end and not self.is_cut:
             try:
                 read = reader.read(PATIENCE_S, ROWS)
-            except (KafkaAuthorizationError, KafkaRequestError):
+            except (KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError):
                 return
             found, self.is_cut = read.fetched, self._wanted.place in read.cut
             sent = found.sent if isinstance(found, _UnreadFetched) else ()

@@ -14,7 +14,13 @@ from fencepost.kafka.batch.decode_columns import DecodedColumns, decoded_columns
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.browse import TopicBrowser
-from fencepost.kafka.errors import DataLossError, ReadTimeoutError
+from fencepost.kafka.errors import (
+    DataLossError,
+    KafkaAuthorizationError,
+    KafkaRequestError,
+    KafkaUnavailableError,
+    ReadTimeoutError,
+)
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.range_input import RangeInput
 from fencepost.kafka.settings import range_conf
@@ -137,6 +143,23 @@ def test_the_client_goes_on_where_batches_cannot_be_taken_apart(
     assert [value.decode() for batch in batches for value in batch.column("value").to_pylist()] == [
         str(n) for n in range(25_000)
     ]
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaUnavailableError("for now"), KafkaRequestError("no", 1), KafkaAuthorizationError("no")], ids=repr
+)
+def test_the_client_goes_on_where_batches_are_refused(
+    log_writer: LogWriter, topic: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It knows what that means, and whether it is over."""
+
+    def refuse(*_: Any) -> Any:
+        raise error
+
+    log_writer.send(topic, ["a", "b"])
+    monkeypatch.setattr(BatchReader, "read", refuse)
+    batches = batches_of(log_writer, topic, 0, 2, IN_BATCHES)
+    assert [value for batch in batches for value in batch.column("value").to_pylist()] == [b"a", b"b"]
 
 
 def test_a_time_that_no_column_holds_is_null_and_its_record_is_read(
