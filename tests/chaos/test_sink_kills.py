@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
+from support.cluster import LightWorker
 from support.feed import Feed
 from support.worker import Worker
 
@@ -25,7 +26,10 @@ IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 ROUNDS = 25 if IS_LONG else 1
 PARTITIONS = 4
 PER_S = 500
+# `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
+KIND = Worker if IS_LONG else LightWorker
 SETTINGS = {
+    "spark.master": "local[64,1]",
     "offset.flush.interval.ms": "500",
     "slot.lease.ms": "2000",
     "task.shutdown.graceful.timeout.ms": "2000",
@@ -71,7 +75,7 @@ def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_pat
     }
     with (
         capfd.disabled(),
-        Worker(kafka.bootstrap_servers, tmp_path, SETTINGS, group=f"sink-{seed}") as worker,
+        KIND(kafka.bootstrap_servers, tmp_path, SETTINGS, group=f"sink-{seed}") as worker,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         assert worker.create(name, config).status_code == 201

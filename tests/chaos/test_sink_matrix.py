@@ -12,11 +12,16 @@ from support.chaos.load import PLUGIN_PATH
 from support.chaos.sink_gates import SinkGates
 from support.chaos.sink_matrix import PARTITIONS, SinkFeed, SinkMatrix, SinkTarget
 from support.chaos.sink_point import sink_matrix
+from support.cluster import LightWorker
 from support.worker import Worker
 
-PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "9" if os.environ.get("FENCEPOST_CHAOS") == "long" else "1"))
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "9" if IS_LONG else "1"))
 TARGETS = 6
+# `make chaos` has Spark below it. Slots that die or stand still there are what tests/chaos/test_matrix.py goes through.
+KIND = Worker if IS_LONG else LightWorker
 SETTINGS = {
+    "spark.master": "local[64,1]",
     "plugin.path": PLUGIN_PATH,
     "slot.lease.ms": "2000",
     "offset.flush.interval.ms": "500",
@@ -38,16 +43,18 @@ def test_every_fault_at_every_point_of_a_sinks_calls_loses_nothing(kafka, topic_
         KafkaProxy(bootstrap) as proxy,
         SinkGates() as gates,
         contextlib.closing(Evidence("sink-matrix", seed)) as evidence,
-        Worker(
+        KIND(
             bootstrap,
             tmp_path,
             {**SETTINGS, "consumer.bootstrap.servers": proxy.bootstrap_servers},
             group=f"sinks-{seed}",
         ) as worker,
         SinkFeed(bootstrap, targets) as feed,
+        contextlib.ExitStack() as readers,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
         for target in targets:
+            readers.callback(target.close)
             created = worker.create(target.name, target.config(gates.port))
             assert created.status_code == 201, created.text
         matrix = SinkMatrix(worker, targets, gates, proxy, evidence)

@@ -4,6 +4,7 @@ For tests of what workers do among themselves: it is up in a second or two and c
 a process of its own (see `support.forked`). On SIGUSR1 all print what their threads do.
 """
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 OnEnd = Callable[[str, Exception | None], None]
 
 
-class ChildSlots:
-    """The `Jobs` of a `SlotPool`: a child process is a slot."""
+_KILL_TIMEOUT = "spark.python.task.killTimeout"
 
-    def __init__(self, nursery: Nursery, secrets: dict[str, str], on_end: OnEnd) -> None:
+
+class ChildSlots:
+    """The `Jobs` of a `SlotPool`: a child process is a slot.
+
+    One that is given up is killed, or left alone for as long as Spark would leave it where `spares`: until it has
+    woken up, and ends by itself.
+    """
+
+    def __init__(self, nursery: Nursery, secrets: dict[str, str], on_end: OnEnd, *, spares: bool) -> None:
         self._nursery = nursery
         self._environment = {**os.environ, **secrets}
         self._on_end = on_end
+        self._spares = spares
         self._children: dict[str, Born] = {}
+        self._spared: list[Born] = []
 
     def launch(self, slot_id: str, spec_json: str) -> None:
         child = self._children[slot_id] = self._nursery.fork([spec_json], self._environment)
@@ -38,24 +48,37 @@ class ChildSlots:
 
     def cancel(self, slot_id: str) -> None:
         child = self._children.pop(slot_id, None)
-        if child is not None:
+        if child is None:
+            return
+        if self._spares:
+            self._spared.append(child)
+            self._on_end(slot_id, None)  # as of a job of Spark's: at once
+        else:
             child.kill()
 
     def stop(self) -> None:
+        self._spares = False
         for slot_id in list(self._children):
             self.cancel(slot_id)
+        for child in list(self._spared):
+            child.kill()
 
     def _await(self, slot_id: str, child: Born) -> None:
         code = child.wait()
         was_cancelled = self._children.get(slot_id) is not child
+        with contextlib.suppress(ValueError):
+            self._spared.remove(child)
         self._on_end(slot_id, None if was_cancelled or code == 0 else RuntimeError(f"the slot ended with {code}"))
 
 
 class LightSpark:
-    """The `Runtime` of a worker that has no Spark."""
+    """The `Runtime` of a worker that has no Spark, with the cores of `local[N]` or `local[N,1]`."""
 
-    cores, is_alive, jvm_pid = 4, True, None
+    is_alive, jvm_pid = True, None
     context = session = None
+
+    def __init__(self, master: str) -> None:
+        self.cores = int(master.removeprefix("local[").rstrip("]").partition(",")[0])
 
     def on_exit(self, listener: Callable[[str], None]) -> None: ...
 
@@ -71,10 +94,10 @@ def _driver(nursery: Nursery, config: "WorkerConfig") -> "Driver":
         def launch(self) -> None: ...
 
         def runtime(self) -> LightSpark:
-            return LightSpark()
+            return LightSpark(config.spark.get("spark.master", "local[4]"))
 
         def slot_jobs(self, runtime: object, on_end: OnEnd) -> ChildSlots:
-            return ChildSlots(nursery, self.secrets, on_end)
+            return ChildSlots(nursery, self.secrets, on_end, spares=_KILL_TIMEOUT in config.spark)
 
     return LightDriver(config)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.topic_readers import TopicReaders
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.chaos import wire
@@ -39,7 +39,7 @@ class SinkTarget:
         self.group = f"connect-{name}"
         self.file = SinkFile(directory / f"{name}.txt")
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        self._offsets = GroupOffsets({"bootstrap.servers": bootstrap}, self.group)
+        self._readers = TopicReaders({"bootstrap.servers": bootstrap}, timeout_s=30)
 
     def config(self, gate: int) -> dict[str, str]:
         return {
@@ -52,7 +52,11 @@ class SinkTarget:
         }
 
     def committed(self) -> dict[int, int]:
-        return {place.partition: offset for place, offset in self._offsets.read().items()}
+        found = self._readers.committed(self.group, ())
+        return {place.partition: stands.offset for place, stands in found.items() if stands is not None}
+
+    def close(self) -> None:
+        self._readers.close()
 
     def is_committed_up_to(self, ends: dict[int, int]) -> bool:
         committed = self.committed()
