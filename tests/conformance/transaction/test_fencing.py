@@ -10,9 +10,11 @@ import pytest
 
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.setting_table import CLIENT
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState
+from support.clients import other_than
 from support.member import undisturbed_member
 from support.timing import fastest_s
 
@@ -76,6 +78,28 @@ def test_e2_a_fenced_writer_that_aborts_leaves_the_newer_one_alone(make_writer, 
         old.commit()
     new.commit()
     assert committed(topic) == [b"new"]
+
+
+def test_e2_a_writer_of_the_other_client_fences_one_before_it_and_is_fenced_by_one_behind_it(
+    make_writer, topic, committed, client
+):
+    """Another config, or a newer worker, may give a task another client, and later the one that it had."""
+    writers = []
+    for number, each in enumerate((client, other_than(client), client)):
+        writer = make_writer("the-id-" + topic, conf={CLIENT: each})
+        writer.open()
+        writer.send(topic, b"%d" % number, partition=0)
+        writer.commit()
+        writer.send(topic, b"open in %d" % number, partition=0)
+        writer.flush()
+        writers.append(writer)
+    *fenced, newest = writers
+    for writer in fenced:
+        with pytest.raises((WriterFencedError, CommitUnknownError)):
+            writer.commit()
+        assert writer.state in (WriterState.FENCED, WriterState.UNKNOWN)
+    newest.commit()
+    assert committed(topic) == [b"0", b"1", b"2", b"open in 2"]
 
 
 class _Member:

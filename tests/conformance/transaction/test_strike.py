@@ -7,13 +7,14 @@ import pytest
 
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.setting_table import CLIENT
 from fencepost.kafka.settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, ProduceError, WriterOpenError, WriterTimeouts
 from fencepost.transaction.state import IllegalMoveError, WriterState
-from support.clients import only_librdkafka
+from support.clients import only_librdkafka, other_than
 from support.member import undisturbed_member
 
 OFFSET = b'["connector",{"file":"f"}]'
@@ -268,8 +269,9 @@ def test_e6_an_unknown_commit_can_be_neither_repeated_nor_aborted(open_writer, p
     assert committed(topic) == [b"record"], "this one had happened; only reading tells"
 
 
+@pytest.mark.parametrize("succeeded_by", [str, other_than], ids=["the same client", "the other client"])
 def test_e6_an_unknown_commit_that_did_not_happen_stays_undone_when_the_successor_has_opened(
-    make_writer, open_writer, proxy, topic, committed
+    make_writer, open_writer, proxy, topic, committed, client, succeeded_by
 ):
     writer = open_writer(timeouts=WriterTimeouts(commit_s=1.0))
     held = proxy.on(ApiKey.END_TXN, Action.HOLD_AND_RESET, count=100)
@@ -279,7 +281,8 @@ def test_e6_an_unknown_commit_that_did_not_happen_stays_undone_when_the_successo
         pytest.fail("the commit cannot have succeeded")
     except CommitUnknownError:
         writer.close()
-    successor = make_writer(writer.transactional_id)  # past the proxy: an end may still be on its way there
+    conf = {CLIENT: succeeded_by(client)}
+    successor = make_writer(writer.transactional_id, conf=conf)  # past the proxy: an end may still be on its way there
     successor.open()
     successor.send(topic, b"successor", partition=1)
     successor.flush()
