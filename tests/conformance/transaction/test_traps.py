@@ -17,14 +17,19 @@ from fencepost.kafka.batch import protocol
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.client import BatchClient
 from fencepost.kafka.batch.columns import Columns, binary
+from fencepost.kafka.batch.committed import CopiedBatch
+from fencepost.kafka.batch.compress import Codec
 from fencepost.kafka.batch.connection import Connection
+from fencepost.kafka.batch.encode import encode_batch
 from fencepost.kafka.batch.encode_columns import encode_columns
+from fencepost.kafka.batch.encode_rows import rows
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.memberless import memberless, read_stable
 from fencepost.kafka.placed import NOW, PlacedRecords
 from fencepost.kafka.settings import transactional_conf
 from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.kafka.whole import PlacedBatch
 from fencepost.record import Repeated, TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
@@ -414,11 +419,12 @@ def _limit(kafka: EmbeddedKafka, client_id: str, *, bytes_per_s: int) -> None:
     assert [each.error_code for each in answer.entries] == [0]
 
 
-def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int) -> str:
+def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int, compression: str = "producer") -> str:
     """Create a topic that takes batches of so many bytes, and return its name."""
     name = f"{topic}-limited"
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topic(name, partitions=1, replication=1, configs={"max.message.bytes": str(limit_bytes)})
+    configs = {"max.message.bytes": str(limit_bytes), "compression.type": compression}
+    admin.create_topic(name, partitions=1, replication=1, configs=configs)
     return name
 
 
@@ -467,6 +473,20 @@ def test_a_topic_s_limit_counts_after_compression(
     client.flush(30)
     client.commit(30)
     assert committed(limited) == [b"x" * 50_000]
+
+
+def test_a_whole_batch_is_written_also_where_its_broker_unpacks_it_and_it_would_be_too_large_then(
+    make_client: MakeClient, kafka: EmbeddedKafka, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    limited = _limited(kafka, topic, 10_000, "uncompressed")
+    client = make_client()
+    values = [b"%06d" % number * 100 for number in range(100)]
+    batch = encode_batch(rows(binary(values), now_ms=1_750_000_000_000), Codec("lz4"))
+    assert len(batch) < 10_000
+    client.produce_whole([PlacedBatch(TopicPartition(limited, 0), CopiedBatch(batch, range(100)), {})])
+    client.flush(30)
+    client.commit(30)
+    assert committed(limited) == values
 
 
 def test_a_limit_that_was_raised_meanwhile_counts(

@@ -19,11 +19,13 @@ from confluent_kafka import KafkaError, murmur2
 
 from fencepost.config import ConfigError
 from fencepost.kafka.batch.access import Access
-from fencepost.kafka.batch.cluster import Cluster
+from fencepost.kafka.batch.cluster import Cluster, Taking
 from fencepost.kafka.batch.columns import Columns, Content, Encode, Taken, Waiting, binary
 from fencepost.kafka.batch.committed import CopiedBatch
+from fencepost.kafka.batch.compress import NAMES
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.batch.encode_cut import Limits, placed, spare_partitions
+from fencepost.kafka.batch.encode_header import EncodedBatch
 from fencepost.kafka.batch.encode_rows import rows
 from fencepost.kafka.batch.errors import AnswerError, LostError, TooLargeError, UnsupportedError
 from fencepost.kafka.batch.protocol import Protocol
@@ -253,9 +255,9 @@ class BatchClient(TransactionalClient):
                 raise found from None  # nothing was sent of it
             raise
 
-    def _most_bytes(self, topic: str) -> int | None:
+    def _taking(self, topic: str) -> Taking:
         assert self._cluster is not None
-        return self._cluster.most_bytes(topic, self._deadline_s())
+        return self._cluster.taking(topic, self._deadline_s())
 
     def _add_keyless(self, topic: str, columns: Columns) -> None:
         """Fill one partition's batch after the other's, as Java's client does."""
@@ -285,14 +287,12 @@ class BatchClient(TransactionalClient):
             columns = columns.part(taken, len(columns.values))
 
     def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
-        """Have batches wait; those go by their records that are larger than may be."""
+        """Have batches wait; those go by their records that the topic does not take as they are."""
         with self._incarnation():
             for placed in batches:
                 if placed.place.partition >= len(self._leaders(placed.place.topic)):
                     raise _refused(KafkaError._UNKNOWN_PARTITION, placed.place.topic)
-                if isinstance(placed.batch, CopiedBatch) and placed.batch.size_bytes <= self._whole_bytes(
-                    placed.place.topic
-                ):
+                if isinstance(placed.batch, CopiedBatch) and self._is_whole(placed.place.topic, placed.batch.batch):
                     self._add_taken(placed.place, Taken(placed.batch.batch, placed.told))
                 else:
                     columns = _chosen(placed_records(placed), range(placed.batch.count), _now_ms())
@@ -300,10 +300,15 @@ class BatchClient(TransactionalClient):
             if any(waiting.is_due for waiting in self._waiting.values()) or self._is_queue_full:
                 self._send_waiting(list(self._waiting), self._deadline_s(), whole=False)
 
-    def _whole_bytes(self, topic: str) -> int:
-        """Return how large a batch may be that goes as it is: a careful guess where a topic does not show its limit."""
-        limit = self._most_bytes(topic)
-        return min(self._settings.record_bytes, self._settings.batch_bytes if limit is None else limit)
+    def _is_whole(self, topic: str, batch: EncodedBatch) -> bool:
+        """Say whether a batch may go as it is: by a careful guess where a topic does not show its limit.
+
+        Not one that its broker makes anew, in another compression or in none: that may be too large.
+        """
+        limit, compression = self._taking(topic)
+        most_bytes = min(self._settings.record_bytes, self._settings.batch_bytes if limit is None else limit)
+        is_kept = batch.codec == 0 or compression in (None, NAMES[batch.codec])
+        return is_kept and len(batch) <= most_bytes
 
     def _add_taken(self, place: TopicPartition, taken: Taken) -> None:
         self._waiting_at(place).add_taken(taken)
@@ -312,7 +317,7 @@ class BatchClient(TransactionalClient):
 
     def _waiting_at(self, place: TopicPartition) -> Waiting:
         if place not in self._waiting:
-            limit = self._most_bytes(place.topic)
+            limit = self._taking(place.topic).most_bytes
             self._waiting[place] = Waiting(self._settings.batch_bytes, self._settings.batch_records, limit)
         return self._waiting[place]
 

@@ -5,7 +5,7 @@ Only questions are asked here: they change nothing, and may be asked again.
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -18,12 +18,23 @@ T = TypeVar("T")
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
 
-_TOPIC, _MAX_MESSAGE_BYTES = 2, "max.message.bytes"
+_TOPIC, _MAX_MESSAGE_BYTES, _COMPRESSION = 2, "max.message.bytes", "compression.type"
+_AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
 _SOON_S = 2.0
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
+
+
+class Taking(NamedTuple):
+    """How a topic takes batches, as far as its settings are for us to see: up to which size, and in which compression.
+
+    None stands for the batch's own; else its broker unpacks it, and looks at the size of what it makes then.
+    """
+
+    most_bytes: int | None
+    compression: str | None
 
 
 class Cluster:
@@ -43,7 +54,7 @@ class Cluster:
         self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._epochs: dict[str, list[int]] = {}
-        self._most_bytes: dict[str, int | None] = {}
+        self._taking: dict[str, Taking] = {}
         self._is_closed = False
 
     def connections(self) -> list[Connection]:
@@ -60,26 +71,26 @@ class Cluster:
             until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S * self._awaits_topics)
             found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
             self._topics[topic] = (time.monotonic(), found)
-            self._most_bytes.pop(topic, None)
+            self._taking.pop(topic, None)
         return found
 
     def epochs(self, topic: str) -> list[int]:
         """Return the epoch of the leader of each partition, as it was told with the leaders; -1 by an old broker."""
         return self._epochs[topic]
 
-    def most_bytes(self, topic: str, deadline_s: float) -> int | None:
-        """Return the bytes of the largest batch that a topic takes, None where its settings are not for us to see.
+    def taking(self, topic: str, deadline_s: float) -> Taking:
+        """Return how a topic takes batches; that is as old as what is known of its leaders.
 
-        That is as old as what is known of its leaders. Raises LostError, UnsupportedError.
+        Raises LostError, UnsupportedError.
         """
-        if topic not in self._most_bytes:
-            self._most_bytes[topic] = self._max_message_bytes(topic, deadline_s)
-        return self._most_bytes[topic]
+        if topic not in self._taking:
+            self._taking[topic] = self._settings_of(topic, deadline_s)
+        return self._taking[topic]
 
     def forget(self, topic: str) -> None:
         """Forget what is known of a topic: what a broker says does not fit."""
         self._topics.pop(topic, None)
-        self._most_bytes.pop(topic, None)
+        self._taking.pop(topic, None)
 
     def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
@@ -163,15 +174,17 @@ class Cluster:
         self._epochs[topic] = [each.leader_epoch for each in partitions]
         return [each.leader_id for each in partitions]
 
-    def _max_message_bytes(self, topic: str, deadline_s: float) -> int | None:
+    def _settings_of(self, topic: str, deadline_s: float) -> Taking:
         from kafka.protocol.admin import DescribeConfigsRequest as Request
 
         wanted = Request.DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES]
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
         )
         answer = self._ask(Request(resources=[wanted]), 4, deadline_s)
-        found = (each.value for result in answer.results for each in result.configs if not result.error_code)
-        return next((int(value) for value in found if value is not None), None)
+        told = (each for result in answer.results for each in result.configs if not result.error_code)
+        found = {each.name: each.value for each in told if each.value is not None}
+        most_bytes, compression = found.get(_MAX_MESSAGE_BYTES), found.get(_COMPRESSION)
+        return Taking(None if most_bytes is None else int(most_bytes), None if compression == _AS_SENT else compression)
 
     def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
         from kafka.protocol.metadata import FindCoordinatorRequest

@@ -202,10 +202,10 @@ class Protocol:
     def _ensure_taken(self, batches: Sequence[Batch], deadline_s: float) -> None:
         """Refuse a batch that is larger than its topic takes, before anything is sent."""
         for place, columns, data in batches:
-            limit = self._cluster.most_bytes(place.topic, deadline_s)
+            limit = self._cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
                 self._cluster.forget(place.topic)  # it may have been raised
-                limit = self._cluster.most_bytes(place.topic, deadline_s)
+                limit = self._cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
                 raise _too_large(place.topic, columns, f"{len(data)} bytes, and the topic takes {limit}")
 
