@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -21,10 +22,10 @@ from fencepost.kafka.batch import protocol
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.log_gap import GapKind
+from fencepost.kafka.log_gap import GapKind, LogPosition
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.plan_reader import ClientReader
+from fencepost.kafka.plan_reader import ClientReader, PlanReader
 from fencepost.kafka.settings import plan_conf, transactional_conf
 from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.record import TopicPartition
@@ -290,7 +291,10 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
 def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_past_the_position(
     brokers: Brokers,
 ) -> None:
-    """Both readers know the epoch of what they have read. The offsets 10 to 19 are of other records afterwards."""
+    """Both readers know the epoch of what they have read. The offsets 10 to 19 are of other records afterwards.
+
+    Who goes on at a position later sees it by the position's epoch.
+    """
     place = TopicPartition("cut", 0)
     leader, behind = 1, 2
     servers = brokers.bootstrap_servers
@@ -310,6 +314,21 @@ def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_pas
                 of_input.extend(input_.poll(0.02, 500).values)
         return all(is_enough(each) for each in inputs)
 
+    def found_by(maker: Callable[[Any], PlanReader], position: LogPosition) -> GapKind | None:
+        """Return what is wrong with a position, if anything; else it has been read on from."""
+        late = PlanInput(conf, admin, {place: position}, reader=maker(conf))
+
+        def has_begun() -> object:
+            with contextlib.suppress(KafkaUnavailableError):
+                return len(late.poll(0.02, 500)) or late.gaps
+            return False
+
+        try:
+            eventually(has_begun, within_s=WITHIN_S, every_s=0)
+            return late.gaps[place].kind if late.gaps else None
+        finally:
+            late.close()
+
     def in_sync() -> list[int]:
         found: list[int] = client.list_topics(place.topic, timeout=10).topics[place.topic].partitions[0].isrs
         return found
@@ -326,6 +345,11 @@ def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_pas
         brokers.start(behind)
         eventually(lambda: brokers.leader_of(place.topic) == behind, within_s=WITHIN_S)
         send(servers, place.topic, later * 3)
+        assert all(each.epoch(place) >= 0 for each in inputs)
+        for each in inputs:
+            for offset, kind in ((20, GapKind.DIVERGED), (10, None)):
+                known = LogPosition(offset, each.topic_id(place.topic), each.epoch(place))
+                assert [found_by(maker, known) for maker in (ClientReader, BatchReader)] == [kind] * 2
         eventually(lambda: is_read(lambda each: each.gaps), within_s=WITHIN_S, every_s=0)
         for input_, of_input in zip(inputs, values, strict=True):
             (gap,) = input_.gaps.values()

@@ -80,6 +80,8 @@ class Fetched:
     headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Where partitions end behind these records: past what no reader sees, such as the markers of transactions."""
+    epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """Of partitions of which it is known: an offset, and the epoch of the leader that took what lies before it."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -119,6 +121,7 @@ class Fetched:
             list(chain.from_iterable(lot.values for lot in lots)),
             list(headers) if has_headers else None,
             {place: end for lot in lots for place, end in lot.ends.items()},
+            {place: epoch for lot in lots for place, epoch in lot.epochs.items()},
         )
 
     def without(self, places: Collection[TopicPartition]) -> "Fetched":
@@ -136,6 +139,7 @@ class Fetched:
             column(self.values),
             None if self.headers is None else column(self.headers),
             {place: end for place, end in self.ends.items() if place not in places},
+            {place: epoch for place, epoch in self.epochs.items() if place not in places},
         )
 
     def first_offsets(self) -> dict[TopicPartition, int]:

@@ -5,6 +5,8 @@ from enum import Enum
 
 from fencepost.record import TopicPartition
 
+NO_EPOCH = -1
+
 
 class GapKind(Enum):
     """Why a reader cannot go on where it stands."""
@@ -39,7 +41,12 @@ class LogGap:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The offset of the next record to read; an empty `topic_id` fits a topic with any id."""
+    """The offset of the next record to read; an empty `topic_id` fits a topic with any id.
+
+    `epoch` is that of the leader that took what lies before it, NO_EPOCH where that is not known. By it brokers tell
+    whether that is in the log still (KIP-320).
+    """
 
     offset: int
     topic_id: str = ""
+    epoch: int = NO_EPOCH

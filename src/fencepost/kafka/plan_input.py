@@ -21,7 +21,7 @@ from fencepost.kafka.admin import Admin, Topic
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.log_gap import NO_EPOCH, GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_reader import ClientReader, PlanReader
 from fencepost.record import TopicPartition
 
@@ -58,6 +58,7 @@ class PlanInput:
         self._begins_at = begins_at
         self._waiting = dict(positions)  # not assigned yet
         self._positions: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}  # of the leaders that took what lies before positions, if known
         self._ids: dict[str, str] = {}
         self._gaps: dict[TopicPartition, LogGap] = {}
         self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
@@ -90,6 +91,10 @@ class PlanInput:
         """Return the id of the topic that is read, empty as long as that is not known."""
         return self._ids.get(topic, "")
 
+    def epoch(self, place: TopicPartition) -> int:
+        """Return the epoch of the leader that took what lies before the position of a partition, if it is known."""
+        return self._epochs.get(place, NO_EPOCH)
+
     def poll(self, timeout_s: float, most: int) -> Fetched:
         """Return what has come, waiting `timeout_s` for the first record.
 
@@ -108,7 +113,7 @@ class PlanInput:
             self._is_away = False
             log.info("%s answers again", self._bootstrap)
         read = fetched.next_offsets()
-        self._positions |= read | fetched.ends
+        self._stand_at(read | fetched.ends, fetched.epochs)
         self._untouched -= read.keys()
         fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
         self._news = {}
@@ -165,7 +170,8 @@ class PlanInput:
         fresh = self._fresh_starts(wanted.keys() - known.keys())
         others = {p: at.offset for p, at in known.items() if at.topic_id not in ("", found[p.topic].id)}
         self._stop(self._found_gaps(others, found, GapKind.RECREATED))
-        self._assign(fresh | {place: at.offset for place, at in known.items() if place not in others})
+        begun = {place: LogPosition(offset) for place, offset in fresh.items()} | known
+        self._assign({place: at for place, at in begun.items() if place not in others})
         if self._begins_at == "earliest":
             self._untouched |= fresh.keys()
         # A later start begins there, too, and knows the topic by its id. Who begins at 0 has nothing to lose yet.
@@ -184,10 +190,22 @@ class PlanInput:
         found = self._ends(places, read_committed=True) if self._begins_at == "latest" else self._starts(places)
         return {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
 
-    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        if offsets:
-            self._reader.assign(offsets, {place.topic: self._ids[place.topic] for place in offsets})
-            self._positions |= offsets
+    def _assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        """Have partitions read, each from a position in the topic that there is now."""
+        if positions:
+            found = {p: LogPosition(at.offset, self._ids[p.topic], at.epoch) for p, at in positions.items()}
+            self._reader.assign(found)
+            offsets = {place: at.offset for place, at in found.items()}
+            self._stand_at(offsets, {place: (at.offset, at.epoch) for place, at in found.items()})
+
+    def _stand_at(
+        self, offsets: Mapping[TopicPartition, int], epochs: Mapping[TopicPartition, tuple[int, int]]
+    ) -> None:
+        """Take note of positions, and of the epochs that are known before just these."""
+        self._positions |= offsets
+        for place, offset in offsets.items():
+            at, epoch = epochs.get(place, (offset, NO_EPOCH))
+            self._epochs[place] = epoch if at == offset else NO_EPOCH
 
     # reading
 
@@ -267,6 +285,9 @@ class PlanInput:
         standing = {place: at for place, at in self._positions.items() if place in self._lost}
         gaps = self._found_gaps({place: at for place, at in standing.items() if place.topic in topics}, topics)
         self._stop({place: gap for place, gap in gaps.items() if place not in self._untouched})
+        for place in standing.keys() - gaps.keys():
+            if place.topic in topics:
+                self._epochs.pop(place, None)  # the log has the position: with the epoch it would be asked for ever
         self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})
         self._lost.clear()
         self._cut.clear()
@@ -275,11 +296,13 @@ class PlanInput:
         """Look for partitions anew: of a topic that is gone, or that have nothing wrong by now."""
         if not standing:
             return
+        epochs = dict(self._epochs)
         self._unassign(standing)
         self._leave_untold(self._untouched & standing.keys())
         for place, at in standing.items():
             is_untouched = place in self._untouched
-            self._waiting[place] = None if is_untouched else LogPosition(at, self._ids[place.topic])
+            epoch = epochs.get(place, NO_EPOCH)
+            self._waiting[place] = None if is_untouched else LogPosition(at, self._ids[place.topic], epoch)
         self._looked_s = float("-inf")
 
     def _found_gaps(
@@ -316,6 +339,8 @@ class PlanInput:
 
     def _unassign(self, places: Collection[TopicPartition]) -> None:
         assigned = [place for place in places if self._positions.pop(place, None) is not None]
+        for place in assigned:
+            self._epochs.pop(place, None)
         if assigned:
             self._reader.unassign(assigned)
 

@@ -16,7 +16,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from fencepost.kafka.errors import is_unavailable, new_client, translate
 from fencepost.kafka.group_input import Fetched, is_plain
 from fencepost.kafka.library_log import library_log
-from fencepost.record import TopicPartition
+from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
+from fencepost.record import Repeated, TopicPartition
 
 DOING = "reading partitions of a plan"
 
@@ -60,8 +61,8 @@ class PlanReader(Protocol):
         Else what comes is of topics that have those names.
         """
 
-    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
-        """Read these partitions, too, from these offsets on; `ids` are those of their topics, where they are known."""
+    def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        """Read these partitions, too, from these positions on."""
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         """Read these partitions no more: nothing of them comes from now on."""
@@ -96,8 +97,8 @@ class ClientReader:
         self.commit_trouble: str | None = None
         self._consumer: Any = new_client(Consumer, {**conf, "on_commit": self._heard}, logger=library_log(__name__))
 
-    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
-        self._consumer.incremental_assign([ClientPartition(*place, offset) for place, offset in offsets.items()])
+    def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        self._consumer.incremental_assign([_placed(place, at) for place, at in positions.items()])
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         self._consumer.incremental_unassign([ClientPartition(*place) for place in places])
@@ -171,11 +172,11 @@ class ClientReader:
 
     def _sorted(self, messages: Sequence[Any], found: Read) -> Fetched:
         """Return records and ends of partitions, and take note of everything else."""
-        if is_plain(messages):
-            return Fetched.of(messages)
         ends: dict[TopicPartition, int] = {}
-        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends, found)])
-        fetched.ends = ends
+        if not is_plain(messages):
+            messages = [message for message in messages if not self._is_event(message, ends, found)]
+        fetched = Fetched.of(messages)
+        fetched.ends, fetched.epochs = ends, _epochs(fetched.places, messages)
         return fetched
 
     def _is_event(self, message: Any, ends: dict[TopicPartition, int], found: Read) -> bool:
@@ -195,6 +196,19 @@ class ClientReader:
         elif not (is_unavailable(error) or error.code() in _PASSING):
             raise translate(error, DOING, self._bootstrap)
         return True
+
+
+def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the epoch of the last of these records of each partition, with the offset behind it."""
+    is_one = isinstance(places, Repeated)
+    last = {places[-1]: messages[-1]} if is_one else dict(zip(places, messages, strict=True))
+    epochs = {place: (message.offset() + 1, message.leader_epoch()) for place, message in last.items()}
+    return {place: (behind, epoch) for place, (behind, epoch) in epochs.items() if epoch is not None}
+
+
+def _placed(place: TopicPartition, at: LogPosition) -> ClientPartition:
+    known = {} if at.epoch == NO_EPOCH else {"leader_epoch": at.epoch}
+    return ClientPartition(*place, at.offset, **known)
 
 
 def _close(consumer: Any) -> None:

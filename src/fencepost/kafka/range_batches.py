@@ -17,6 +17,7 @@ from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.batch.settings import lacking_to_read
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.record_columns import CONSTANT, MILLIS, ROWS, constant, header_lists, pieces, typed
 from fencepost.record import TopicPartition
@@ -56,7 +57,7 @@ class RangeBatches:
             reader.close()
 
     def _read(self, reader: BatchReader) -> Generator[pa.RecordBatch]:
-        reader.assign({self._wanted.place: self.at})
+        reader.assign({self._wanted.place: LogPosition(self.at)})
         while self.at < self._wanted.end and not self.is_cut:
             try:
                 read = reader.read(PATIENCE_S, ROWS)

@@ -137,6 +137,7 @@ class WholeFetched(Fetched):
     def without(self, places: Collection[TopicPartition]) -> Fetched:
         left = WholeFetched(WholeBatches([each for each in self._batches.entries if each[0] not in places]))
         left.ends = {place: end for place, end in self.ends.items() if place not in places}
+        left.epochs = {place: epoch for place, epoch in self.epochs.items() if place not in places}
         return left
 
     def first_offsets(self) -> dict[TopicPartition, int]:

@@ -1,7 +1,8 @@
 """Where a mirror of the sink type stands: in a group of the target, in the transactions of its records (KIP-656).
 
 The group has no members. A broker takes offsets of topics that it has only, so a partition of the source stands under
-the remote topic that it is mirrored to; the note beside the offset says which topic of the source it is, of which id.
+the remote topic that it is mirrored to; the note beside the offset says which topic of the source it is, with its id
+and the epoch of the leader that took the last record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,11 +11,12 @@ from typing import Any
 import orjson
 
 from fencepost.api import OffsetsInGroup
+from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
 from fencepost.mirror.planning import Selection, from_text
 from fencepost.mirror.position import last_of, place_of, place_within, position_of, source_offset, source_partition
 from fencepost.record import TopicPartition
 
-_TOPIC, _ID = "topic", "id"
+_TOPIC, _ID, _EPOCH = "topic", "id", "epoch"
 
 
 class MirrorOffsets(OffsetsInGroup):
@@ -36,24 +38,25 @@ class MirrorOffsets(OffsetsInGroup):
         return [self.remote(place) for names in assigned for place in from_text(filter(None, names))]
 
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
-        position = position_of(offset)
-        topic_id = "" if position is None else position.topic_id
-        return last_of(offset) + 1, self._note(place_of(partition).topic, topic_id)
+        position = position_of(offset) or LogPosition(0)
+        return last_of(offset) + 1, self._note(place_of(partition).topic, position.topic_id, position.epoch)
 
     def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the source offset that stands there; one without a note was set by Kafka's tools."""
         try:
             told = orjson.loads(note or self._note(self._selection.policy.upstream_topic(place.topic), ""))
             upstream, topic_id = TopicPartition(str(told[_TOPIC]), place.partition), str(told[_ID])
+            epoch = int(told.get(_EPOCH, NO_EPOCH))
         except (ValueError, TypeError, KeyError):
             return None
         if self.remote(upstream) != place:
             return None
-        return source_partition(self._selection.source_alias, upstream), source_offset(position - 1, topic_id)
+        return source_partition(self._selection.source_alias, upstream), source_offset(position - 1, topic_id, epoch)
 
     @staticmethod
-    def _note(topic: str | None, topic_id: str) -> str:
-        return orjson.dumps({_TOPIC: topic, _ID: topic_id}).decode()
+    def _note(topic: str | None, topic_id: str, epoch: int = NO_EPOCH) -> str:
+        known = {} if epoch == NO_EPOCH else {_EPOCH: epoch}
+        return orjson.dumps({_TOPIC: topic, _ID: topic_id, **known}).decode()
 
     def remote(self, place: TopicPartition) -> TopicPartition:
         """Return the partition of the target that a partition of the source is mirrored to."""

@@ -1,18 +1,20 @@
 """Where a mirror stands in a partition of its source, as source offsets have it: MirrorMaker's, and a topic's id.
 
 The partition is `{"cluster": alias, "topic": name, "partition": number}`, the offset `{"offset": the last one copied}`.
-Beside that stands which topic it is the offset of: `topic_id`. MirrorMaker does not write it, and does not mind it.
+Beside that stands which topic it is the offset of, `topic_id`, and the epoch of the leader that took the last one,
+`leader_epoch`, where that is known. MirrorMaker does not write them, and does not mind them.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from fencepost.api import ConnectError
-from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
 from fencepost.mirror.offsets import Alterations, check_offsets
 from fencepost.record import TopicPartition
 
-_CLUSTER, _TOPIC, _PARTITION, _OFFSET, _TOPIC_ID = "cluster", "topic", "partition", "offset", "topic_id"
+_CLUSTER, _TOPIC, _PARTITION = "cluster", "topic", "partition"
+_OFFSET, _TOPIC_ID, _EPOCH = "offset", "topic_id", "leader_epoch"
 
 
 def source_partition(alias: str, place: TopicPartition) -> dict[str, Any]:
@@ -20,9 +22,12 @@ def source_partition(alias: str, place: TopicPartition) -> dict[str, Any]:
     return {_CLUSTER: alias, _TOPIC: place.topic, _PARTITION: place.partition}
 
 
-def source_offset(last: int, topic_id: str) -> dict[str, Any]:
+def source_offset(last: int, topic_id: str, epoch: int = NO_EPOCH) -> dict[str, Any]:
     """Return that everything up to the offset `last`, and that itself, is copied or has nothing to copy."""
-    return {_OFFSET: last, _TOPIC_ID: topic_id} if topic_id else {_OFFSET: last}
+    if not topic_id:
+        return {_OFFSET: last}
+    known = {_OFFSET: last, _TOPIC_ID: topic_id}
+    return known if epoch == NO_EPOCH else known | {_EPOCH: epoch}
 
 
 def place_of(partition: Mapping[str, Any]) -> TopicPartition:
@@ -46,7 +51,11 @@ def last_of(offset: Mapping[str, Any]) -> int:
 def position_of(offset: Mapping[str, Any]) -> LogPosition | None:
     """Return where to go on behind a committed source offset; None where there is none."""
     last = offset.get(_OFFSET)
-    return None if last is None else LogPosition(int(last) + 1, str(offset.get(_TOPIC_ID, "")))
+    if last is None:
+        return None
+    epoch = offset.get(_EPOCH)
+    known = epoch if isinstance(epoch, int) and offset.get(_TOPIC_ID) else NO_EPOCH
+    return LogPosition(int(last) + 1, str(offset.get(_TOPIC_ID, "")), known)
 
 
 def check_altered(offsets: Alterations, alias: str) -> None:
@@ -63,13 +72,14 @@ def check_altered(offsets: Alterations, alias: str) -> None:
 
 
 class OffsetColumn(Sequence[dict[str, Any]]):
-    """The source offsets of records, kept as numbers beside the ids of their topics."""
+    """The source offsets of records, kept as numbers beside the ids of their topics, and the epochs of leaders."""
 
-    __slots__ = ("numbers", "topic_ids")
+    __slots__ = ("epochs", "numbers", "topic_ids")
 
-    def __init__(self, numbers: Sequence[int], topic_ids: Sequence[str]) -> None:
+    def __init__(self, numbers: Sequence[int], topic_ids: Sequence[str], epochs: Sequence[int]) -> None:
         self.numbers = numbers
         self.topic_ids = topic_ids
+        self.epochs = epochs
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -80,5 +90,5 @@ class OffsetColumn(Sequence[dict[str, Any]]):
     def __getitem__(self, index: slice) -> "OffsetColumn": ...
     def __getitem__(self, index: int | slice) -> "dict[str, Any] | OffsetColumn":
         if isinstance(index, slice):
-            return OffsetColumn(self.numbers[index], self.topic_ids[index])
-        return source_offset(self.numbers[index], self.topic_ids[index])
+            return OffsetColumn(self.numbers[index], self.topic_ids[index], self.epochs[index])
+        return source_offset(self.numbers[index], self.topic_ids[index], self.epochs[index])

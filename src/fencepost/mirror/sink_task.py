@@ -12,7 +12,7 @@ from fencepost.kafka.settings import Kind, admin_conf, plan_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.lost_position import LostPositions
 from fencepost.mirror.offset_syncs import DueSyncs
-from fencepost.mirror.position import position_of, source_offset, source_partition
+from fencepost.mirror.position import position_of, source_partition
 from fencepost.mirror.rounds import Round, Rounds
 from fencepost.mirror.task import MirrorSourceTask
 from fencepost.mirror.troubles import Troubles
@@ -83,10 +83,7 @@ class MirrorSinkTask(MirrorSourceTask):
             return ends
         self._renewed_s = time.monotonic()
         standing = ((place, at) for place, at in self._input.positions.items() if self._committed_of(place) is not None)
-        return ends + [
-            (source_partition(self._alias, place), source_offset(at - 1, self._input.topic_id(place.topic)))
-            for place, at in standing
-        ]
+        return ends + [(source_partition(self._alias, place), self._offset_before(place, at)) for place, at in standing]
 
     def _committed_of(self, place: TopicPartition) -> LogPosition | None:
         return position_of(self.context.offset(source_partition(self._alias, place)))

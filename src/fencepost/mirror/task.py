@@ -136,9 +136,12 @@ class MirrorSourceTask(SourceTask):
 
     def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return [
-            (source_partition(self._alias, place), source_offset(end - 1, self._input.topic_id(place.topic)))
+            (source_partition(self._alias, place), self._offset_before(place, end))
             for place, end in fetched.ends.items()
         ]
+
+    def _offset_before(self, place: TopicPartition, position: int) -> dict[str, Any]:
+        return source_offset(position - 1, self._input.topic_id(place.topic), self._input.epoch(place))
 
     def _batch(self, fetched: Fetched, ends: list[tuple[dict[str, Any], dict[str, Any]]]) -> Batch:
         places, counts = _runs(fetched)
@@ -147,7 +150,11 @@ class MirrorSourceTask(SourceTask):
             Runs([self._selection.remote_topic(place.topic) for place in places], counts),
             fetched.values,
             Runs([source_partition(self._alias, place) for place in places], counts),
-            OffsetColumn(fetched.offsets, Runs([self._input.topic_id(place.topic) for place in places], counts)),
+            OffsetColumn(
+                fetched.offsets,
+                Runs([self._input.topic_id(place.topic) for place in places], counts),
+                Runs([self._input.epoch(place) for place in places], counts),
+            ),
             keys=fetched.keys,
             kafka_partitions=Runs([place.partition for place in places], counts),
             timestamps=fetched.timestamps,

@@ -15,6 +15,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch.compress import NAMES
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_reader import ClientReader
 from fencepost.kafka.settings import plan_conf
 from fencepost.kafka.topic_admin import TopicAdmin
@@ -42,7 +43,7 @@ def read(
     found: dict[TopicPartition, list[Placed]] = {place: [] for place in {*starts, *ends}}
     at = dict.fromkeys(ends, 0) | dict(starts)
     if starts:
-        reader.assign(starts)
+        reader.assign({place: LogPosition(start) for place, start in starts.items()})
 
     def is_there() -> bool:
         fetched = reader.read(0.05, 300).fetched
@@ -182,7 +183,7 @@ def test_a_partition_that_is_empty_holds_up_no_other_and_an_offset_out_of_range_
     log_writer.send(topic, [str(n) for n in range(50)], partition=1)
     reader = BatchReader(conf(bootstrap))
     try:
-        reader.assign({places[0]: 0, places[1]: 0, places[2]: 7})
+        reader.assign({place: LogPosition(at) for place, at in zip(places, (0, 0, 7), strict=True)})
         values: list[bytes | None] = []
         lost: set[TopicPartition] = set()
 
@@ -213,13 +214,13 @@ class BusyAndSilent:
         cluster._addresses[2] = ("127.0.0.1", proxy.port)
         cluster._topics[self.silent.topic] = monotonic(), [2]
         cluster._epochs[self.silent.topic] = [-1]
-        self.reader.assign({self.silent: 0, self._busy: 0})
+        self.reader.assign({self.silent: LogPosition(0), self._busy: LogPosition(0)})
 
     def read(self) -> None:
         """Read, and have the same records of the busy topic once more."""
         self.values.extend(self.reader.read(5, 1).fetched.values)
         self.reader.unassign([self._busy])
-        self.reader.assign({self._busy: 0})
+        self.reader.assign({self._busy: LogPosition(0)})
 
     def read_until(self, is_enough: Callable[[], bool]) -> None:
         def has_come() -> bool:
@@ -303,7 +304,7 @@ def test_no_broker_may_send_the_reader_to_another_replica(
             taken(of, answer)
 
         monkeypatch.setattr(reader, "_answered", directing)
-        reader.assign({place: 0}, {topic: log_writer.admin.topics([topic])[topic].id} if has_ids else {})
+        reader.assign({place: LogPosition(0, log_writer.admin.topics([topic])[topic].id if has_ids else "")})
         found = read(reader, {}, {place: 1})
         assert not reader.knows_topics
     versions = [struct.unpack_from(">h", request.frame, 6)[0] for request in asked.requests]

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,8 +87,8 @@ def place(topic: str) -> TopicPartition:
 class NameReader(BatchReader):
     """One that is told no ids of topics."""
 
-    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
-        super().assign(offsets)
+    def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        super().assign({place: replace(position, topic_id="") for place, position in positions.items()})
 
 
 asks_what_topics_are = pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
     reader.reader.unassign([place])  # as one that is slow
     log_writer.send(topic, numbers(3, 8))
     log_writer.truncate(topic, 6)
-    reader.reader.assign({place: 3})
+    reader.reader.assign({place: LogPosition(3)})
     gap = reader.gap(place)
     assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 3, 6)
 

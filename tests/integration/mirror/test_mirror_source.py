@@ -157,6 +157,7 @@ def test_gaps_that_are_recorded_are_gone_on_behind_and_written_down(flow: Flow, 
     name = start(flow, topic, on__source__gap="record")
     await_same(flow, topic)
     eventually(lambda: (source_offset(flow, name) or {}).get("offset") == 9)
+    assert (source_offset(flow, name) or {})["leader_epoch"] == 0  # nobody else has led yet
     flow.source.recreate(topic, partitions=2)
     flow.source.send(topic, numbers(100, 120))
     remote = f"{flow.source_alias}.{topic}"

@@ -9,6 +9,7 @@ from mirrored import SOON, await_same
 
 from fencepost.kafka.batch.compress import NAMES
 from fencepost.kafka.log import LogReader
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_reader import ClientReader
 from fencepost.kafka.settings import plan_conf
 from fencepost.mirror.formats import OffsetSync
@@ -45,7 +46,7 @@ def fill(source: LogWriter, topic: str, partition: int, codec: str, rng: random.
 def by_offset(bootstrap: str, places: list[TopicPartition], ends: dict[TopicPartition, int]) -> dict[object, object]:
     """Return key, value and timestamp of each record of these partitions by partition and offset."""
     reader = ClientReader(plan_conf({"bootstrap.servers": bootstrap, "fetch.max.wait.ms": "20"}).conf)
-    reader.assign(dict.fromkeys(places, 0))
+    reader.assign(dict.fromkeys(places, LogPosition(0)))
     found: dict[object, object] = {}
     at = dict.fromkeys(places, 0)
 
@@ -98,6 +99,9 @@ def test_batches_of_every_codec_arrive_as_they_are_and_every_sync_is_exact(
     eventually(
         lambda: {o["partition"]["partition"]: o["offset"]["offset"] for o in flow.offsets(name)} == offsets, within_s=60
     )
+    ids = {o["offset"]["topic_id"] for o in flow.offsets(name)}
+    assert ids == {flow.source.admin.topics([topic_name])[topic_name].id}
+    assert {o["offset"]["leader_epoch"] for o in flow.offsets(name)} == {0}  # nobody else has led yet
     here = by_offset(flow.source.bootstrap, places, ends)
     there = by_offset(flow.target.bootstrap, remotes, ends_of(flow.target, remotes))
     assert [here[each] for each in sorted(here)] == [there[each] for each in sorted(there)]  # type: ignore[type-var]

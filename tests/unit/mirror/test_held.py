@@ -21,9 +21,9 @@ def held(policy: str = "DefaultReplicationPolicy") -> MirrorOffsets:
     return MirrorOffsets("connect-m", Selection(made, "west", "east", lambda _: True), "assigned")
 
 
-@pytest.mark.parametrize("topic_id", ["id", ""])
-def test_what_is_committed_is_what_is_read(topic_id: str) -> None:
-    partition, offset = source_partition("west", PLACE), source_offset(41, topic_id)
+@pytest.mark.parametrize(("topic_id", "epoch"), [("id", -1), ("id", 7), ("", -1)])
+def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
+    partition, offset = source_partition("west", PLACE), source_offset(41, topic_id, epoch)
     position, note = held().position(partition, offset)
     remote = held().place(partition)
     assert (remote, position) == (TopicPartition("west.orders", 3), 42)

@@ -16,11 +16,13 @@ PLACE = TopicPartition("orders", 3)
 
 def test_it_goes_on_behind_the_last_one_copied_of_the_same_topic() -> None:
     assert position_of(source_offset(41, "id")) == LogPosition(42, "id")
+    assert position_of(source_offset(41, "id", 0)) == LogPosition(42, "id", 0)
 
 
 def test_an_offset_of_mirrormaker_is_one_of_any_topic() -> None:
     assert position_of({"offset": 41}) == LogPosition(42)
-    assert source_offset(41, "") == {"offset": 41}
+    assert source_offset(41, "", 3) == {"offset": 41}
+    assert position_of({"offset": 41, "leader_epoch": 3}) == LogPosition(42)  # an epoch of which topic?
     assert source_partition("west", PLACE) == {"cluster": "west", "topic": "orders", "partition": 3}
 
 
@@ -29,8 +31,9 @@ def test_nothing_committed_is_no_position() -> None:
 
 
 def test_a_column_makes_an_offset_only_of_what_is_looked_at() -> None:
-    column = OffsetColumn([7, 8, 9], Repeated("id", 3))
-    assert list(column[1:]) == [{"offset": 8, "topic_id": "id"}, {"offset": 9, "topic_id": "id"}]
+    column = OffsetColumn([7, 8, 9], Repeated("id", 3), [-1, -1, 4])
+    last = {"offset": 9, "topic_id": "id", "leader_epoch": 4}
+    assert list(column[1:]) == [{"offset": 8, "topic_id": "id"}, last]
 
 
 def altered(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:

@@ -30,6 +30,7 @@ from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedErro
 from fencepost.kafka.batch.settings import FetchSettings
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, translate
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
 from fencepost.record import TopicPartition
@@ -121,7 +122,7 @@ class BatchReader:
         self._directing: set[int] = set()  # brokers that would have another replica asked
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
-        self._come: deque[tuple[TopicPartition, Counted | int]] = deque()  # batches, and positions behind them
+        self._come: deque[tuple[TopicPartition, Counted | Position]] = deque()  # batches, and positions behind them
         self._found = Read()
         self._committer: ClientReader | None = None
         self._in_commit = threading.Lock()
@@ -135,11 +136,11 @@ class BatchReader:
     def knows_topics(self) -> bool:
         return not self._has_asked_by_name
 
-    def assign(self, offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> None:
-        for place in offsets:
-            self._ids.pop(place.topic, None)
-        self._ids |= {topic: found for topic, id_ in (ids or {}).items() if (found := _uuid(id_)).int}
-        self._at |= {place: Position(offset) for place, offset in offsets.items()}
+    def assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
+        for place, position in positions.items():
+            self._ids[place.topic] = _uuid(position.topic_id)
+            self._at[place] = Position(position.offset, position.epoch)
+        self._ids = {topic: id_ for topic, id_ in self._ids.items() if id_ != _NO_ID}
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
         gone = set(places)
@@ -184,17 +185,18 @@ class BatchReader:
 
     def _handed_over(self, most: int) -> Fetched:
         entries: list[tuple[TopicPartition, Counted]] = []
-        ends: dict[TopicPartition, int] = {}
+        behind: dict[TopicPartition, Position] = {}
         count = 0
-        while self._come and (count < most or isinstance(self._come[0][1], int)):
+        while self._come and (count < most or isinstance(self._come[0][1], Position)):
             place, one = self._come.popleft()
-            if isinstance(one, int):
-                ends[place] = one
+            if isinstance(one, Position):
+                behind[place] = one
             else:
                 entries.append((place, one))
                 count += one.count
         fetched = self._form.fetched(entries)
-        fetched.ends = ends
+        fetched.ends = {place: position.offset for place, position in behind.items()}
+        fetched.epochs = dict(behind)
         return fetched
 
     # asking
@@ -364,7 +366,7 @@ class BatchReader:
             raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
         self._come.extend((place, one) for one in made)
         if position.offset > wanted.offset:
-            self._come.append((place, position.offset))
+            self._come.append((place, position))
             del self._at[place]  # it is the last in the next request
             self._at[place] = position
 
