@@ -18,6 +18,7 @@ from fencepost.api.replication_policy import ReplicationPolicy
 from fencepost.api.sink import ErrantRecordReporter, FencingToken, SinkConnector, SinkTask, SinkTaskContext
 from fencepost.api.source import (
     ExactlyOnceSupport,
+    Form,
     RecordMetadata,
     Sent,
     SourceConnector,
@@ -82,6 +83,7 @@ __all__ = [
     "EpochConnector",
     "ErrantRecordReporter",
     "ExactlyOnceSupport",
+    "Form",
     "FatalError",
     "FencedError",
     "FencingToken",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import Enum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fencepost.api.connector import Connector
@@ -18,6 +18,14 @@ class ExactlyOnceSupport(Enum):
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
+
+
+class Form(Enum):
+    """In which form `poll` gives records. With `producer.client=auto` it decides which client writes them."""
+
+    RECORDS = auto()  # whatever has an object of Python's for each value
+    COLUMNS = auto()  # a `BinaryColumn`, by itself or in a `Utf8Column`, where `context.takes_columns`
+    BATCHES = auto()  # record batches of Kafka's, where `context.batches_refusal` is None
 
 
 class RecordMetadata(NamedTuple):
@@ -104,6 +112,11 @@ class SourceTask(ABC):
     polls_late: ClassVar[bool] = False
     """Whether `poll` is called only when a transaction can begin, as long as transactions are small: for a source that
     goes on collecting meanwhile, so that all of it is in one and none waits for the next."""
+
+    @classmethod
+    def form(cls, config: Any) -> Form:
+        """Say what `poll` returns with this config, as far as the context allows it. Asked before a task is made."""
+        return Form.RECORDS
 
     def initialize(self, context: SourceTaskContext, config: Any) -> None:
         """Keep `context` and `config` (the connector class, parsed from the task's properties)."""

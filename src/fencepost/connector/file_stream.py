@@ -10,6 +10,7 @@ from fencepost.api import (
     ConnectError,
     ExactlyOnceSupport,
     FatalError,
+    Form,
     SourceConnector,
     SourceTask,
     Type,
@@ -36,6 +37,10 @@ class FileStreamSourceTask(SourceTask):
     """Reads the lines of a file and then those appended to it. A line without an end is not handed out."""
 
     config: "FileStreamSourceConnector"
+
+    @classmethod
+    def form(cls, config: Any) -> Form:
+        return Form.COLUMNS
 
     def start(self) -> None:
         self.partition = {FILENAME: self.config.file}

@@ -23,6 +23,7 @@ __all__ = [
     "check_overrides",
     "chosen_client",
     "client_faults",
+    "lacking",
     "lacking_to_read",
     "member_conf",
     "own_batch_bytes",

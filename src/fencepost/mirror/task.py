@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from fencepost.api import Batch, HeaderColumn, Sent, SourceRecord, SourceTask
+from fencepost.api import Batch, Form, HeaderColumn, Sent, SourceRecord, SourceTask
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_input import PlanInput
@@ -40,6 +40,12 @@ class MirrorSourceTask(SourceTask):
     config: "MirrorSourceConnector"
     polls_late = True  # what has come by then is in one transaction
     polls_ahead = True  # what is done after a commit needs nothing that is polled meanwhile
+
+    @classmethod
+    def form(cls, config: "MirrorSourceConnector") -> Form:
+        """Say that whole batches are copied, unless the consumer has settings that their reader does not have."""
+        settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
+        return Form.RECORDS if lacking_to_read(plan_conf(settings).conf) else Form.BATCHES
 
     def __init__(self) -> None:
         self._opened = ExitStack()
@@ -107,9 +113,8 @@ class MirrorSourceTask(SourceTask):
 
     def _batch_reader(self, conf: Mapping[str, Any]) -> PlanReader | None:
         """Return what reads whole batches, where they can be written as they are; else why not is told."""
-        refusal = self.context.batches_refusal
-        if refusal is None:
-            refusal = "; ".join(f"{key}: {why}" for key, why in lacking_to_read(conf).items())
+        refusal = "; ".join(f"{key}: {why}" for key, why in lacking_to_read(conf).items())
+        refusal = refusal or self.context.batches_refusal or ""
         if refusal:
             log.info("%s copies record by record, not whole batches: %s", self.config.flow, refusal)
             return None

@@ -16,12 +16,13 @@ Up to step 1 its records may wait in the producer's own queue, which lets nothin
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
 from fencepost.api import RetriableError
+from fencepost.kafka.clients import sends_batches
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.task.finish import Finish
 from fencepost.transaction import TransactionalWriter
@@ -38,6 +39,16 @@ HELD_BYTES = 768 * 1024
 """How much one lane queues while the other is flushed: what fits in one request, so that its flush has nothing else to
 wait for (`ProducerClient.flush`). Larger transactions keep one lane busy by themselves."""
 
+HELD_COLUMNS_BYTES = 8 * 1024 * 1024
+"""The same for the batch client, which has no thread that sends: what waits are columns that the task has made anyway,
+and the lane's thread makes batches of them while the task polls. Larger transactions go on once the lane before is
+flushed."""
+
+
+def held_bytes(conf: Mapping[str, Any]) -> int:
+    """Return how much a lane may queue while the other is flushed, by the client that `conf` chooses."""
+    return HELD_COLUMNS_BYTES if sends_batches(conf) else HELD_BYTES
+
 
 class EarlierTransactionError(RetriableError):
     """The transaction before this one did not end well, or not in time, so this one must not be committed."""
@@ -45,7 +56,7 @@ class EarlierTransactionError(RetriableError):
 
 @dataclass(frozen=True)
 class Room:
-    """What a producer's queue holds back: librdkafka makes no batch before one of these is reached, or a flush.
+    """What a producer's queue holds back: the client makes no batch before one of these is reached, or a flush.
 
     https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md: batch.size, batch.num.messages, linger.ms
     """
@@ -55,7 +66,7 @@ class Room:
     time_s: float = 0.0
 
     @classmethod
-    def made_in(cls, conf: dict[str, Any], size_bytes: int = HELD_BYTES, batch_bytes: int | None = None) -> "Room":
+    def made_in(cls, conf: dict[str, Any], size_bytes: int | None = None, batch_bytes: int | None = None) -> "Room":
         """Change the settings of a producer so that it holds that much back, or less where its queue is smaller.
 
         `batch_bytes` is a bound that its batches have to keep, the user's or a topic's: it holds back no more then.
@@ -66,6 +77,8 @@ class Room:
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
             return cls()
         linger_ms = conf["linger.ms"] = min(timeout_ms, _RECORD_TIMEOUT_MS) - 1_000
+        if size_bytes is None:
+            size_bytes = held_bytes(conf)
         size_bytes = min(size_bytes, int(conf["queue.buffering.max.kbytes"]) * 512)
         if batch_bytes is not None:
             size_bytes = min(size_bytes, batch_bytes)

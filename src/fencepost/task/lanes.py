@@ -32,6 +32,7 @@ class LanedDelivery(Delivery):
         *,
         room: Room | None = None,
         may_widen: bool = False,
+        held_bytes: int = HELD_BYTES,
         on_failure: Callable[[], None] | None = None,
         group: GroupPositions | None = None,
         signature: Signature | None = None,
@@ -41,6 +42,7 @@ class LanedDelivery(Delivery):
 
         `on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
         transaction did not end well; without it a commit is waited for. `room` None: nothing is queued ahead.
+        `held_bytes`: transactions up to this size gain by a second lane, where there may be one.
         """
         self._lanes = [Lane(writer) for writer in writers]
         self._offsets_topic = offsets_topic
@@ -48,6 +50,7 @@ class LanedDelivery(Delivery):
         self._signature = signature
         self._room = room or Room()
         self._may_widen = may_widen
+        self._held_bytes = held_bytes
         self._on_failure = on_failure
         self._current: Lane | None = None  # with the transaction that the task is writing
         self._turns: deque[Turn] = deque()  # handed over, and not told of yet
@@ -78,7 +81,7 @@ class LanedDelivery(Delivery):
 
     def is_ready(self) -> bool:
         if self._current is None and self._lanes[0].is_busy:
-            self._collisions += self._sent_bytes < HELD_BYTES
+            self._collisions += self._sent_bytes < self._held_bytes
             self._lanes[0].await_idle()
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 

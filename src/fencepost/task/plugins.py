@@ -7,7 +7,6 @@ from typing import Any
 from fencepost.api import Converter, HeaderConverter, SourceTask
 from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
 from fencepost.config.output import output_properties
-from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.plugin import find, use_plugin_path
 from fencepost.task.control import Control
 from fencepost.task.dead_letter import class_of
@@ -82,18 +81,6 @@ def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> P
         processor.letters = TransactionLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell
     return processor
-
-
-def batches_refusal(spec: TaskSpec, processor: Processor) -> str | None:
-    """Return why record batches of Kafka's cannot be written as they were read; None where they can."""
-    compression = spec.producer_conf.get("compression.type", "none")
-    if not spec.is_exactly_once:
-        return "the worker does not have exactly.once.source.support=enabled"
-    if spec.producer_conf.get(CLIENT) != BATCH:
-        return "producer.client is not batch"
-    if compression != "none":
-        return f"the producer's compression.type is {compression}, and batches keep what they have"
-    return None if processor.keeps_bytes else "transforms or converters look inside records"
 
 
 def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> SinkProcessor:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
-from fencepost.record import Batch, BytesColumn, Header, HeaderBytes, HeaderColumn, Schema
+from fencepost.record import Batch, BytesColumn, Header, HeaderBytes, HeaderColumn, Repeated, Schema, Utf8Column
+from fencepost.record.schema import STRING
 from fencepost.task.letters import TransactionLetters
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.tolerance import Tolerance
@@ -35,6 +36,15 @@ class Processor:
         headers: object = self.header_converter.from_header_column(HeaderColumn(nothing))  # type: ignore[arg-type]
         converted = [each.from_column(None, nothing) for each in (self.key_converter, self.value_converter)]
         return not self.chain.links and all(each is nothing for each in (headers, *converted))
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Say whether a column of bytes, or of text, goes on as it is, and nothing looks inside."""
+        if self.chain.apply_topics_only(Repeated("", 1)) is None:
+            return False
+        raw = BytesColumn()
+        text = self.value_converter.from_column(STRING, Utf8Column(raw))  # type: ignore[arg-type]
+        return text is raw or self.value_converter.from_column(None, raw) is raw
 
     def process(self, batch: Batch) -> Outgoing:
         """Return the batch's records that are to be sent. Raises FatalError where an error is not tolerated."""

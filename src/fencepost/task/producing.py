@@ -5,7 +5,7 @@ Every `init_transactions` (step 5 of docs/architecture.md) is followed by an adm
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
@@ -13,7 +13,7 @@ from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.task.admitted import admitted
 from fencepost.task.delivery import Delivery
 from fencepost.task.finish import GroupPositions
-from fencepost.task.lane import HELD_BYTES, Room
+from fencepost.task.lane import HELD_BYTES, Room, held_bytes
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.life import TaskLife
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -151,9 +151,13 @@ class ProducingLife(TaskLife):
             "often; or tune the producer for a higher throughput (producer.override.batch.size, .compression.type)."
         ) from error
 
+    def _producer_conf(self) -> Mapping[str, Any]:
+        """Return the settings that all producers of this start have."""
+        return self.spec.producer_conf
+
     def _settings(self) -> dict[str, Any]:
         """Return what the next producers are made with, and note how large their batches may become."""
-        conf = dict(self.spec.producer_conf)
+        conf = dict(self._producer_conf())
         if self._batch_bytes is not None:
             conf["batch.size"] = self._batch_bytes
         self._batch_bytes_used = int(conf.get("batch.size", HELD_BYTES))
@@ -178,6 +182,7 @@ class ProducingLife(TaskLife):
             self.spec.offsets_topic,
             room=room,
             may_widen=self._lanes_allowed > 1,
+            held_bytes=held_bytes(conf),
             on_failure=on_failure,
             group=group,
             signature=signature,

@@ -15,6 +15,7 @@ from fencepost.kafka.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
 from fencepost.task.boundary import Boundary, boundary_of
+from fencepost.task.client_choice import batches_refusal, chosen_conf
 from fencepost.task.context import TaskContext
 from fencepost.task.copies import Copy, copier_of, with_copies
 from fencepost.task.counters import Counters
@@ -23,7 +24,6 @@ from fencepost.task.delivery import Delivery, PlainDelivery
 from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.plugins import (
-    batches_refusal,
     connector_of,
     group_of,
     processor_of,
@@ -31,6 +31,7 @@ from fencepost.task.plugins import (
     topics_of,
     wants_reports,
 )
+from fencepost.task.processing import Processor
 from fencepost.task.producing import Admit, ProducingLife, StartOverError
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
 
@@ -45,6 +46,7 @@ class TaskRunner(ProducingLife):
         super().__init__(spec, admit, report)
         self.counters = Counters()
         self._copier = copier_of(spec, copy)
+        self._conf: Mapping[str, Any] | None = None
         self._task: SourceTask | None = None  # the newest instance, which may have ended
 
     def figures(self) -> str:
@@ -83,14 +85,14 @@ class TaskRunner(ProducingLife):
 
     def _build(self, book: OffsetBook, boundary: Boundary) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)
-        processor = processor_of(self.spec, self.control, self.counters.errors)
+        processor = self._processor()
         context = TaskContext(
             {k: v for k, v in self.spec.task_config.items() if v is not None},
             book,
             self.control,
             transaction_context(boundary),
-            takes_columns=self.spec.is_exactly_once and sends_batches(self.spec.producer_conf),
-            batches_refusal=batches_refusal(self.spec, processor),
+            takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
+            batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
         )
         task.initialize(context, config)
         self._task = task
@@ -110,6 +112,18 @@ class TaskRunner(ProducingLife):
             runs_ahead=runs_ahead(self.spec),
         )
         return task, loop
+
+    def _processor(self) -> Processor:
+        return processor_of(self.spec, self.control, self.counters.errors)
+
+    def _producer_conf(self) -> Mapping[str, Any]:
+        """Return the settings of all producers of this start: with the client that its first one was chosen to be."""
+        if not self.spec.chooses_client:
+            return self.spec.producer_conf
+        if self._conf is None:
+            config, task = connector_of(self.spec)
+            self._conf = chosen_conf(self.spec, type(task).form(config), self._processor)
+        return self._conf
 
     def _open_delivery(self) -> Delivery:
         conf = self._settings()

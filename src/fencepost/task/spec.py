@@ -85,6 +85,7 @@ class TaskSpec:
     topic_creation_enabled: bool = True
     lanes: int = 2
     batch_bytes: int | None = None  # the producer's batch.size where the user has set it
+    chooses_client: bool = False  # nobody has said which client writes the transactions: see `client_choice`
     copies_offsets: bool = False
     has_offsets_in_group: bool = False  # of the cluster that it writes to
     runs_alone: bool = False  # in a slot of its own, for now: its slots have died

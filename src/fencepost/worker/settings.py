@@ -19,10 +19,12 @@ from fencepost.config.raw import RawConfig
 from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.cluster_ids import ClusterIds
+from fencepost.kafka.setting_table import AUTO
 from fencepost.kafka.settings import (
     OF_A_STREAM,
     Translated,
     admin_conf,
+    chosen_client,
     member_conf,
     most_records,
     own_batch_bytes,
@@ -281,6 +283,7 @@ class WorkerSettings:
             copies_offsets=not has_group and self.has_own_offsets(raw),
             has_offsets_in_group=has_group,
             task_count=snapshot.task_counts.get(connector, 1),
+            chooses_client=chosen_client(self.producer_properties(raw)) == AUTO,
             **self._transactions(raw, producer),
             **_dead_letters(DeadLetterConfig(given)),
             **self._common(snapshot, connector, task_config),

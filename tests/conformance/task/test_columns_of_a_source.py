@@ -18,7 +18,6 @@ from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.kafka.settings import transactional_conf
 from fencepost.record import BinaryColumn
 from fencepost.spark.columns import RecordColumns
-from fencepost.task.lane import HELD_BYTES
 from fencepost.task.lanes import open_delivery
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
@@ -121,11 +120,12 @@ def test_lines_and_positions_are_those_of_records(
 def test_a_transaction_that_is_cut_where_the_room_ends_is_whole(
     kafka: EmbeddedKafka, run: Run, tmp_path: Path, columns: list[int]
 ) -> None:
-    lines = [b"%07d " % number + b"x" * (800 + number % 1_500) for number in range(8 * BATCH_LINES)]
+    lines = [b"%07d " % number + b"x" * (200 + number % 300) for number in range(8 * BATCH_LINES)]
     file = tmp_path / "lines"
     file.write_bytes(b"\n".join(lines) + b"\n")
-    assert sum(map(len, lines[:BATCH_LINES])) > HELD_BYTES
-    values, positions = read(kafka, run(BATCH, file, lanes=2), file.stat().st_size)
+    room = 100_000
+    assert sum(map(len, lines[:BATCH_LINES])) > 2 * room
+    values, positions = read(kafka, run(BATCH, file, lanes=2, batch_bytes=room), file.stat().st_size)
     assert values == lines
     assert len(positions) == 8
     assert sum(columns) == len(lines)

@@ -212,6 +212,58 @@ def test_partitions_are_asked_about_one_request_at_a_time(
 
 
 @pytest.mark.parametrize("version", [1, 2])
+def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_and_sent_behind_it(
+    make_client: MakeClient,
+    proxy: KafkaProxy,
+    topic: str,
+    committed: Callable[..., list[bytes]],
+    version: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    made: list[int] = []
+
+    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+        made.append(len(columns.values))
+        return _encoded(columns, **producer), len(columns.values)
+
+    client = make_client(encode, bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "2"})
+    first = proxy.on(ApiKey.PRODUCE, Action.HOLD_ANSWER)
+    others = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
+    values = [b"%d" % number for number in range(6)]
+
+    def write() -> None:
+        client.produce_placed(_placed(topic, values))
+        client.flush(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        first.await_met()
+        eventually(lambda: made == [2, 2])
+        assert others.met == 0
+        first.release()
+        writing.result(30)
+    client.commit(30)
+    assert committed(topic) == values
+
+
+def test_a_batch_that_was_refused_is_not_sent_again_by_whoever_aborts_its_transaction(
+    make_client: MakeClient, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]]
+) -> None:
+    """The first batch of a partition is sent again where its leader was busy: not once it is given up."""
+    client = make_client(
+        lambda columns, **producer: (_wrong_checksum(columns, **producer), len(columns.values)),
+        bootstrap=proxy.bootstrap_servers,
+        **{"batch.num.messages": "1"},
+    )
+    sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
+    client.produce(topic, b"x", partition=0)  # nobody has looked at the answer yet
+    client.abort(10)
+    assert sent.met == 1
+    assert committed(topic) == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
 def test_what_comes_while_the_transaction_before_is_still_being_ended_is_asked_again(
     make_client: MakeClient, kafka: EmbeddedKafka, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

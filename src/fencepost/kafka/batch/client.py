@@ -5,7 +5,6 @@ of which every answer has come. Not so an answer that says that the broker is st
 asked again, nor a refusal by the group's coordinator or by the client itself, after which a transaction can be aborted.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,8 +44,6 @@ from fencepost.kafka.transactional_client import (
 )
 from fencepost.kafka.whole import PlacedBatch, placed_records
 from fencepost.record import Repeated, TopicPartition
-
-log = logging.getLogger(__name__)
 
 _CONNECT_AGAIN_S = 0.05
 _FINAL = frozenset({KafkaError.INVALID_TRANSACTION_TIMEOUT, KafkaError.UNSUPPORTED_VERSION})
@@ -318,6 +315,8 @@ class BatchClient(TransactionalClient):
     def _waiting_at(self, place: TopicPartition) -> Waiting:
         if place not in self._waiting:
             limit = self._taking(place.topic).most_bytes
+            if limit is None:  # not for us to see: what a topic takes that nobody has changed
+                limit = self._settings.record_bytes
             self._waiting[place] = Waiting(self._settings.batch_bytes, self._settings.batch_records, limit)
         return self._waiting[place]
 
@@ -419,22 +418,12 @@ class BatchClient(TransactionalClient):
         over, self._over = self._over, None
         try:
             with self._incarnation() as protocol:
-                _settle(protocol, deadline_s)
+                protocol.drain(deadline_s)
                 if over is not None and over.failure is Failure.FENCED:
                     raise over
                 protocol.end(is_commit=False, deadline_s=deadline_s)
         finally:
             self._over = over or self._over
-
-
-def _settle(protocol: Protocol, deadline_s: float) -> None:
-    """Take every answer, whatever it says: what was refused is not in the transaction."""
-    while True:
-        try:
-            protocol.settle(deadline_s)
-            return
-        except AnswerError as error:
-            log.debug("before an abort: %s", error)
 
 
 def _said(error: AnswerError) -> ProducerError:

@@ -90,6 +90,8 @@ class Protocol:
         self._sequences: dict[TopicPartition, int] = {}
         self._joined: set[TopicPartition] = set()  # partitions that the coordinator was told of
         self._produced: set[TopicPartition] = set()  # partitions that their leaders have asked it about
+        self._first: list[Batch] = []  # of their partitions in this transaction, which are not known to be written
+        self._asked: tuple[Connection, Failures] | None = None  # who has those, and what it refuses of them
         self._refused: Failures = {}  # of batches that nobody waited for
         self._groups: dict[str, int] = {}
         self._offsets_answer: Any = None  # to what was asked ahead
@@ -125,6 +127,7 @@ class Protocol:
         new = [place for place in places if place not in self._joined]
         if self.version > 1 or not new:
             return
+        self._await_first(deadline_s)
         self._until_added(lambda: self._add_partitions(new, deadline_s), deadline_s)
         self.is_begun = True
         self._joined.update(new)
@@ -188,6 +191,7 @@ class Protocol:
         Raises what earlier ones were refused for, too, where that is known by now.
         """
         self._ensure_taken(batches, deadline_s)
+        self._await_first(deadline_s)
         first = [batch for batch in batches if batch.place not in self._produced]
         self.is_begun = True
         for node, others in self._by_leader([batch for batch in batches if batch.place in self._produced], deadline_s):
@@ -196,8 +200,8 @@ class Protocol:
             self._raise_refused()
             self._send(connection, others, deadline_s, self._note_refused)
         if first:
-            self._produce_alone(first, deadline_s)
-            self._produced.update(batch.place for batch in first)
+            self._first = first
+            _until_known(lambda: self._send_first(deadline_s), deadline_s)  # repeated is only who leads them
 
     def _ensure_taken(self, batches: Sequence[Batch], deadline_s: float) -> None:
         """Refuse a batch that is larger than its topic takes, before anything is sent."""
@@ -209,28 +213,43 @@ class Protocol:
             if limit is not None and len(data) > limit:
                 raise _too_large(place.topic, columns, f"{len(data)} bytes, and the topic takes {limit}")
 
-    def _produce_alone(self, batches: Sequence[Batch], deadline_s: float) -> None:
-        """Send the first batches of partitions, and await the answers: some may have been taken, and others not yet.
+    def _send_first(self, deadline_s: float) -> None:
+        """Send the first batches of partitions, to one leader after the other: each asks the coordinator.
+
+        The answer of the last one is awaited by `_await_first`; the next batch is made meanwhile.
+        """
+        failures: Failures = {}
+        self._asked = None
+        for node, of_node in self._by_leader(self._first, deadline_s):
+            if self._asked is not None:
+                self._asked[0].take(deadline_s)
+            self._asked = self._cluster.connection(node, deadline_s), failures
+            self._send(self._asked[0], of_node, deadline_s, failures.update)
+
+    def _await_first(self, deadline_s: float) -> None:
+        """Take the answer to the first batches of partitions, before anything is sent behind them.
 
         Those are sent again that a leader has refused as the coordinator is still at work, or as it does not lead: it
         has just begun to, or another does.
         """
-        left = list(batches)
+        if not self._first:
+            return
+        places = [batch.place for batch in self._first]
+        _until_known(lambda: self._take_first(deadline_s), deadline_s)
+        self._produced.update(places)
 
-        def ask() -> None:
-            failures: Failures = {}
-            for node, of_node in self._by_leader(left, deadline_s):
-                connection = self._cluster.connection(node, deadline_s)
-                self._send(connection, of_node, deadline_s, failures.update)
-                connection.take(deadline_s)  # before another leader asks
-            left[:] = [batch for batch in left if batch.place in failures]
-            for place, error in failures.items():
-                if error.code in _ELSEWHERE:
-                    self._cluster.forget(place.topic)
-            _raise_first({place: error for place, error in failures.items() if error.code not in BUSY | _ELSEWHERE})
-            _raise_first(failures)
-
-        _until_known(ask, deadline_s)
+    def _take_first(self, deadline_s: float) -> None:
+        if self._asked is None:
+            self._send_first(deadline_s)
+        assert self._asked is not None
+        (connection, failures), self._asked = self._asked, None
+        connection.take(deadline_s)
+        self._first = [batch for batch in self._first if batch.place in failures]
+        for place, error in failures.items():
+            if error.code in _ELSEWHERE:
+                self._cluster.forget(place.topic)
+        _raise_first({place: error for place, error in failures.items() if error.code not in BUSY | _ELSEWHERE})
+        _raise_first(failures)
 
     def _by_leader(self, batches: Sequence[Batch], deadline_s: float) -> list[tuple[int, list[Batch]]]:
         """Divide batches by who leads their partitions, and into requests of a size that brokers take."""
@@ -278,9 +297,17 @@ class Protocol:
 
     def settle(self, deadline_s: float) -> None:
         """Take the answers to everything that was sent."""
+        self._await_first(deadline_s)
         for connection in self._cluster.connections():
             connection.take(deadline_s)
         self._raise_refused()
+
+    def drain(self, deadline_s: float) -> None:
+        """Take every answer, whatever it says: what was refused is not in the transaction, and is not sent again."""
+        self._first, self._asked = [], None
+        for connection in self._cluster.connections():
+            connection.take(deadline_s)
+        self._refused.clear()
 
     def _note_refused(self, failures: Failures) -> None:
         """Keep what is raised by whoever sends or settles next.
@@ -305,6 +332,7 @@ class Protocol:
         It has to be known who coordinates the group, with version 2: nobody else has to be asked. And that broker has
         to lead all the partitions: of two that ask the coordinator at once one would have to wait, and ask again.
         """
+        self._await_first(deadline_s)
         node = self._groups.get(member.group_id, -1)
         if self.version == 1 or node < 0 or not self._leads(node, places, deadline_s):
             return

@@ -1,0 +1,124 @@
+"""Which client writes a source's transactions where nobody has said which."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.api import Form
+from fencepost.kafka.clients import sends_batches
+from fencepost.kafka.setting_table import BATCH, CLIENT
+from fencepost.kafka.settings import transactional_conf
+from fencepost.plugin import find
+from fencepost.task.client_choice import batches_refusal, chosen_conf, split_conf
+from fencepost.task.control import Control
+from fencepost.task.plugins import processor_of
+from fencepost.task.processing import Processor
+from fencepost.task.spec import TaskSpec
+from fencepost.task.tolerance import ErrorCounters
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+ROUTER = {
+    "transforms": "t",
+    "transforms.t.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.t.regex": "a",
+    "transforms.t.replacement": "b",
+}
+FILTER = {"transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.Filter"}
+
+
+def task(producer: dict[str, str] | None = None, **properties: str) -> TaskSpec:
+    conf = dict(transactional_conf({"bootstrap.servers": "a:1", **(producer or {})}, "id").conf)
+    del conf["transactional.id"]
+    converters = {"key.converter": BYTES, "value.converter": BYTES, "header.converter": BYTES}
+    return TaskSpec(
+        "c",
+        0,
+        1,
+        "i",
+        {"name": "c", "connector.class": "C", **converters, **properties},
+        {},
+        conf,
+        "offsets",
+        transactional_id="id",
+        chooses_client=True,
+    )
+
+
+def chosen(spec: TaskSpec, form: Form) -> bool:
+    return sends_batches(chosen_conf(spec, form, lambda: processor(spec)))
+
+
+def processor(spec: TaskSpec) -> Processor:
+    return processor_of(spec, Control(is_paused=False), ErrorCounters())
+
+
+TEXT = {"value.converter": STRING}
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "columns", "batches"),
+    [
+        ({}, True, True),
+        (TEXT, True, False),
+        (JSON, False, False),
+        ({**TEXT, "value.converter.converter.encoding": "ISO-8859-1"}, False, False),
+        (ROUTER, True, False),
+        (FILTER, False, False),
+        ({"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}, True, False),
+    ],
+    ids=["bytes", "text", "json", "other text", "topics alone", "a filter", "other headers"],
+)
+def test_what_goes_on_as_it_is_is_written_by_the_batch_client(
+    properties: dict[str, str], columns: bool, batches: bool
+) -> None:
+    spec = task(**properties)
+    assert (chosen(spec, Form.COLUMNS), chosen(spec, Form.BATCHES)) == (columns, batches)
+
+
+def test_records_are_written_by_librdkafka_and_nobody_makes_transforms_for_that() -> None:
+    def fail() -> Any:
+        raise AssertionError("asked")
+
+    assert not sends_batches(chosen_conf(task(), Form.RECORDS, fail))
+
+
+def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None:
+    spec = task({"statistics.interval.ms": "1000"})
+    assert not chosen(spec, Form.COLUMNS)
+    assert not sends_batches(split_conf(spec))
+
+
+def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
+    spec = task({"compression.type": "lz4"})
+    assert chosen(spec, Form.COLUMNS)
+    assert not chosen(spec, Form.BATCHES)
+
+
+def test_a_task_without_transactions_has_no_choice() -> None:
+    spec = replace(task(), transactional_id=None)
+    assert not chosen(spec, Form.COLUMNS)
+    assert not sends_batches(split_conf(spec))
+
+
+def test_rows_of_spark_s_are_written_by_the_batch_client_unless_somebody_says_otherwise() -> None:
+    assert sends_batches(split_conf(task()))
+    assert not sends_batches(split_conf(replace(task(), chooses_client=False)))
+
+
+def test_why_batches_are_taken_apart_is_told() -> None:
+    spec = task()
+    by_batches = {**spec.producer_conf, CLIENT: BATCH}
+    assert batches_refusal(spec, by_batches, processor(spec)) is None
+    assert batches_refusal(spec, spec.producer_conf, processor(spec)) == "producer.client is librdkafka"
+    refusal = batches_refusal(spec, {**by_batches, "compression.type": "zstd"}, processor(spec))
+    assert refusal is not None
+    assert "compression.type is zstd" in refusal
+
+
+@pytest.mark.parametrize("name", ["FileStreamSource", "VerifiableSource"])
+def test_a_connector_says_in_which_form_it_gives_records(name: str) -> None:
+    wanted = Form.COLUMNS if name == "FileStreamSource" else Form.RECORDS
+    assert find("connector", name).task.form(None) is wanted
