@@ -4,21 +4,22 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import sink
 from bench.background import Background
 from bench.lines import FILLING, line, number_of
 from bench.scene import Scene
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.settings import producer_conf
 from fencepost.kafka.topic_admin import TopicAdmin, TopicSpec
 from fencepost.testing import eventually
 
-WIDTH = sink.WIDTH
+WIDTH = 100
 PARTITIONS = 4
 _PACKAGE = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -40,12 +41,22 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
+class Batches:
+    """How the records of a topic were put into batches by their producer."""
+
+    size: int
+    codec: str = "none"
+
+
+@dataclass(frozen=True)
 class MirrorScene(Scene):
     """`kafka` is the target, with the workers. What an alias names is there once: a flow of it begins at the start."""
 
     source: EmbeddedKafka
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str]
     """What every flow is told beside its clusters."""
+    batches: Batches
+    """What `filled` makes topics of."""
 
     @contextmanager
     def worker(self) -> Iterator[Side]:
@@ -84,6 +95,22 @@ class MirrorScene(Scene):
             name, partitions=partitions, replication=1
         )
         return name
+
+    def filled(self) -> str:
+        """Return a topic of the source with the lines of the scene, equally many in each partition; it is written
+        once."""
+        size, codec = self.batches.size, self.batches.codec
+        servers, topic = self.source.bootstrap_servers, f"lines-{self.count}-{size}-{codec}"
+        admin = Admin({"bootstrap.servers": servers})
+        if admin.topic(topic) is None:
+            admin.create_topic(topic, partitions=PARTITIONS, replication=1)
+            conf = {"bootstrap.servers": servers, "linger.ms": "1000", "batch.size": size, "compression.type": codec}
+            client = ProducerClient(producer_conf(conf).conf)
+            for number in range(self.count):
+                client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % PARTITIONS)
+            client.flush(_CHECK_S)
+            client.drop()
+        return topic
 
     def source_topic(self, name: str) -> str:
         """Create a topic of the source, of one partition."""
