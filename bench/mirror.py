@@ -204,7 +204,8 @@ def _method() -> list[str]:
         f"Throughput: a topic of {sizes['defaults']:,} records of {WIDTH} bytes in {PARTITIONS} partitions "
         f"({sizes['large']:,} where batches are copied), in batches of 16 KiB without compression unless the row says "
         "otherwise, is mirrored once as a warm-up, and then again. The rate is all records, by the time from the first "
-        f"one in the target's log until all are committed, asked every {EVERY_S * 1000:.0f} ms. Then each must be there once.",
+        f"one in the target's log until all are committed, asked every {EVERY_S * 1000:.0f} ms. Then each must be "
+        "there once.",
         f"Latency: {_PER_S} records a second go to one partition for {sizes['latency']} s, after {_WARM_S:.0f} s that "
         "do not count; from the call of the producer until a read_committed consumer, which asks every "
         f"{ASK_EVERY_MS} ms, is handed the record.",
