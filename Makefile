@@ -55,9 +55,9 @@ integration: setup ## tests with the real broker and real Spark
 	$(VENV)/bin/pytest -q tests/conformance tests/integration
 
 # All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process begins
-# with the first files, which are long and wait for the most part, the other with the last ones, which compute; so both
-# cores are busy, and both processes end at about the same time. The third one takes files that wait, for as long as
-# there are any: two of these and one that computes are what two cores can do (tests/support/both_ends.py).
+# with the last files, which compute, the others with the first ones, which are long and wait for the most part; so both
+# cores are busy, and all end at about the same time: two of these and one that computes are what two cores can do
+# (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs

@@ -4,15 +4,14 @@ The first tests in the list wait most of the time, for sessions to run out and f
 last ones compute, in Spark. One process begins at the end, the others at the beginning: what waits runs beside what
 computes. Besides, a directory is one process's, but for the one in which they meet: what its tests share is begun once.
 
-Two files that wait leave the cores to a third one: a process more takes files of `WAITING`, and none of the others.
+Two files that wait leave the cores to a third one: all processes but one begin with the first files.
 """
 
 from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
-WAITING = "tests/chaos/"
-_AT_THE_END, _FOR_WAITING = "gw0", "gw2"
+_AT_THE_END = "gw0"
 
 
 class FromBothEnds(LoadFileScheduling):
@@ -22,10 +21,3 @@ class FromBothEnds(LoadFileScheduling):
         if node.gateway.id == _AT_THE_END:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
-
-    def _reschedule(self, node: Any) -> None:
-        if node.gateway.id == _FOR_WAITING and not any(file.startswith(WAITING) for file in self.workqueue):
-            if not node.shutting_down:
-                node.shutdown()
-            return
-        super()._reschedule(node)

@@ -5,12 +5,23 @@ from typing import Any
 
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.setting_table import BATCH, CLIENT
-from fencepost.kafka.transactional_client import TransactionalClient
+from fencepost.kafka.transactional_client import ProducerError, TransactionalClient
 
 
 def sends_batches(conf: Mapping[str, Any]) -> bool:
     """Say whether the transactional client that `conf` chooses sends whole batches, which columns make at once."""
     return conf.get(CLIENT) == BATCH
+
+
+def batch_client_fault(conf: Mapping[str, Any]) -> str | None:
+    """Return why the batch client cannot be made with these settings of a producer; None where it can."""
+    from fencepost.kafka.batch.client import BatchClient
+
+    try:
+        BatchClient({"transactional.id": "", **conf})
+        return None
+    except ProducerError as error:
+        return str(error)
 
 
 def transactional_client(conf: Mapping[str, Any]) -> TransactionalClient:

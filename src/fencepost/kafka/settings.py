@@ -23,7 +23,6 @@ __all__ = [
     "check_overrides",
     "chosen_client",
     "client_faults",
-    "lacking",
     "lacking_to_read",
     "member_conf",
     "own_batch_bytes",

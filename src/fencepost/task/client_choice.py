@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.api import Form
-from fencepost.kafka.clients import sends_batches
+from fencepost.kafka.clients import batch_client_fault, sends_batches
 from fencepost.kafka.setting_table import BATCH, CLIENT
-from fencepost.kafka.settings import lacking
 from fencepost.task.processing import Processor
 from fencepost.task.spec import TaskSpec
 
@@ -25,19 +24,12 @@ def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Process
     if not spec.is_exactly_once or form is Form.RECORDS:
         return spec.producer_conf
     conf = {**spec.producer_conf, CLIENT: BATCH}
-    faults = lacking(spec.producer_conf)
-    refusal = "; ".join(f"{key}: {why}" for key, why in faults.items()) or _refusal(spec, conf, form, make_processor())
+    refusal = batch_client_fault(spec.producer_conf) or _refusal(spec, conf, form, make_processor())
     if refusal is not None:
         log.info("task %s writes with librdkafka: %s", spec.id, refusal)
         return spec.producer_conf
     log.info("task %s writes with the batch client", spec.id)
     return conf
-
-
-def split_conf(spec: TaskSpec) -> Mapping[str, Any]:
-    """Return the settings of who writes a task's splits: rows of Spark's are columns."""
-    may_choose = spec.chooses_client and spec.is_exactly_once and not lacking(spec.producer_conf)
-    return {**spec.producer_conf, CLIENT: BATCH} if may_choose else spec.producer_conf
 
 
 def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processor) -> str | None:

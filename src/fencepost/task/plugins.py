@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from fencepost.api import Converter, HeaderConverter, SourceTask
+from fencepost.api import Converter, Form, HeaderConverter, SourceTask
 from fencepost.config.connector import ConnectorConfig, SourceConnectorConfig
 from fencepost.config.output import output_properties
 from fencepost.plugin import find, use_plugin_path
@@ -25,6 +25,12 @@ def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
     cls = _connector_class(spec)
     return cls(dict(spec.task_config)), cls.task()
+
+
+def form_of(spec: TaskSpec) -> Form:
+    """Return in which form the task's `poll` gives records."""
+    cls = _connector_class(spec)
+    return cls.task.form(cls(dict(spec.task_config)))  # type: ignore[no-any-return]
 
 
 def tracks_records(spec: TaskSpec) -> bool:

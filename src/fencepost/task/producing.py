@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _MOST_EXPIRED = 2
 _SMALLEST_BATCH_BYTES = 1_024
+_MOST_BATCH_BYTES = 1_000_000  # unless max.request.size says otherwise
 
 
 class Admit(Protocol):
@@ -175,7 +176,8 @@ class ProducingLife(TaskLife):
         room = None
         if self._uses_both_lanes and self.spec.boundary == "poll":
             room = Room.made_in(conf, batch_bytes=self._batch_bytes)
-            self._batch_bytes_used = max(self._batch_bytes_used, room.size_bytes)
+            batch_bytes = min(room.size_bytes, int(conf.get("message.max.bytes", _MOST_BATCH_BYTES)))
+            self._batch_bytes_used = max(self._batch_bytes_used, batch_bytes)
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
             [first, second] if self._uses_both_lanes else [first],

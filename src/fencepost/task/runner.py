@@ -25,6 +25,7 @@ from fencepost.task.loop import SourceLoop, transaction_context
 from fencepost.task.offsets import OffsetBook
 from fencepost.task.plugins import (
     connector_of,
+    form_of,
     group_of,
     processor_of,
     runs_ahead,
@@ -121,8 +122,7 @@ class TaskRunner(ProducingLife):
         if not self.spec.chooses_client:
             return self.spec.producer_conf
         if self._conf is None:
-            config, task = connector_of(self.spec)
-            self._conf = chosen_conf(self.spec, type(task).form(config), self._processor)
+            self._conf = chosen_conf(self.spec, form_of(self.spec), self._processor)
         return self._conf
 
     def _open_delivery(self) -> Delivery:

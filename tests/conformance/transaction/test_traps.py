@@ -6,6 +6,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import protocol
 from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.client import BatchClient
+from fencepost.kafka.batch.cluster import Cluster, Taking
 from fencepost.kafka.batch.columns import Columns, binary
 from fencepost.kafka.batch.committed import CopiedBatch
 from fencepost.kafka.batch.compress import Codec
@@ -31,6 +33,7 @@ from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.kafka.whole import PlacedBatch
 from fencepost.record import Repeated, TopicPartition
+from fencepost.task.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
@@ -247,20 +250,86 @@ def test_the_next_batch_is_made_while_the_first_of_its_partition_is_under_way_an
     assert committed(topic) == values
 
 
-def test_a_batch_that_was_refused_is_not_sent_again_by_whoever_aborts_its_transaction(
-    make_client: MakeClient, proxy: KafkaProxy, topic: str, committed: Callable[..., list[bytes]]
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_batch_that_was_refused_unseen_is_not_sent_again_after_an_abort_and_its_writer_is_struck(
+    make_client: MakeClient,
+    proxy: KafkaProxy,
+    topic: str,
+    committed: Callable[..., list[bytes]],
+    version: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first batch of a partition is sent again where its leader was busy: not once it is given up."""
-    client = make_client(
-        lambda columns, **producer: (_wrong_checksum(columns, **producer), len(columns.values)),
-        bootstrap=proxy.bootstrap_servers,
-        **{"batch.num.messages": "1"},
-    )
+    """The first batch of a partition is sent again where its leader was busy: not once it is given up.
+
+    Nor may the writer go on: the sequence of its next batch would not be the partition's next.
+    """
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    spoiled = [False, True, False]
+
+    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+        spoil = _wrong_checksum if spoiled.pop(0) else _encoded
+        return spoil(columns, **producer), len(columns.values)
+
+    client = make_client(encode, bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"})
+    client.produce(topic, b"before", partition=0)
+    client.commit(30)
     sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
-    client.produce(topic, b"x", partition=0)  # nobody has looked at the answer yet
-    client.abort(10)
+    client.begin()
+    client.produce(topic, b"refused", partition=0)  # nobody has looked at the answer yet
+    with suppress(ProducerError):  # of a transaction that has not begun the coordinator may know nothing to end
+        client.abort(10)
     assert sent.met == 1
-    assert committed(topic) == []
+    assert client.strikes == 1
+    client.init_transactions(30)
+    client.begin()
+    client.produce(topic, b"behind", partition=0)
+    client.commit(30)
+    assert sent.met == 2
+    assert committed(topic) == [b"before", b"behind"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_was_refused_first_is_told_and_not_that_others_came_behind_it(
+    make_client: MakeClient, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who hears of a gap in the sequence alone would try the same again, for ever."""
+    monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
+    spoiled = [False, False, True, False, False]
+
+    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+        spoil = _two_in_one if spoiled.pop(0) else _encoded
+        return spoil(columns, **producer), len(columns.values)
+
+    client = make_client(encode, **{"batch.num.messages": "1"})
+
+    def write() -> None:
+        client.produce_placed(_placed(topic, [b"%d" % number for number in range(5)]))
+        client.flush(30)
+
+    with pytest.raises(ProducerError, match="INVALID_RECORD") as refused:
+        write()
+    assert refused.value.failure is Failure.REFUSED_RECORD
+
+
+def test_batches_are_no_larger_than_a_record_may_be_where_a_topic_s_limit_is_not_to_be_seen(
+    make_client: MakeClient, topic: str, committed: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "taking", lambda *_: Taking(None, None))
+    sizes: list[int] = []
+
+    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+        data = _encoded(columns, **producer)
+        sizes.append(len(data))
+        return data, len(columns.values)
+
+    client = make_client(encode, **{"batch.size": str(HELD_COLUMNS_BYTES)})
+    values = [b"%07d" % number + b"x" * 1_000 for number in range(3_000)]
+    client.produce_placed(_placed(topic, values))
+    assert not sizes
+    client.flush(30)
+    client.commit(30)
+    assert max(sizes) <= 1_000_000
+    assert committed(topic) == values
 
 
 @pytest.mark.parametrize("version", [1, 2])

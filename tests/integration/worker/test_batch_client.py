@@ -23,13 +23,14 @@ def epochs(kafka: EmbeddedKafka, worker: Worker, name: str) -> int:
     return sum(each.producer_epoch or 0 for each in admin.describe_transactions(ids).values())
 
 
+@pytest.mark.parametrize("own", [BATCH, {}], ids=["chosen", "by itself"])
 def test_a_file_is_written_once_and_in_order_through_a_restart_of_its_task(
-    worker: Worker, kafka: EmbeddedKafka, name: str, values: Values, tmp_path: Path
+    worker: Worker, kafka: EmbeddedKafka, name: str, values: Values, tmp_path: Path, own: dict[str, str]
 ) -> None:
     file = tmp_path / "in.txt"
     append(file, numbered(1, 50))
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(name, partitions=1, replication=1)
-    created(worker, name, {**file_source(file, name, batch_size="5"), **BATCH})
+    created(worker, name, {**file_source(file, name, batch_size="5"), **own})
     assert values(name, 50) == numbered(1, 50)
     assert epochs(kafka, worker, name) >= 10
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
@@ -48,7 +49,7 @@ def test_each_committed_record_is_told_of_with_its_offset(worker: Worker, name: 
 
 @pytest.mark.parametrize("client", ["batch", "auto"])
 def test_a_setting_that_the_batch_client_lacks_is_named_and_goes_to_the_other_one(
-    worker: Worker, name: str, values: Values, tmp_path: Path, client: str
+    worker: Worker, kafka: EmbeddedKafka, name: str, values: Values, tmp_path: Path, client: str
 ) -> None:
     file = tmp_path / "in.txt"
     append(file, numbered(1, 5))
@@ -56,6 +57,7 @@ def test_a_setting_that_the_batch_client_lacks_is_named_and_goes_to_the_other_on
     if client == "auto":
         created(worker, name, config)
         assert values(name, 5) == numbered(1, 5)
+        assert epochs(kafka, worker, name) == 0
         return
     answer = worker.create(name, config)
     assert answer.status_code == 400

@@ -10,8 +10,9 @@ from fencepost.kafka.clients import sends_batches
 from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.kafka.settings import transactional_conf
 from fencepost.plugin import find
-from fencepost.task.client_choice import batches_refusal, chosen_conf, split_conf
+from fencepost.task.client_choice import batches_refusal, chosen_conf
 from fencepost.task.control import Control
+from fencepost.task.lane import HELD_BYTES, HELD_COLUMNS_BYTES, Room, held_bytes
 from fencepost.task.plugins import processor_of
 from fencepost.task.processing import Processor
 from fencepost.task.spec import TaskSpec
@@ -86,9 +87,13 @@ def test_records_are_written_by_librdkafka_and_nobody_makes_transforms_for_that(
 
 
 def test_a_setting_that_the_batch_client_lacks_sends_all_to_librdkafka() -> None:
-    spec = task({"statistics.interval.ms": "1000"})
-    assert not chosen(spec, Form.COLUMNS)
-    assert not sends_batches(split_conf(spec))
+    assert not chosen(task({"statistics.interval.ms": "1000"}), Form.COLUMNS)
+
+
+@pytest.mark.parametrize("wrong", [{"bootstrap.servers": "a"}, {"security.protocol": "SSL", "ssl.ca.location": "/"}])
+def test_a_value_that_the_batch_client_cannot_use_sends_all_to_librdkafka(wrong: dict[str, str]) -> None:
+    spec = task()
+    assert not chosen(replace(spec, producer_conf={**spec.producer_conf, **wrong}), Form.COLUMNS)
 
 
 def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
@@ -98,14 +103,7 @@ def test_compression_is_for_columns_and_batches_keep_what_they_have() -> None:
 
 
 def test_a_task_without_transactions_has_no_choice() -> None:
-    spec = replace(task(), transactional_id=None)
-    assert not chosen(spec, Form.COLUMNS)
-    assert not sends_batches(split_conf(spec))
-
-
-def test_rows_of_spark_s_are_written_by_the_batch_client_unless_somebody_says_otherwise() -> None:
-    assert sends_batches(split_conf(task()))
-    assert not sends_batches(split_conf(replace(task(), chooses_client=False)))
+    assert not chosen(replace(task(), transactional_id=None), Form.COLUMNS)
 
 
 def test_why_batches_are_taken_apart_is_told() -> None:
@@ -122,3 +120,22 @@ def test_why_batches_are_taken_apart_is_told() -> None:
 def test_a_connector_says_in_which_form_it_gives_records(name: str) -> None:
     wanted = Form.COLUMNS if name == "FileStreamSource" else Form.RECORDS
     assert find("connector", name).task.form(None) is wanted
+
+
+@pytest.mark.parametrize("name", ["MirrorSourceConnector", "MirrorSinkConnector"])
+def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_reader_lacks(name: str) -> None:
+    mirror = find("connector", name)
+    ends = {"alias": "{}", "bootstrap.servers": "{}:1"}
+    clusters = {f"{at}.cluster.{key}": text.format(at) for at in ("source", "target") for key, text in ends.items()}
+
+    def form(**own: str) -> Form:
+        return mirror.task.form(mirror({"name": "m", **clusters, "transaction.producer": "true", **own}))
+
+    assert form() is Form.BATCHES
+    assert form(**{"source.consumer.statistics.interval.ms": "1000"}) is Form.RECORDS
+
+
+def test_a_lane_of_the_batch_client_holds_more_back() -> None:
+    conf = {**task().producer_conf, CLIENT: BATCH}
+    assert Room.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
+    assert Room.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES

@@ -418,12 +418,26 @@ class BatchClient(TransactionalClient):
         over, self._over = self._over, None
         try:
             with self._incarnation() as protocol:
-                protocol.drain(deadline_s)
+                is_refused = protocol.drain(deadline_s)
                 if over is not None and over.failure is Failure.FENCED:
                     raise over
-                protocol.end(is_commit=False, deadline_s=deadline_s)
+                self._end_aborted(protocol, deadline_s, is_refused=is_refused)
         finally:
             self._over = over or self._over
+
+    def _end_aborted(self, protocol: Protocol, deadline_s: float, *, is_refused: bool) -> None:
+        """End a transaction. Where something was refused at which nobody had looked, the incarnation ends with it.
+
+        It may not have begun then: a coordinator that still ends the one before takes that for somebody older's.
+        """
+        try:
+            protocol.end(is_commit=False, deadline_s=deadline_s)
+        except AnswerError as error:
+            if is_refused:
+                raise self._end(ProducerError(Failure.PASSING, str(error))) from None
+            raise
+        if is_refused:
+            self._end(ProducerError(Failure.PASSING, "something was refused in a transaction that was aborted"))
 
 
 def _said(error: AnswerError) -> ProducerError:

@@ -302,19 +302,26 @@ class Protocol:
             connection.take(deadline_s)
         self._raise_refused()
 
-    def drain(self, deadline_s: float) -> None:
-        """Take every answer, whatever it says: what was refused is not in the transaction, and is not sent again."""
-        self._first, self._asked = [], None
+    def drain(self, deadline_s: float) -> bool:
+        """Take every answer, whatever it says: what was refused is not in the transaction, and is not sent again.
+
+        Returns whether anything was: what comes behind it has sequences that are not next.
+        """
+        asked, self._asked, self._first = self._asked, None, []
         for connection in self._cluster.connections():
             connection.take(deadline_s)
+        is_refused = bool(self._refused) or (asked is not None and bool(asked[1]))
         self._refused.clear()
+        return is_refused
 
     def _note_refused(self, failures: Failures) -> None:
         """Keep what is raised by whoever sends or settles next.
 
-        Not here: whoever asks for something else meanwhile may take it for the answer, and ask again (E1).
+        Not here: whoever asks for something else meanwhile may take it for the answer, and ask again (E1). Of a
+        partition the first counts: those behind it are refused because it was.
         """
-        self._refused.update(failures)
+        for place, error in failures.items():
+            self._refused.setdefault(place, error)
 
     def _raise_refused(self) -> None:
         refused, self._refused = self._refused, {}

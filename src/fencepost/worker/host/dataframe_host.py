@@ -16,7 +16,6 @@ from fencepost.spark.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key
-from fencepost.task.client_choice import split_conf
 from fencepost.task.control import Control
 from fencepost.task.spec import (
     EpochReading,
@@ -191,7 +190,7 @@ class DataFrameHost:
         spec = run.task.spec
         return SplitRun(
             run=name,
-            producer_conf=split_conf(spec),
+            producer_conf=spec.producer_conf,
             topic=run.task.topic,
             offsets_topic=spec.offsets_topic,
             offset_keys=tuple(encode_key(spec.connector, split.partition) for split in run.splits),
