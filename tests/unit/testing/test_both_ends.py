@@ -1,12 +1,9 @@
-"""One process takes files from the end, the others from the beginning; each file is one process's.
-
-A third one takes files of tests that wait, and no others.
-"""
+"""One process takes files from the end, the others from the beginning; each file is one process's."""
 
 from types import SimpleNamespace
 from typing import Any
 
-from support.both_ends import WAITING, FromBothEnds
+from support.both_ends import FromBothEnds
 
 
 class _Node:
@@ -46,26 +43,14 @@ def test_who_is_through_takes_what_is_left() -> None:
     assert [_files(node, tests) for node in nodes] == ["dcb", "a"]
 
 
-def test_a_third_process_takes_files_that_wait_and_no_others() -> None:
-    tests = [
-        f"{file}.py::test_{number}" for file in (*(f"{WAITING}{n}" for n in "abcd"), "e", "f") for number in (1, 2)
-    ]
-    nodes = [_Node("gw0"), _Node("gw1"), _Node("gw2")]
-    scheduler = _scheduler(nodes, tests)
-    while any(_finish_one(scheduler, node) for node in reversed(nodes)):
-        pass
-    assert set(_places(nodes[2], tests)) == {WAITING}
-    assert sorted(nodes[0].given + nodes[1].given + nodes[2].given) == list(range(len(tests)))
-    assert all(node.shutting_down for node in nodes)
-
-
-def test_a_third_process_ends_where_nothing_waits() -> None:
+def test_a_third_process_begins_with_the_first_files_too_and_goes_on_to_the_end() -> None:
     tests = [f"{file}.py::test_{number}" for file in "abcdef" for number in range(3)]
     nodes = [_Node("gw0"), _Node("gw1"), _Node("gw2")]
     scheduler = _scheduler(nodes, tests)
     while sum(_finish_one(scheduler, node) for node in nodes):
         pass
-    assert [_files(node, tests) for node in nodes] == ["fed", "ac", "b"]
+    assert [_files(node, tests) for node in nodes] == ["fe", "ac", "bd"]
+    assert all(node.shutting_down for node in nodes)
 
 
 def _scheduler(nodes: list[_Node], tests: list[str]) -> FromBothEnds:
@@ -90,7 +75,3 @@ def _finish_one(scheduler: FromBothEnds, node: Any) -> bool:
 
 def _files(node: _Node, tests: list[str]) -> str:
     return "".join(dict.fromkeys(tests[index][0] for index in node.given))
-
-
-def _places(node: _Node, tests: list[str]) -> list[str]:
-    return [tests[index].partition("::")[0].rpartition("/")[0] + "/" for index in node.given]
