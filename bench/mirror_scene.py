@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench import sink
 from bench.background import Background
 from bench.lines import FILLING, line, number_of
 from bench.scene import Scene
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.settings import producer_conf
 from fencepost.kafka.topic_admin import TopicAdmin, TopicSpec
 from fencepost.testing import eventually
 
-WIDTH = 100
+WIDTH = sink.WIDTH
 PARTITIONS = 4
 _PACKAGE = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -97,20 +96,10 @@ class MirrorScene(Scene):
         return name
 
     def filled(self) -> str:
-        """Return a topic of the source with the lines of the scene, equally many in each partition; it is written
-        once."""
-        size, codec = self.batches.size, self.batches.codec
-        servers, topic = self.source.bootstrap_servers, f"lines-{self.count}-{size}-{codec}"
-        admin = Admin({"bootstrap.servers": servers})
-        if admin.topic(topic) is None:
-            admin.create_topic(topic, partitions=PARTITIONS, replication=1)
-            conf = {"bootstrap.servers": servers, "linger.ms": "1000", "batch.size": size, "compression.type": codec}
-            client = ProducerClient(producer_conf(conf).conf)
-            for number in range(self.count):
-                client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % PARTITIONS)
-            client.flush(_CHECK_S)
-            client.drop()
-        return topic
+        """Return a topic of the source with the lines of the scene, written once."""
+        size, codec = str(self.batches.size), self.batches.codec
+        producer = {"linger.ms": "1000", "batch.size": size, "compression.type": codec}
+        return sink.filled(self.source.bootstrap_servers, PARTITIONS, self.count, producer)
 
     def source_topic(self, name: str) -> str:
         """Create a topic of the source, of one partition."""

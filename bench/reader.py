@@ -23,7 +23,7 @@ def run(options: Options) -> Result:
     result = Result("reader", "Reader", _method(records), {"both": _settings()})
     runs: Runs = {}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        topics = {case.key: filled(kafka.bootstrap_servers, case, records) for case in cases}
+        topics = {case.key: filled(kafka.bootstrap_servers, case.partitions, records) for case in cases}
         with _spark(kafka.bootstrap_servers, directory) as process:
             for case in cases:
                 for name in _sides(options, 0):

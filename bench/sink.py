@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench.family import Everybody, processor_s, since
 from bench.lines import FILLING, line
@@ -20,6 +21,7 @@ WIDTH = 100
 _LOOK_S = 0.01
 _PATIENCE_S = 180.0
 _BLOCK = 20_000
+_PLAIN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def run(options: Options) -> Result:
     result = Result("sink", "Sink", _method(records), {case.name: settings for case in cases})
     runs: dict[tuple[str, str], list[Run]] = {}
     with options.directory() as directory, EmbeddedKafka() as kafka:
-        topics = {case.key: filled(kafka.bootstrap_servers, case, records) for case in CASES}
+        topics = {case.key: filled(kafka.bootstrap_servers, case.partitions, records) for case in CASES}
         for turn in options.turns_of(3):
             for side in options.sides(turn):
                 with SIDES[side](kafka.bootstrap_servers, directory) as worker:
@@ -71,15 +73,19 @@ def run(options: Options) -> Result:
     return result
 
 
-def filled(bootstrap: str, case: Case, records: int) -> str:
-    """Return the topic with so many records, equally many in each partition; it is written once."""
-    topic, admin = f"lines-{case.partitions}-{records}", Admin({"bootstrap.servers": bootstrap})
+def filled(bootstrap: str, partitions: int, records: int, producer: Mapping[str, str] = _PLAIN) -> str:
+    """Return the topic with so many records, equally many in each partition; it is written once.
+
+    `producer`: settings of who writes it, beside our own.
+    """
+    topic = "-".join(("lines", str(partitions), str(records), *producer.values()))
+    admin = Admin({"bootstrap.servers": bootstrap})
     if admin.topic(topic) is not None:
         return topic
-    admin.create_topic(topic, partitions=case.partitions, replication=1)
-    client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20"}).conf)
+    admin.create_topic(topic, partitions=partitions, replication=1)
+    client = ProducerClient(producer_conf({"bootstrap.servers": bootstrap, "linger.ms": "20", **producer}).conf)
     for number in range(records):
-        client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % case.partitions)
+        client.produce(topic, line(number, FILLING, WIDTH).encode(), partition=number % partitions)
     client.flush(120)
     client.drop()
     return topic

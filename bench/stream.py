@@ -165,7 +165,7 @@ class Case:
 
 def _moved(peer_: Peer, scene: Scene) -> Samples:
     """Copy a topic as a warm-up, and then again."""
-    source = sink.filled(scene.kafka.bootstrap_servers, sink.Case("four", PARTITIONS), scene.count)
+    source = sink.filled(scene.kafka.bootstrap_servers, PARTITIONS, scene.count)
     _move(peer_, scene, source)
     return _move(peer_, scene, source)
 

@@ -25,6 +25,7 @@ __all__ = [
     "client_faults",
     "lacking_to_read",
     "member_conf",
+    "most_record_bytes",
     "own_batch_bytes",
     "producer_conf",
     "range_conf",
@@ -296,6 +297,7 @@ _SINK_BASE: Conf = {
 }
 _CLIENT = "client"
 _TRANSACTION_TIMEOUT_MS = 60_000  # librdkafka's default
+_RECORD_BYTES = 1_000_000  # likewise
 _TRANSACTION_LINGER_MS = 1_000
 _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000", "retry.backoff.ms": "10"}
 
@@ -364,6 +366,11 @@ def own_batch_bytes(properties: Mapping[str, object]) -> int | None:
     """Return the batch size among Java's properties of a producer, None where the user has not set it."""
     given = translate(Kind.PRODUCER, properties).conf.get("batch.size")
     return None if given is None else int(given)
+
+
+def most_record_bytes(conf: Mapping[str, object]) -> int:
+    """Return how large a record of a producer with these settings (librdkafka's) may be."""
+    return int(str(conf.get("message.max.bytes", _RECORD_BYTES)))
 
 
 def transaction_timeout_ms(conf: Mapping[str, object]) -> int:

@@ -13,12 +13,12 @@ from typing import Any
 import orjson
 
 from fencepost.api import SinkRecord, SourceRecord
+from fencepost.kafka.settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
 from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
-_DEFAULT_LIMIT_BYTES = 1_000_000  # what librdkafka's message.max.bytes is where nobody has set it
 _FRAME_BYTES = 1_000  # of a record beside its contents, and more
 _NOT_YET = -1
 
@@ -87,7 +87,7 @@ class TransactionLetters:
 
     def _is_small(self, parts: list[HeaderBytes]) -> bool:
         """Say whether the producer takes it all: else only the context makes it too large, perhaps."""
-        limit = int(self.spec.producer_conf.get("message.max.bytes", _DEFAULT_LIMIT_BYTES))
+        limit = most_record_bytes(self.spec.producer_conf)
         return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
 
 

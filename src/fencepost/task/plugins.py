@@ -23,14 +23,13 @@ from fencepost.transform.chain import Chain
 
 def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
     """Return the task's typed config (its connector class, parsed from the task's properties) and a new task."""
-    cls = _connector_class(spec)
-    return cls(dict(spec.task_config)), cls.task()
+    return _config_of(spec), _connector_class(spec).task()
 
 
 def form_of(spec: TaskSpec) -> Form:
     """Return in which form the task's `poll` gives records."""
-    cls = _connector_class(spec)
-    return cls.task.form(cls(dict(spec.task_config)))  # type: ignore[no-any-return]
+    found: Form = _connector_class(spec).task.form(_config_of(spec))
+    return found
 
 
 def tracks_records(spec: TaskSpec) -> bool:
@@ -67,6 +66,10 @@ def runs_ahead(spec: TaskSpec) -> bool:
     if task.polls_ahead is not None:
         return task.polls_ahead
     return task.commit is SourceTask.commit and task.update_offsets is SourceTask.update_offsets
+
+
+def _config_of(spec: TaskSpec) -> Any:
+    return _connector_class(spec)(dict(spec.task_config))
 
 
 def _connector_class(spec: TaskSpec) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
-from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.kafka.settings import most_record_bytes, transaction_timeout_ms
 from fencepost.task.admitted import admitted
 from fencepost.task.delivery import Delivery
 from fencepost.task.finish import GroupPositions
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 _MOST_EXPIRED = 2
 _SMALLEST_BATCH_BYTES = 1_024
-_MOST_BATCH_BYTES = 1_000_000  # unless max.request.size says otherwise
 
 
 class Admit(Protocol):
@@ -176,8 +175,7 @@ class ProducingLife(TaskLife):
         room = None
         if self._uses_both_lanes and self.spec.boundary == "poll":
             room = Room.made_in(conf, batch_bytes=self._batch_bytes)
-            batch_bytes = min(room.size_bytes, int(conf.get("message.max.bytes", _MOST_BATCH_BYTES)))
-            self._batch_bytes_used = max(self._batch_bytes_used, batch_bytes)
+            self._batch_bytes_used = max(self._batch_bytes_used, min(room.size_bytes, most_record_bytes(conf)))
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
             [first, second] if self._uses_both_lanes else [first],

@@ -1,5 +1,6 @@
 """What a real broker says to batches and requests that are not quite right, and how the batch client fares."""
 
+import itertools
 import random
 import socket
 import struct
@@ -85,6 +86,17 @@ def _ahead(columns: Columns, **producer: Any) -> bytes:
     """Leave a gap in the sequence, but for the first batch."""
     sequence = producer["base_sequence"]
     return _encoded(columns, **{**producer, "base_sequence": sequence + (5 if sequence else 0)})
+
+
+def _one_spoiled(spoil: Spoil, place: int) -> Callable[..., tuple[bytes, int]]:
+    """Return what encodes batches, that of this place (from 0 on) not quite right."""
+    places = itertools.count()
+
+    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
+        make = spoil if next(places) == place else _encoded
+        return make(columns, **producer), len(columns.values)
+
+    return encode
 
 
 SPOILED = {
@@ -264,13 +276,9 @@ def test_a_batch_that_was_refused_unseen_is_not_sent_again_after_an_abort_and_it
     Nor may the writer go on: the sequence of its next batch would not be the partition's next.
     """
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
-    spoiled = [False, True, False]
-
-    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
-        spoil = _wrong_checksum if spoiled.pop(0) else _encoded
-        return spoil(columns, **producer), len(columns.values)
-
-    client = make_client(encode, bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"})
+    client = make_client(
+        _one_spoiled(_wrong_checksum, 1), bootstrap=proxy.bootstrap_servers, **{"batch.num.messages": "1"}
+    )
     client.produce(topic, b"before", partition=0)
     client.commit(30)
     sent = proxy.on(ApiKey.PRODUCE, Action.PASS, count=10)
@@ -294,13 +302,7 @@ def test_what_was_refused_first_is_told_and_not_that_others_came_behind_it(
 ) -> None:
     """Who hears of a gap in the sequence alone would try the same again, for ever."""
     monkeypatch.setattr(protocol, "_NEWEST_VERSION", version)
-    spoiled = [False, False, True, False, False]
-
-    def encode(columns: Columns, **producer: Any) -> tuple[bytes, int]:
-        spoil = _two_in_one if spoiled.pop(0) else _encoded
-        return spoil(columns, **producer), len(columns.values)
-
-    client = make_client(encode, **{"batch.num.messages": "1"})
+    client = make_client(_one_spoiled(_two_in_one, 2), **{"batch.num.messages": "1"})
 
     def write() -> None:
         client.produce_placed(_placed(topic, [b"%d" % number for number in range(5)]))

@@ -247,7 +247,7 @@ def test_a_task_with_a_wrong_password_fails_and_says_so(secured: Secured) -> Non
     config = {**secured.config, **own, "offsets.storage.topic": OWN_OFFSETS}
     assert secured.worker.create("stranger", config).status_code == 201
     trace = eventually(lambda: trace_of(secured.worker, "stranger"), within_s=60)
-    assert "sasl authentication" in trace.lower()
+    assert "SASL Authentication failed" in trace
     assert "hush" not in trace + secured.worker.log_text()
     assert secured.worker.rest.delete("/connectors/stranger").status_code == 204
 
