@@ -227,10 +227,12 @@ class Connection:
         """Take a part of what arrives; says whether any did in time."""
         try:
             self._socket.settimeout(self._left_s(deadline_s))
-            data = self._socket.recv(_PART_BYTES)
-            if not data:
+            room = self._frames.room()
+            data = self._socket.recv(_PART_BYTES) if room is None else b""
+            count = len(data) if room is None else self._socket.recv_into(room)
+            if not count:
                 raise ConnectionError("the broker closed the connection")
-            self._arrived.extend(self._frames.answers(data))
+            self._arrived.extend(self._frames.answers(data) if room is None else self._frames.filled(count))
         except TimeoutError:
             return False
         except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ together: a step of Arrow's for each field, not one of Python's for each record.
 """
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -19,15 +20,20 @@ from fencepost.record import HeaderBytes
 FIELDS = ("key", "value", "headers")
 
 _CODEC, _LOG_APPEND_TIME = 0x07, 0x08
-_BOOL, _INT, _LONG = pa.bool_(), pa.int32(), pa.int64()
+_BOOL, _INT, _LONG, _BYTE = pa.bool_(), pa.int32(), pa.int64(), pa.uint8()
 _MORE, _ONE, _NONE, _HALF, _POSITIVE = (pa.scalar(number, _LONG) for number in (0x80, 1, 0, 32, (1 << 63) - 1))
-_STEP, _NOWHERE, _NO_BYTE = pa.scalar(1, _INT), pa.scalar(None, _INT), pa.scalar(0, pa.uint8())
+_STEP, _NOWHERE, _NO_BYTE = pa.scalar(1, _INT), pa.scalar(None, _INT), pa.scalar(0, _BYTE)
+_SIGN = pa.scalar(1, _BYTE)
+# What a number's first byte is worth, and its second, before the lowest bit is taken for its sign.
+_FIRST = pa.array([byte & 0x7F for byte in range(256)], _LONG)
+_SECOND = pa.array([byte << 7 for byte in range(128)], _LONG)
 _MOST_BYTES = (1 << 31) - 1  # for the offsets of Arrow's columns
 _LONGEST_BITS = 64
 # What the bit is worth that is so far up. To shift is not enough: Arrow shifts nothing into the sign.
 _PLACES = [pa.scalar(1 << up, _LONG) for up in range(_LONGEST_BITS - 1)] + [pa.scalar(-(1 << 63), _LONG)]
 _WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
 _MORE_ALIKE = 8
+_STEPS = 1 << 14
 
 
 class DecodedColumns(NamedTuple):
@@ -70,7 +76,9 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
     _ensure(len(data) <= _MOST_BYTES)
     counts = [head[-1] for head in heads]
     fields = _Fields(data, _starts(data, counts, list(accumulate(map(len, bodies)))))
-    later, further = fields.number(), fields.number()
+    later = fields.number()
+    # Offsets rise from record to record: where the last is as far from the first as there are records, none is missing.
+    further = fields.steps(counts) if all(head[6] == head[-1] - 1 for head in heads) else fields.number()
     keys, values = fields.binary(is_wanted="key" in wanted), fields.binary(is_wanted="value" in wanted)
     headers = fields.headers(is_wanted="headers" in wanted)
     is_append_time = [bool(head[5] & _LOG_APPEND_TIME) for head in heads]
@@ -81,28 +89,31 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
     return DecodedColumns(offsets, times, whose, keys, values, headers)
 
 
-def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> list[int]:
+def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array:
     """Return where each record begins, behind its length."""
-    starts: list[int] = []
+    starts: list[pa.Array] = []
     at = 0
     for count, end in zip(counts, ends, strict=True):
         at = _find(data, starts, count, at)
         _ensure(at == end)
-    return starts
+    return pa.concat_arrays(starts)
 
 
-def _find(data: bytes, starts: list[int], count: int, at: int) -> int:
+def _find(data: bytes, starts: list[pa.Array], count: int, at: int) -> int:
     """Add where each of so many records begins, behind its length; returns where the last one ends.
 
     Many of one size are found at once. Where they are not alike, that is tried ever more rarely.
     """
-    stop, walk = len(starts) + count, _WALK
-    while len(starts) < stop:
-        run, size, width = _alike(data, at, stop - len(starts))
-        starts.extend(range(at + width, at + run * size, size))
-        at += run * size
-        walk = _WALK if run >= _WALK else 2 * walk
-        at = _walked(data, starts, min(walk, stop - len(starts)), at)
+    walk = _WALK
+    while count:
+        run, size, width = _alike(data, at, count)
+        starts.append(pa.arange(at + width, at + run * size, size).cast(_INT))
+        at, count = at + run * size, count - run
+        walk = min(count, _WALK if run >= _WALK else 2 * walk)
+        if walk:
+            walked: list[int] = []
+            at, count = _walked(data, walked, walk, at), count - walk
+            starts.append(pa.array(walked, _INT))
     return at
 
 
@@ -169,21 +180,53 @@ def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BO
 class _Fields:
     """All records, and how far each has been read: field by field."""
 
-    def __init__(self, data: bytes, starts: Sequence[int]) -> None:
+    def __init__(self, data: bytes, starts: pa.Array) -> None:
         self._data = data
         self._buffer = pa.py_buffer(data)
-        self._bytes = pa.Array.from_buffers(pa.uint8(), len(data), [None, self._buffer])
-        self._starts = pa.array(starts, _INT)
+        self._bytes = pa.Array.from_buffers(_BYTE, len(data), [None, self._buffer])
+        self._starts = starts
         self._at = pc.add(self._starts, _STEP)  # behind the attributes
 
     def number(self) -> Any:
         """Return the next number of each: seven bits a byte, the lowest of all is the sign."""
-        found = self._unsigned()
+        first = self._bytes.take(self._at)
+        found = self._unsigned(first)
         half = pc.bit_wise_and(pc.shift_right(found, _ONE), _POSITIVE)
+        if not pc.max(pc.bit_wise_and(first, _SIGN)).as_py():
+            return half
         return pc.bit_wise_xor(half, pc.negate(pc.bit_wise_and(found, _ONE)))
 
-    def _unsigned(self) -> Any:
-        found = byte = self._next()
+    def steps(self, counts: Sequence[int]) -> Any:
+        """Return the next number of each, which are 0, 1, 2, … in each of several lots.
+
+        Raises ValueError where they are not, as far as their first bytes tell.
+        """
+        most = max(counts)
+        ways, widths = _stepped(most)
+        if len(counts) == 1:
+            found = pa.arange(0, most)
+        else:
+            ways = pa.concat_arrays([ways.slice(0, count) for count in counts])
+            widths = pa.concat_arrays([widths.slice(0, count) for count in counts])
+            found = pa.concat_arrays([pa.arange(0, count) for count in counts])
+        _ensure(self._bytes.take(self._at).equals(ways))
+        self._at = pc.add(self._at, widths)
+        return found
+
+    def _unsigned(self, first: Any) -> Any:
+        """Return the next number of each, whose first byte is this, before its lowest bit is taken for its sign."""
+        byte, self._at = first, pc.add(self._at, _STEP)
+        least, most = _range(byte)
+        if most < 0x80:
+            return pa.repeat(pa.scalar(least, _LONG), len(byte)) if least == most else byte.cast(_LONG)
+        found = _FIRST.take(byte)
+        if least >= 0x80:
+            byte = self._bytes.take(self._at)
+            if _range(byte)[1] < 0x80:
+                self._at = pc.add(self._at, _STEP)
+                return pc.add(found, _SECOND.take(byte))
+            byte = first
+        byte = byte.cast(_LONG)
         for shift in range(7, _LONGEST_BITS, 7):
             has_more = pc.greater_equal(byte, _MORE)
             if not pc.any(has_more).as_py():
@@ -195,9 +238,9 @@ class _Fields:
             raise ValueError("a number does not end")
         return found
 
-    def _next(self, where: Any = None) -> Any:
+    def _next(self, where: Any) -> Any:
         """Return the next byte of each; of the others 0, if only some have one more."""
-        if where is None or pc.all(where).as_py():
+        if pc.all(where).as_py():
             byte = self._bytes.take(self._at)
             self._at = pc.add(self._at, _STEP)
         else:
@@ -227,7 +270,7 @@ class _Fields:
     def headers(self, *, is_wanted: bool) -> list[Sequence[HeaderBytes]] | None:
         """Return the headers of each, behind which nothing comes; None where no record has any."""
         before = self._at
-        has_any = pc.any(pc.not_equal(self._unsigned(), _NONE)).as_py()
+        has_any = pc.max(self._unsigned(self._bytes.take(before))).as_py() > 0
         self._ensure_apart(self._starts, self._at)
         return [headers_at(self._data, at)[0] for at in before.to_pylist()] if is_wanted and has_any else None
 
@@ -242,6 +285,27 @@ class _Fields:
         """Raise ValueError unless each ends before the next begins: else Arrow would read what is not there."""
         _ensure(ends[-1].as_py() <= len(self._data))
         _ensure(pc.all(pc.less_equal(ends[:-1], starts[1:]), min_count=0).as_py())
+
+
+def _range(column: pa.Array) -> tuple[int, int]:
+    """Return the least and the largest."""
+    found = pc.min_max(column)
+    return found[0].as_py(), found[1].as_py()
+
+
+@lru_cache(maxsize=1)
+def _every_step(count: int) -> tuple[pa.Array, pa.Array]:
+    """Return the first byte of each of the numbers 0, 1, 2, … and how many bytes each takes."""
+    doubled = range(0, 2 * count, 2)
+    ways = bytes(number if number < 0x80 else number & 0x7F | 0x80 for number in doubled)
+    widths = [max(1, -(-number.bit_length() // 7)) for number in doubled]
+    return pa.Array.from_buffers(_BYTE, count, [None, pa.py_buffer(ways)]), pa.array(widths, _INT)
+
+
+def _stepped(count: int) -> tuple[pa.Array, pa.Array]:
+    """Return the same of so many; what was made for fewer is used again, and for more than that there is room."""
+    ways, widths = _every_step(max(_STEPS, 1 << (count - 1).bit_length()))
+    return ways.slice(0, count), widths.slice(0, count)
 
 
 def _ensure(is_right: bool) -> None:

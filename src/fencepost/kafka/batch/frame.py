@@ -18,6 +18,7 @@ _HEAD = struct.Struct(">i4si")
 _NUMBER_AT, _NUMBER_ENDS = 4, 8  # in a header
 _NUMBERS = 1 << 31
 _MOST_BYTES = 100_000_000
+_LARGE_BYTES = 1 << 17
 _NOTHING_TAGGED = 0
 
 
@@ -40,6 +41,8 @@ class Frames:
         self._number = 0
         self._asked: deque[tuple[int, Kind]] = deque()
         self._arrived = bytearray()
+        self._large: memoryview | None = None  # an answer that has begun, with room for all of it
+        self._large_bytes = 0  # of it that have come
 
     def framed(self, request: Any, version: int, body: Sequence[Data] | None = None) -> bytes:
         """Return the frame of a request, or of one of its class with a given body. Its answer is due from now on."""
@@ -50,6 +53,22 @@ class Frames:
         self._asked.append((self._number, kind))
         size = _NUMBER_ENDS + len(kind.end) + sum(map(len, body))
         return b"".join((_HEAD.pack(size, kind.begin, self._number), kind.end, *body))
+
+    def room(self) -> memoryview | None:
+        """Return where the next bytes belong, where a large answer has begun: who puts them there calls `filled`.
+
+        None where they may be anything's: they go to `answers`.
+        """
+        return None if self._large is None else self._large[self._large_bytes :]
+
+    def filled(self, count: int) -> list[Any]:
+        """Return the answer of which the last bytes were put into `room`, so many; it raises what `answers` does."""
+        assert self._large is not None
+        self._large_bytes += count
+        if self._large_bytes < len(self._large):
+            return []
+        frame, self._large = self._large, None
+        return [self._answer(frame)]
 
     def answers(self, data: bytes) -> list[Any]:
         """Return the answers of which the last bytes are in `data`.
@@ -63,15 +82,22 @@ class Frames:
             (size,) = _INT.unpack_from(self._arrived, at)
             if not _INT.size <= size <= _MOST_BYTES:
                 raise ValueError(f"an answer that says it has {size} bytes")
-            end = at + _INT.size + size
-            if len(self._arrived) < end:
+            at += _INT.size
+            rest = memoryview(self._arrived)[at : at + size]
+            if len(rest) == size:
+                found.append(self._answer(memoryview(bytes(rest))))
+            elif size >= _LARGE_BYTES:
+                self._large, self._large_bytes = memoryview(bytearray(size)), len(rest)
+                self._large[: len(rest)] = rest
+            else:
+                at -= _INT.size
                 break
-            found.append(self._answer(bytes(memoryview(self._arrived)[at + _INT.size : end])))
-            at = end
+            at += len(rest)
+        rest = None  # it keeps what has arrived as it is
         del self._arrived[:at]
         return found
 
-    def _answer(self, frame: bytes) -> Any:
+    def _answer(self, frame: memoryview) -> Any:
         if not self._asked:
             raise ValueError("an answer to nothing")
         expected, kind = self._asked.popleft()
@@ -83,7 +109,7 @@ class Frames:
             header = BytesIO(frame)
             kind.answer.parse_header(header)
             body_at = header.tell()
-        return kind.answer.decode(memoryview(frame)[body_at:])
+        return kind.answer.decode(frame[body_at:])
 
     def _kind(self, request: Any, version: int) -> Kind:
         of = request if isinstance(request, type) else type(request)

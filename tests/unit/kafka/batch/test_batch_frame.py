@@ -6,6 +6,7 @@ import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest, ProduceResponse
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 from fencepost.kafka.batch import requests
 from fencepost.kafka.batch.frame import Frames
@@ -65,6 +66,33 @@ def framed_answer(number: int, answer: object, version: int) -> bytes:
 
 def told(version: int, epoch: int) -> EndTxnResponse:
     return EndTxnResponse(version=version, throttle_time_ms=3, error_code=47, producer_id=5, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize("part_bytes", [1_000, 70_000, 1_000_000])
+def test_a_large_answer_is_taken_into_its_room_and_those_around_it_are_not(part_bytes: int) -> None:
+    frames, data, filled = Frames("fencepost"), b"", 0
+    for number, size in enumerate((1, 300_000, 2, 131_072, 3), 1):
+        frames.framed(SaslAuthenticateRequest(auth_bytes=b""), 1)
+        answer = SaslAuthenticateResponse(
+            version=1, error_code=0, error_message=None, auth_bytes=bytes([number]) * size, session_lifetime_ms=number
+        )
+        data += framed_answer(number, answer, 1)
+    found, at = [], 0
+    while at < len(data):
+        room = frames.room()
+        part = data[at : at + (part_bytes if room is None else min(part_bytes, len(room)))]
+        at += len(part)
+        if room is None:
+            found += frames.answers(part)
+        else:
+            room[: len(part)] = part
+            filled += len(part)
+            found += frames.filled(len(part))
+    assert [(each.session_lifetime_ms, len(each.auth_bytes)) for each in found] == [
+        (1, 1), (2, 300_000), (3, 2), (4, 131_072), (5, 3)
+    ]  # fmt: skip
+    assert all(set(bytes(each.auth_bytes)) == {each.session_lifetime_ms} for each in found)
+    assert (filled > 0) == (part_bytes < len(data))
 
 
 @pytest.mark.parametrize("part_bytes", [1, 3, 7, 1000])

@@ -123,6 +123,22 @@ def test_long_runs_of_one_size_are_found_and_where_they_end(sizes: tuple[int, ..
         assert rows_in_columns([batch, batch]) == rows_one_by_one([batch, batch])
 
 
+def test_batches_of_any_counts_beside_each_other_have_their_own_offsets() -> None:
+    batches = [stored(base, of(*[1] * count)) for base, count in ((0, 3), (3, 20_000), (40_000, 1), (40_001, 9_000))]
+    assert rows_in_columns(batches) == rows_one_by_one(batches)
+
+
+def test_offsets_that_cannot_be_those_of_so_many_records_are_refused() -> None:
+    """Three records whose last is two behind the first have no room for other offsets than the three."""
+    batch = stored(40, of(100, 100, 100))
+    size = (len(batch) - HEADER.size) // 3
+    second = HEADER.size + size + 4  # behind a length of two bytes, the attributes and the timestamp's distance
+    changed = batch[:second] + bytes([2 * 5]) + batch[second + 1 :]
+    assert [row[0] for row in rows_one_by_one([changed])] == [40, 45, 42]
+    with pytest.raises(CorruptBatchError, match="40"):
+        rows_in_columns([changed])
+
+
 @pytest.mark.parametrize("width", range(1, 11))
 def test_a_number_may_have_any_width(width: int) -> None:
     """A timestamp's distance from the first has up to ten bytes, of which the last one holds a single bit."""
