@@ -82,18 +82,16 @@ class Frames:
             (size,) = _INT.unpack_from(self._arrived, at)
             if not _INT.size <= size <= _MOST_BYTES:
                 raise ValueError(f"an answer that says it has {size} bytes")
-            at += _INT.size
-            rest = memoryview(self._arrived)[at : at + size]
-            if len(rest) == size:
-                found.append(self._answer(memoryview(bytes(rest))))
-            elif size >= _LARGE_BYTES:
-                self._large, self._large_bytes = memoryview(bytearray(size)), len(rest)
-                self._large[: len(rest)] = rest
-            else:
-                at -= _INT.size
+            begin, end = at + _INT.size, at + _INT.size + size
+            if end > len(self._arrived) and size < _LARGE_BYTES:
                 break
-            at += len(rest)
-        rest = None  # it keeps what has arrived as it is
+            with memoryview(self._arrived)[begin:end] as come:
+                if len(come) == size:
+                    found.append(self._answer(memoryview(bytes(come))))
+                else:
+                    self._large, self._large_bytes = memoryview(bytearray(size)), len(come)
+                    self._large[: len(come)] = come
+            at = min(end, len(self._arrived))
         del self._arrived[:at]
         return found
 
