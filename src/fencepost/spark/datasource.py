@@ -76,7 +76,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: Any) -> DataSourceReader:
         """Check options, and that nobody has set columns that there are not. Raises ConfigError."""
         if CHANNEL_OPTION in self.options:
-            return EpochDataReader(self.options, chosen(schema, has_headers=True))
+            return _epoch_reader(self.options, schema)
         from fencepost.spark.kafka_read.batch import KafkaBatchReader
 
         config = self._read_config()
@@ -106,6 +106,15 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
             return SplitWriter(options, names)
         check_types({f.name: f.dataType.simpleString() for f in schema.fields})
         return HandWriter(options, names, schema.simpleString())
+
+
+def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochDataReader:
+    from fencepost.spark.kafka_read.columns import PARSED
+
+    fields = {field.name: field for field in schema.fields}
+    parsed = fields.pop(PARSED, None)
+    types = {} if parsed is None else {each.name: each.dataType.simpleString() for each in parsed.dataType.fields}
+    return EpochDataReader(options, chosen(type(schema)(list(fields.values())), has_headers=True), types)
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]

@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Mapping
+from functools import cached_property
 
 from pyspark.errors import ParseException
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.api import Epoch, EpochConnector
 from fencepost.api.dataframe import DataFrame, Session
@@ -14,7 +16,7 @@ from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.epoch_letters import LETTER_COLUMNS, MISFIT, Tally
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
-from fencepost.spark.kafka_read.columns import RECORD_COLUMNS, TEXT, written
+from fencepost.spark.kafka_read.columns import PARSED, RECORD_COLUMNS, TEXT, written
 from fencepost.spark.pruning import needed, unknown_rows
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ _IS_CORRUPT = f"coalesce({_CORRUPT} OR value.{_CORRUPT} IS NOT NULL, false)"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
 _CHEAPEST = "partition"  # where rows are only counted
+# The types of columns that Arrow reads as Spark does; of texts, what of them is no JSON string it leaves to Spark.
+_ARROW_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "double", "boolean", "string"})
 
 
 class EpochReader:
@@ -67,7 +71,8 @@ class EpochReader:
         not fit.
         """
         only = {name: self._types[name] for name in self._needed_of(session, epoch)}
-        return self._queried(session, _source(session, epoch, channel_url, run, only), _topic(epoch), tally)
+        made = self._arrow_type if "value" in only else None
+        return self._queried(session, _source(session, epoch, channel_url, run, only, made), _topic(epoch), tally)
 
     @property
     def has_letters(self) -> bool:
@@ -93,6 +98,11 @@ class EpochReader:
         texts = [name for name, its in (("key", self._key), ("value", self._value)) if its.kind != BYTES]
         return {name: TEXT if name in texts else RECORD_COLUMNS[name] for name in names}
 
+    @cached_property
+    def _arrow_type(self) -> T.StructType | None:
+        """Return the type of the struct that executors make of values, if they may."""
+        return None if self._schema is None or self._value.has_schemas else _for_arrow(self._schema)
+
     def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
         """Return the columns to read: what is made of them, and sent, for each row costs more than all the rest."""
         topic = _topic(epoch)
@@ -109,7 +119,8 @@ class EpochReader:
     def _queried(self, session: Session, raw: DataFrame, topic: str | None, tally: Tally | None = None) -> DataFrame:
         """Return what the sink gets; columns that `raw` has not got are null."""
         nulls = {name: F.lit(None).cast(kind) for name, kind in self._types.items() if name not in raw.columns}
-        records = raw.withColumns(nulls).select(*self._types)
+        parsed_columns = [PARSED] if PARSED in raw.columns else []
+        records = raw.withColumns(nulls).select(*self._types, *parsed_columns)
         if self._schema is None:
             return records.select("value") if self._query is None else _with_query(session, records, self._query)
         parsed = self._parsed(records, self._schema)
@@ -133,10 +144,13 @@ class EpochReader:
             is_corrupt |= ~F.coalesce(F.array_contains(F.json_object_keys(text), _PAYLOAD), F.lit(False))
             columns = f"{_PAYLOAD} STRUCT<{schema}>, {_CORRUPT} STRING"
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        made = F.from_json("value", columns, options)
+        if PARSED in frame.columns:
+            made = F.coalesce(F.col(PARSED), made)
         try:
             parsed = frame.select(
-                *[c for c in frame.columns if c != "value"],
-                F.from_json("value", columns, options).alias("value"),
+                *[c for c in frame.columns if c not in ("value", PARSED)],
+                made.alias("value"),
                 (text.isNotNull() & is_corrupt).alias(_CORRUPT),
             )
             parsed.schema  # noqa: B018 - it is parsed when it is asked for
@@ -160,10 +174,30 @@ class EpochReader:
         return frame.withColumn("value", checked).drop(_CORRUPT)
 
 
-def _source(session: Session, epoch: Epoch, channel_url: str, run: str, types: Mapping[str, str]) -> DataFrame:
-    """Return columns of the records of an epoch, whose types are these."""
+def _source(
+    session: Session,
+    epoch: Epoch,
+    channel_url: str,
+    run: str,
+    types: Mapping[str, str],
+    made: T.StructType | None = None,
+) -> DataFrame:
+    """Return columns of the records of an epoch, whose types are these, and the structs `made` of their values."""
     source = session.read.format(FencepostDataSource.name()).options(**options_of(epoch, channel_url, run))
-    return source.schema(written(types)).load()
+    schema = T.StructType.fromDDL(written(types))
+    return source.schema(schema if made is None else schema.add(PARSED, made)).load()
+
+
+def _for_arrow(schema: str) -> T.StructType | None:
+    """Return a struct of these columns and the one of what is corrupt; None where Spark has to read them."""
+    try:
+        fields = T.StructType.fromDDL(schema).fields
+    except ParseException:  # from_json knows another way to write it
+        return None
+    names = {field.name for field in fields}
+    if len(names) < len(fields) or not _ARROW_TYPES.issuperset(field.dataType.simpleString() for field in fields):
+        return None
+    return T.StructType([*(T.StructField(f.name, f.dataType) for f in fields), T.StructField(_CORRUPT, T.StringType())])
 
 
 def _topic(epoch: Epoch) -> str | None:

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.kafka.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.columns import arrow_columns
+from fencepost.spark.kafka_read.columns import PARSED, arrow_columns
 from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, RUN_OPTION
 
 if TYPE_CHECKING:
@@ -39,10 +39,16 @@ def asked_reading(channel_url: str, run: str) -> "EpochReading":
 class EpochDataReader(DataSourceReader):  # type: ignore[misc]
     """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
 
-    def __init__(self, options: Mapping[str, Any], types: Mapping[str, str]) -> None:
-        """`types` are those of the columns, by name, in Spark's words."""
+    def __init__(
+        self, options: Mapping[str, Any], types: Mapping[str, str], parsed: Mapping[str, str] | None = None
+    ) -> None:
+        """`types` are those of the columns, by name, in Spark's words; `parsed` those of the struct that Arrow makes.
+
+        The struct is the last column then; the last of its own fields is null.
+        """
         self._options = {k: str(v) for k, v in options.items()}
         self._types = types
+        self._parsed = dict(parsed or {})
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges; nobody is asked."""
@@ -54,4 +60,19 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         from fencepost.kafka.range_input import RangeInput
 
         conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
-        return RangeInput(conf, partition.value, columns=arrow_columns(self._types), fails_on_loss=False).batches()
+        read = RangeInput(conf, partition.value, columns=arrow_columns(self._types), fails_on_loss=False).batches()
+        return with_parsed(read, self._parsed) if self._parsed else read
+
+
+def with_parsed(batches: Iterator[Any], types: Mapping[str, str]) -> Iterator[Any]:
+    """Yield batches with one more column: the structs that Arrow has made of their column `value`, as far as it can."""
+    import pyarrow as pa
+
+    from fencepost.spark.json_columns import JsonColumns
+
+    *own, empty = types
+    columns = JsonColumns({name: types[name] for name in own}, empty)
+    for batch in batches:
+        left, made = columns.parsed(batch["value"])
+        arrays = [left if name == "value" else batch[name] for name in batch.schema.names]
+        yield pa.RecordBatch.from_arrays([*arrays, made], schema=batch.schema.append(pa.field(PARSED, columns.type)))

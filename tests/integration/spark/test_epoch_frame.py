@@ -17,6 +17,7 @@ from fencepost.kafka.settings import range_conf
 from fencepost.spark import epoch_frame
 from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.epoch_letters import Tally
+from fencepost.spark.kafka_read.columns import PARSED
 from fencepost.spark.session import SparkRuntime
 from fencepost.task.spec import EpochReading, Path
 from fencepost.worker.channel import ChannelServer
@@ -29,16 +30,17 @@ _TELLS_S, _TELLS_NOT_S = 60.0, 2.0  # Spark tells when its listeners get to it
 # What the epoch has of one topic, and what is read of it.
 CASES: list[tuple[dict[str, str], str | None, list[str]]] = [
     ({}, None, ["value"]),
-    (SCHEMA, None, ["value", "partition", "offset"]),
-    (TOLERANT, None, ["value"]),
-    (SCHEMA, "SELECT * FROM records", EVERYTHING),
+    (SCHEMA, None, ["value", "partition", "offset", PARSED]),
+    (TOLERANT, None, ["value", PARSED]),
+    (SCHEMA, "SELECT * FROM records", [*EVERYTHING, PARSED]),
+    ({"value.schema": "n INT, name ARRAY<STRING>"}, "SELECT partition, offset FROM records", ["partition", "offset"]),
     ({}, "SELECT Value AS v FROM records WHERE OFFSET > 1 AND offset <> 3", ["value", "offset"]),
     ({}, "SELECT r.value FROM (SELECT *, topic AS `from` FROM records) AS r WHERE `from` <> 'x'", ["value", "topic"]),
     ({}, "WITH other AS (SELECT key, timestamp AS at FROM records) SELECT hex(KEY) AS k FROM other", ["key"]),
     ({}, "SELECT 1 AS one FROM records", ["partition"]),
     ({}, "SELECT value FROM records WHERE 1 = 0", ["value"]),
     ({}, "SELECT headers[0].value AS first FROM records WHERE value IS NOT NULL", ["value", "headers"]),
-    (TOLERANT, "SELECT value.n, partition FROM records WHERE value.n % 2 = 0", ["value", "partition"]),
+    (TOLERANT, "SELECT value.n, partition FROM records WHERE value.n % 2 = 0", ["value", "partition", PARSED]),
 ]  # fmt: skip
 
 Frame = Callable[..., Any]
@@ -113,6 +115,7 @@ def test_only_the_columns_that_a_query_needs_are_read_and_rows_are_as_if_all_wer
     read = [frame(settings, query) for settings, query, _ in CASES]
     assert [columns_read(each) for each in read] == [columns for _, _, columns in CASES]
     monkeypatch.setattr(epoch_frame, "needed", fail)
+    monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
     whole = [frame(settings, query) for settings, query, _ in CASES]
     assert all(set(columns_read(each)) >= set(EVERYTHING) for each in whole)
     for pruned, all_ in zip(read, whole, strict=True):

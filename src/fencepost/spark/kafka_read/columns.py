@@ -18,6 +18,9 @@ RECORD_COLUMNS = {
 }
 """Types, in Spark's words; key and value may be text as well."""
 
+PARSED = "_fencepost_parsed"
+"""The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
+
 _MAY_BE_TEXT = frozenset({"key", "value"})
 
 
