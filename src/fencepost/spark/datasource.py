@@ -31,11 +31,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
 from fencepost.config import ConfigError
 from fencepost.spark.columns import RecordColumns, check_types
 from fencepost.spark.epoch_read import EpochDataReader
-from fencepost.spark.kafka_read.columns import chosen, columns
+from fencepost.spark.kafka_read.columns import PARSED, chosen, columns
 from fencepost.spark.rerun import compare_reruns
 from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
@@ -109,12 +110,10 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
 
 def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochDataReader:
-    from fencepost.spark.kafka_read.columns import PARSED
-
-    fields = {field.name: field for field in schema.fields}
-    parsed = fields.pop(PARSED, None)
-    types = {} if parsed is None else {each.name: each.dataType.simpleString() for each in parsed.dataType.fields}
-    return EpochDataReader(options, chosen(type(schema)(list(fields.values())), has_headers=True), types)
+    own = StructType([field for field in schema.fields if field.name != PARSED])
+    parsed = schema[PARSED].dataType.fields if PARSED in schema.names else ()
+    types = {field.name: field.dataType.simpleString() for field in parsed}
+    return EpochDataReader(options, chosen(own, has_headers=True), types)
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]

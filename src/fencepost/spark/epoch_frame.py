@@ -16,7 +16,7 @@ from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.epoch_letters import LETTER_COLUMNS, MISFIT, Tally
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
-from fencepost.spark.kafka_read.columns import PARSED, RECORD_COLUMNS, TEXT, written
+from fencepost.spark.kafka_read.columns import PARSED, PARSED_TYPES, RECORD_COLUMNS, TEXT, written
 from fencepost.spark.pruning import needed, unknown_rows
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ _IS_CORRUPT = f"coalesce({_CORRUPT} OR value.{_CORRUPT} IS NOT NULL, false)"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
 _CHEAPEST = "partition"  # where rows are only counted
-# The types of columns that Arrow reads as Spark does; of texts, what of them is no JSON string it leaves to Spark.
-_ARROW_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "double", "boolean", "string"})
 
 
 class EpochReader:
@@ -194,10 +192,10 @@ def _for_arrow(schema: str) -> T.StructType | None:
         fields = T.StructType.fromDDL(schema).fields
     except ParseException:  # from_json knows another way to write it
         return None
-    names = {field.name for field in fields}
-    if len(names) < len(fields) or not _ARROW_TYPES.issuperset(field.dataType.simpleString() for field in fields):
+    if not PARSED_TYPES.keys() >= {field.dataType.simpleString() for field in fields}:
         return None
-    return T.StructType([*(T.StructField(f.name, f.dataType) for f in fields), T.StructField(_CORRUPT, T.StringType())])
+    made = T.StructType([*(T.StructField(f.name, f.dataType) for f in fields), T.StructField(_CORRUPT, T.StringType())])
+    return made if len(set(made.names)) == len(made) else None
 
 
 def _topic(epoch: Epoch) -> str | None:

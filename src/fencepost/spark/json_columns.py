@@ -11,15 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-_TYPES = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-}
+from fencepost.spark.kafka_read.columns import PARSED_TYPES
+
 _NO_NUMBER = b"-NaN"  # of which Arrow's parser says that it is one
 _LONG_BYTES = 1_000
 _DEEP, _DIGITS = 500, 250  # far below what Spark's parser refuses: it takes 1,000 of either
@@ -29,13 +22,12 @@ class JsonColumns:
     """Parses the texts of many batches."""
 
     def __init__(self, types: Mapping[str, str], empty: str) -> None:
-        """`types` are the columns'; the struct gets one more, `empty`, which is a text and null in all rows."""
-        self._schema = pa.schema([(name, _TYPES[kind]) for name, kind in types.items()])
-        self._empty = empty
+        """`types` are the columns', of PARSED_TYPES; the structs get one more, `empty`: a text, null in all of them."""
+        self._schema = pa.schema([(name, PARSED_TYPES[kind]) for name, kind in types.items()])
         self.type = pa.struct([*self._schema, (empty, pa.string())])
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return what is left of the texts, and the structs that were made of the others: each is null in many rows."""
+        """Return what is left of the texts, and the structs made of the others; each is in its place, or null."""
         count = len(texts)
         given = texts.drop_null().cast(pa.binary())
         table = self._table(given) if len(given) else None

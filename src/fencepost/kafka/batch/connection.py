@@ -228,11 +228,15 @@ class Connection:
         try:
             self._socket.settimeout(self._left_s(deadline_s))
             room = self._frames.room()
-            data = self._socket.recv(_PART_BYTES) if room is None else b""
-            count = len(data) if room is None else self._socket.recv_into(room)
+            if room is None:
+                data = self._socket.recv(_PART_BYTES)
+                count, found = len(data), self._frames.answers(data)
+            else:
+                count = self._socket.recv_into(room)
+                found = self._frames.filled(count)
             if not count:
                 raise ConnectionError("the broker closed the connection")
-            self._arrived.extend(self._frames.answers(data) if room is None else self._frames.filled(count))
+            self._arrived.extend(found)
         except TimeoutError:
             return False
         except (OSError, ValueError) as error:

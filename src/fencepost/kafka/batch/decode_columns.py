@@ -33,7 +33,7 @@ _LONGEST_BITS = 64
 _PLACES = [pa.scalar(1 << up, _LONG) for up in range(_LONGEST_BITS - 1)] + [pa.scalar(-(1 << 63), _LONG)]
 _WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
 _MORE_ALIKE = 8
-_STEPS = 1 << 14
+_LEAST_STEPS = 1 << 14
 
 
 class DecodedColumns(NamedTuple):
@@ -201,15 +201,9 @@ class _Fields:
 
         Raises ValueError where they are not, as far as their first bytes tell.
         """
-        most = max(counts)
-        ways, widths = _stepped(most)
-        if len(counts) == 1:
-            found = pa.arange(0, most)
-        else:
-            ways = pa.concat_arrays([ways.slice(0, count) for count in counts])
-            widths = pa.concat_arrays([widths.slice(0, count) for count in counts])
-            found = pa.concat_arrays([pa.arange(0, count) for count in counts])
-        _ensure(self._bytes.take(self._at).equals(ways))
+        steps = _steps(max(_LEAST_STEPS, 1 << (max(counts) - 1).bit_length()))
+        firsts, widths, found = (pa.concat_arrays([each.slice(0, count) for count in counts]) for each in steps)
+        _ensure(self._bytes.take(self._at).equals(firsts))
         self._at = pc.add(self._at, widths)
         return found
 
@@ -293,19 +287,13 @@ def _range(column: pa.Array) -> tuple[int, int]:
     return found[0].as_py(), found[1].as_py()
 
 
-@lru_cache(maxsize=1)
-def _every_step(count: int) -> tuple[pa.Array, pa.Array]:
-    """Return the first byte of each of the numbers 0, 1, 2, … and how many bytes each takes."""
+@lru_cache(maxsize=4)
+def _steps(count: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return of the numbers 0, 1, 2, … the first byte of each, how many bytes each takes, and the numbers."""
     doubled = range(0, 2 * count, 2)
-    ways = bytes(number if number < 0x80 else number & 0x7F | 0x80 for number in doubled)
+    firsts = bytes(number if number < 0x80 else number & 0x7F | 0x80 for number in doubled)
     widths = [max(1, -(-number.bit_length() // 7)) for number in doubled]
-    return pa.Array.from_buffers(_BYTE, count, [None, pa.py_buffer(ways)]), pa.array(widths, _INT)
-
-
-def _stepped(count: int) -> tuple[pa.Array, pa.Array]:
-    """Return the same of so many; what was made for fewer is used again, and for more than that there is room."""
-    ways, widths = _every_step(max(_STEPS, 1 << (count - 1).bit_length()))
-    return ways.slice(0, count), widths.slice(0, count)
+    return pa.array(firsts, _BYTE), pa.array(widths, _INT), pa.arange(0, count)
 
 
 def _ensure(is_right: bool) -> None:

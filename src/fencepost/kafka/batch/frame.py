@@ -18,7 +18,7 @@ _HEAD = struct.Struct(">i4si")
 _NUMBER_AT, _NUMBER_ENDS = 4, 8  # in a header
 _NUMBERS = 1 << 31
 _MOST_BYTES = 100_000_000
-_LARGE_BYTES = 1 << 17
+_LARGE_BYTES = 1 << 17  # of an answer that gets its room at once, and is not put together of parts
 _NOTHING_TAGGED = 0
 
 

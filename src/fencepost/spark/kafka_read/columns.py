@@ -21,6 +21,17 @@ RECORD_COLUMNS = {
 PARSED = "_fencepost_parsed"
 """The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
 
+PARSED_TYPES = {
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "double": "float64",
+    "boolean": "bool",
+    "string": "string",
+}
+"""The types of its fields, in Spark's words, with Arrow's names: those whose values both parsers read alike."""
+
 _MAY_BE_TEXT = frozenset({"key", "value"})
 
 
