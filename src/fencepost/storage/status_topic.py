@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -69,6 +69,8 @@ class Status:
 
 Subject = str | TaskId
 """A connector's name, or a task."""
+
+Listener = Callable[[Subject, Status], None]
 
 
 class StatusTable:
@@ -143,10 +145,15 @@ class StatusTopic:
 
     def __init__(self, consumer_conf: Mapping[str, Any], producer_conf: Mapping[str, Any], topic: str) -> None:
         self.table = StatusTable()
+        self._listener: Listener = lambda subject, status: None
         self._places: dict[bytes, tuple[int, int]] = {}  # of keys: partition and time of the newest record
         reader = LogReader(consumer_conf, topic, read_committed=False, fetch_wait_ms=500)
         self._follower = LogFollower(reader, self._take, lambda: None)
         self._writer = LatestWriter(producer_conf, topic)
+
+    def listen(self, listener: Listener) -> None:
+        """Have the listener called with each status that is read, before `start`. It may neither raise nor wait."""
+        self._listener = listener
 
     def start(self, timeout_s: float) -> None:
         """Read the topic to its end and goes on following it. May be called again after a KafkaUnavailableError."""
@@ -198,22 +205,28 @@ class StatusTopic:
             return  # the key has moved since, to a partition that was added
         self._places[key] = (record.partition, record.timestamp_ms)
         try:
-            apply(self.table, key, record.value)
+            said = apply(self.table, key, record.value)
         except (ValueError, KeyError, TypeError) as error:
             LOG.warning("Skipped %d/%d of the status topic: %r", record.partition, record.offset, error)
+            return
+        if said is not None:
+            self._listener(*said)
 
 
-def apply(table: StatusTable, key: bytes, value: bytes | None) -> None:
-    """Fold one record into `table`. Raises ValueError, KeyError or TypeError for one that makes no sense."""
+def apply(table: StatusTable, key: bytes, value: bytes | None) -> tuple[Subject, Status] | None:
+    """Fold one record into `table`; return the status that it sets.
+
+    Raises ValueError, KeyError or TypeError for one that makes no sense.
+    """
     text = key.decode()
     fields = None if value is None else orjson.loads(value)
+    subject: Subject | None = None
     if text.startswith(records.STATUS_CONNECTOR):
-        table.set(text.removeprefix(records.STATUS_CONNECTOR), _status(fields))
+        subject = text.removeprefix(records.STATUS_CONNECTOR)
     elif text.startswith(records.STATUS_TASK):
-        task = records.parse_task(text.removeprefix(records.STATUS_TASK))
-        if task is None:
+        subject = records.parse_task(text.removeprefix(records.STATUS_TASK))
+        if subject is None:
             raise ValueError(f"{text!r} names no task")
-        table.set(task, _status(fields))
     elif text.startswith(records.STATUS_TOPIC):
         topic, colon, connector = text.removeprefix(records.STATUS_TOPIC).partition(records.STATUS_TOPIC_CONNECTOR)
         if not colon:
@@ -221,6 +234,11 @@ def apply(table: StatusTable, key: bytes, value: bytes | None) -> None:
         table.set_topic(connector, topic, None if fields is None else int(fields["topic"]["task"]))
     else:
         raise ValueError(f"nothing known has the key {text!r}")
+    if subject is None:
+        return None
+    status = _status(fields)
+    table.set(subject, status)
+    return None if status is None else (subject, status)
 
 
 def _key(subject: Subject) -> bytes:

@@ -1,27 +1,45 @@
 """What this worker says in the status topic."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from fencepost.config.cluster import GroupConfig
 from fencepost.storage.change import Waiting
 from fencepost.storage.ids import TaskId
-from fencepost.storage.status_topic import Restart, State, Status, StatusTopic
+from fencepost.storage.status_topic import Restart, State, Status, StatusTopic, Subject
 from fencepost.worker.supervision.automatic_restart import Plan
 
 
 class StatusBoard:
-    """Writes states as this worker's, in its group generation. Never waits. Any thread."""
+    """Writes states as this worker's, in its group generation. Never waits. Any thread.
+
+    The owner of a connector or task has the last word on it. A former owner that was paused may say late what it had
+    read before it lost it, behind the owner's own: the owner says it again, then.
+    """
 
     def __init__(
-        self, topic: StatusTopic, worker_id: str, generation: Callable[[], int], *, tracks_topics: bool, version: str
+        self,
+        topic: StatusTopic,
+        worker_id: str,
+        generation: Callable[[], int],
+        owns: Callable[[Subject], bool],
+        *,
+        tracks_topics: bool,
+        version: str,
     ) -> None:
+        """`owns`: whether a connector or task is assigned to this worker; it may not wait."""
         self._topic = topic
         self._worker_id = worker_id
         self._generation = generation
+        self._owns = owns
+        self._lock = threading.Lock()  # so that nothing older is put behind something newer
+        self._said: dict[Subject, Status] = {}  # last, and not UNASSIGNED
         self._tracks_topics = tracks_topics
         self._version = version
+        topic.listen(self._heard)
 
     def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
         """Say it in a `generation` of the group that has passed, or in this one."""
@@ -30,7 +48,7 @@ class StatusBoard:
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self._put(name, state, trace)
 
-    def failed(self, subject: str | TaskId, trace: str, plan: Plan | None) -> None:
+    def failed(self, subject: Subject, trace: str, plan: Plan | None) -> None:
         """Say that a connector, or a task, has failed, and when it is restarted by itself, where that is wanted."""
         self._put(subject, State.FAILED, trace, restart=None if plan is None else _restart(plan))
 
@@ -52,7 +70,7 @@ class StatusBoard:
 
     def _put(
         self,
-        subject: str | TaskId,
+        subject: Subject,
         state: State,
         trace: str | None,
         generation: int | None = None,
@@ -60,10 +78,28 @@ class StatusBoard:
     ) -> None:
         said_in = self._generation() if generation is None else generation
         status = Status(state, self._worker_id, said_in, trace, self._version, restart)
-        if state in (State.UNASSIGNED, State.FAILED):
-            self._topic.put_safe(subject, status)
-        else:
-            self._topic.put(subject, status)
+        with self._lock:
+            if state is State.UNASSIGNED:
+                self._said.pop(subject, None)
+            else:
+                self._said[subject] = status
+            if state in (State.UNASSIGNED, State.FAILED):
+                self._topic.put_safe(subject, status)
+            else:
+                self._topic.put(subject, status)
+
+    def _heard(self, subject: Subject, status: Status) -> None:
+        """Say again what another worker has spoken over."""
+        if status.worker_id == self._worker_id or subject not in self._said:
+            return
+        with self._lock:
+            said = self._said.get(subject)
+            if said is None:
+                return
+            if self._owns(subject):
+                self._topic.put(subject, replace(said, generation=self._generation()))
+            else:
+                del self._said[subject]
 
 
 def _restart(plan: Plan) -> Restart:

@@ -12,6 +12,7 @@ from fencepost.config.raw import RawConfig
 from fencepost.storage.change import WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.storage.status_topic import Subject
 from fencepost.worker.connector_classes import ConnectorClasses, type_of
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
@@ -61,6 +62,7 @@ class Supervision:
             topics.status,
             settings.worker_id,
             self._assignment_generation,
+            self._is_mine,
             tracks_topics=settings.config.topic_tracking_enable,
             version=__version__,
         )
@@ -124,6 +126,12 @@ class Supervision:
     def _assignment_generation(self) -> int:
         assignment = self._topics.snapshot.assignment
         return assignment.generation if assignment else 0
+
+    def _is_mine(self, subject: Subject) -> bool:
+        """Say whether a connector or task is this worker's, as the config topic was read last."""
+        assignment = self._topics.snapshot.assignment
+        mine = assignment.of(self._settings.incarnation) if assignment else None
+        return mine is not None and (subject in mine.tasks or subject in mine.connectors)
 
     def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         view = self.admissions.view(self._topics.config.read_to_end(_READ_S), connector, may_be_missing=True)
