@@ -35,6 +35,7 @@ SETTINGS = {
     "heartbeat_interval_ms": "500",
     "slot_lease_ms": "2000",
     "task_shutdown_graceful_timeout_ms": "2000",
+    "offset_flush_interval_ms": "2000",  # at the end the group stands behind the last markers, too
 }
 TOPICS = (
     Written("w-plain", 3, empty=frozenset({1})),

@@ -36,6 +36,7 @@ SETTINGS = {
     "heartbeat_interval_ms": "500",
     "slot_lease_ms": "2000",
     "task_shutdown_graceful_timeout_ms": "2000",
+    "offset_flush_interval_ms": "2000",  # at the end the group stands behind the last markers, too
     "plugin_path": PLUGIN_PATH,
 }
 TOPICS = (Written("s-one", 3), Written("s-other", 1))
