@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fencepost.kafka.setting_table import BATCH
+
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "evidence.md"
 SUMMARY = PAGE.with_suffix(".json")
 
@@ -33,7 +35,8 @@ What the tests with faults have found, counted from their own records. Generated
 `make evidence` makes this page of them. What is promised stands in [delivery guarantees](../delivery-guarantees.md)
 and [invariants](../invariants.md).
 
-A fault counts once for each task that it hits. After each one the loads have to go on by themselves, and at the end
+A fault counts once for each task that it hits; where the tasks write with both clients it is told how many of them had
+the batch client. After each one the loads have to go on by themselves, and at the end
 of a run two `read_committed` readers, one that watched and one that comes afterwards, are compared with the
 generators' own lists: a record that is missing (the tail included), doubled, out of order in its source partition, or
 in a topic or with a key that its payload denies is an anomaly, and so are a task that had to be restarted and a
@@ -147,9 +150,10 @@ def summarise(directory: Path) -> dict[str, Any]:
     lines = [json.loads(line) for file in sorted(directory.glob("*.jsonl")) for line in file.read_text().splitlines()]
     faults = [line for line in lines if "what" in line]
     count = Counter(fault["run"] for fault in faults)
+    batch = Counter(fault["run"] for fault in faults if fault.get("client") == BATCH)
     heads = [line for line in lines if "versions" in line]
     return {
-        "runs": [{**head, "faults": count[head["run"]]} for head in heads],
+        "runs": [{**head, "faults": count[head["run"]], "batch": batch[head["run"]]} for head in heads],
         "cells": list(_cells(faults)),
     }
 
@@ -223,11 +227,14 @@ def _verdict(summary: Mapping[str, Any]) -> str:
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
-    lines = ["| test | seed | date | commit | faults | records | verdict |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| test | seed | date | commit | faults | with the batch client | records | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for run in runs:
         lines.append(
-            f"| {run['test']} | {run['seed']} | {run['date']} | {run['commit']} | {run['faults']} | {run['records']:,} "
-            f"| {run['verdict']} |"
+            f"| {run['test']} | {run['seed']} | {run['date']} | {run['commit']} | {run['faults']} "
+            f"| {run.get('batch', 0)} | {run['records']:,} | {run['verdict']} |"
         )
     versions = sorted({f"{name} {number}" for run in runs for name, number in run["versions"].items()})
     return "\n".join([*lines, "", f"Versions: {', '.join(versions)}. `FENCEPOST_CHAOS_SEED` repeats a plan.", ""])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fencepost.kafka.setting_table import BATCH
 from support.chaos.cluster_campaign import ClusterCampaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
@@ -59,7 +60,8 @@ def test_a_bounce_of_every_worker_leaves_the_delivery_exact(kafka, gated, tmp_pa
                 ready(worker)
                 campaign.set_marks()
                 recovery = campaign.recover(gated.workers, UP_AGAIN_S)
-                evidence.fault(f"{how} of a worker, started again", "any moment", None, recovery.next_record_s)
+                what = f"{how} of a worker, started again"
+                evidence.fault(what, "any moment", None, recovery.next_record_s, client=BATCH)  # of one of the loads
                 print(f"round {number}, {how}: {recovery}", flush=True)
         campaign.prove()
         for load in loads:

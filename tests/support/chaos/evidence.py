@@ -29,7 +29,10 @@ class Evidence:
         self.records = 0
 
     def fault(self, what: str, phase: str, state: str | None, recovery_s: float | None, **more: Any) -> None:
-        """Note a fault: what was done, at which phase, the state that the broker described, and the recovery."""
+        """Note a fault: what was done, at which phase, the state that the broker described, and the recovery.
+
+        `client`, among what is told `more`, is what the task that was hit writes with.
+        """
         took_s = None if recovery_s is None else round(recovery_s, 3)
         self._faults.append({"what": what, "phase": phase, "state": state, "recovery_s": took_s, **more})
 

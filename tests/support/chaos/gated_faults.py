@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import psutil
@@ -60,6 +61,8 @@ class GatedFaults(ABC):
     """
 
     name: ClassVar[str]
+    about: Mapping[str, str] = MappingProxyType({})
+    """What the evidence is told of each fault besides."""
 
     def __init__(self, gated: GatedCluster, workload: Workload, evidence: Evidence, tasks: int) -> None:
         self.gated = gated
@@ -132,7 +135,7 @@ class GatedFaults(ABC):
                 self.gated.print_stacks()
                 raise AssertionError(f"fault {number}, {fault}: {error}\n{self._said()}") from error
             self.recoveries[fault.hurt].append(took_s)
-            self._evidence.fault(fault.hurt.value, fault.phase, None, took_s)
+            self._evidence.fault(fault.hurt.value, fault.phase, None, took_s, **self.about)
             all_s = time.monotonic() - began
             print(f"fault {number}: {fault}: new records after {took_s:.1f} s; {all_s:.1f} s in all", flush=True)
         for hurt, found in self.recoveries.items():

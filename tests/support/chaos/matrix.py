@@ -224,6 +224,7 @@ class Matrix:
             hold.described.state,
             took_s,
             door=hold.target.door.value,
+            client=hold.target.client,
             id=hold.transactional_id,
             epoch=hold.described.producer_epoch,
             withheld=withheld,

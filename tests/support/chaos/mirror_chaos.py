@@ -42,6 +42,7 @@ class MirrorChaos(GatedFaults):
         self._source = source
         self._grown = 0
         self._client = client
+        self.about = {"client": client}
 
     def config(self) -> dict[str, str]:
         naming = self._clusters.naming
