@@ -5,7 +5,7 @@ What goes wrong is for a client that knows all ways out: it goes on from where t
 
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,10 +16,10 @@ from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.batch.settings import lacking_to_read
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.record_columns import CONSTANT, MILLIS, ROWS, constant, header_lists, pieces, typed
+from fencepost.kafka.unread import Unread, UnreadFetched
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class RangeBatches:
         if lacking_to_read(self._conf):
             return
         try:
-            reader = BatchReader(self._conf, _Unread())
+            reader = BatchReader(self._conf, Unread())
         except KafkaRequestError:
             return
         try:
@@ -64,7 +64,7 @@ class RangeBatches:
             except (KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError):
                 return
             found, self.is_cut = read.fetched, self._wanted.place in read.cut
-            sent = found.sent if isinstance(found, _UnreadFetched) else ()
+            sent = [each.sent for _, each in found.entries] if isinstance(found, UnreadFetched) else []
             end = found.ends.get(self._wanted.place, self.at)
             if (not sent and end <= self.at) or any(each.head.is_old for each in sent):
                 return
@@ -89,34 +89,6 @@ class RangeBatches:
             return whole
         before = pc.sum(pc.less(found.offsets, self.at)).as_py()
         return whole.slice(before, pc.sum(pc.less(found.offsets, self._wanted.end)).as_py() - before)
-
-
-class _UnreadBatch(NamedTuple):
-    """A batch at which nobody has looked."""
-
-    sent: Sent
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        return self.sent.head.records
-
-
-class _UnreadFetched(Fetched):
-    """Batches as they were sent, of one partition."""
-
-    def __init__(self, sent: Sequence[Sent]) -> None:
-        super().__init__()
-        self.sent = sent
-
-
-class _Unread:
-    """Has a reader hand batches over as they were sent."""
-
-    def made(self, batches: Sequence[Sent], wanted: int) -> Sequence[_UnreadBatch]:
-        return [_UnreadBatch(sent) for sent in batches]
-
-    def fetched(self, entries: Sequence[tuple[TopicPartition, _UnreadBatch]]) -> Fetched:
-        return _UnreadFetched([unread.sent for _, unread in entries])
 
 
 def _record_batch(place: TopicPartition, columns: pa.Schema, found: DecodedColumns) -> pa.RecordBatch:

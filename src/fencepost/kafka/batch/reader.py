@@ -102,13 +102,15 @@ class _Copies:
 class BatchReader:
     """A `PlanReader`. What a commit needs is librdkafka's, and made with the first."""
 
-    def __init__(self, conf: Mapping[str, Any], form: Form | None = None) -> None:
-        """`conf` holds librdkafka's names; `form` None: what comes is for who writes it elsewhere.
+    def __init__(self, conf: Mapping[str, Any], form: Form | None = None, *, doing: str = DOING) -> None:
+        """`conf` holds librdkafka's names; `form` None: what comes is for who writes it elsewhere. Errors say what it
+        was that failed, `doing` something.
 
         Raises KafkaRequestError for settings that this reader does not have.
         """
         self._conf = dict(conf)
         self._form = form or _Copies()
+        self._doing = doing
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
         try:
             self._settings, access = FetchSettings.of(conf), Access.of(conf)
@@ -120,6 +122,7 @@ class BatchReader:
         self._ids: dict[str, UUID] = {}
         self._has_asked_by_name = False
         self._directing: set[int] = set()  # brokers that would have another replica asked
+        self._ends: dict[TopicPartition, int] = {}  # of logs, as of the last answers
         self._rests: dict[TopicPartition, float] = {}  # until when a partition is not asked for
         self._asked: dict[int, _Asked] = {}
         self._come: deque[tuple[TopicPartition, Counted | Position]] = deque()  # batches, and positions behind them
@@ -146,9 +149,14 @@ class BatchReader:
         gone = set(places)
         for place in gone:
             self._at.pop(place, None)
+            self._ends.pop(place, None)
             for asked in self._asked.values():
                 asked.positions.pop(place, None)
         self._come = deque(each for each in self._come if each[0] not in gone)
+
+    def known_ends(self) -> dict[TopicPartition, int]:
+        """Return where logs of what is read end, as of the last answers: nobody is asked."""
+        return dict(self._ends)
 
     def read(self, timeout_s: float, most: int) -> Read:
         """Return what has come; the last batch is the one that reaches `most` records.
@@ -356,6 +364,7 @@ class BatchReader:
 
     def _take(self, place: TopicPartition, wanted: Position, answer: Any) -> None:
         is_committed = self._settings.is_committed
+        self._ends[place] = answer.high_watermark
         aborted = [(each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()]
         stable = answer.last_stable_offset if is_committed else -1
         try:
@@ -383,7 +392,7 @@ class BatchReader:
             self._found.refused |= {place.topic: str(error) for place in places}
             self._rest(places, _REFUSED_REST_S)
         elif error.code in _DENIED:
-            why = f"Not let in while {DOING} (bootstrap.servers={self._bootstrap}): {error} {error.detail or ''}"
+            why = f"Not let in while {self._doing} (bootstrap.servers={self._bootstrap}): {error} {error.detail or ''}"
             raise KafkaAuthorizationError(f"{why.rstrip()}. Correct the credentials of the consumer")
         elif error.code in _ELSEWHERE:
             self._look_again(places)
@@ -391,7 +400,7 @@ class BatchReader:
             named = ", ".join(f"{place.topic}-{place.partition} at offset {self._at[place].offset}" for place in places)
             raise CorruptBatchError(f"The source's broker finds its log damaged: {named}")
         else:
-            raise translate(KafkaError(error.code), DOING, self._bootstrap)
+            raise translate(KafkaError(error.code), self._doing, self._bootstrap)
 
     def _note_lost(self, places: Iterable[TopicPartition]) -> None:
         """Ask for these no more, until they are assigned anew."""
