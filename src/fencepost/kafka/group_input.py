@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_metadata import Membership, generation_of
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.topic_readers import Committed
-from fencepost.record import Repeated, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _LOOK_S = 5.0
 _LOT = 500
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 _REFRESH, _LOOK_EVERY_MS = "topic.metadata.refresh.interval.ms", 30_000
-_PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 class Assignee(Protocol):
@@ -113,12 +113,13 @@ class Fetched:
             return lots[0] if lots else cls()
         has_headers = any(lot.headers is not None for lot in lots)
         headers = chain.from_iterable(lot.headers or Repeated((), len(lot)) for lot in lots)
+        full = [lot for lot in lots if len(lot)]
         return cls(
-            _joined([lot.places for lot in lots]),
-            list(chain.from_iterable(lot.offsets for lot in lots)),
-            list(chain.from_iterable(lot.timestamps for lot in lots)),
-            list(chain.from_iterable(lot.keys for lot in lots)),
-            list(chain.from_iterable(lot.values for lot in lots)),
+            _joined([lot.places for lot in full]),
+            list(chain.from_iterable(lot.offsets for lot in full)),
+            list(chain.from_iterable(lot.timestamps for lot in full)),
+            _bytes_joined([lot.keys for lot in full]),
+            _bytes_joined([lot.values for lot in full]),
             list(headers) if has_headers else None,
             {place: end for lot in lots for place, end in lot.ends.items()},
             {place: epoch for lot in lots for place, epoch in lot.epochs.items()},
@@ -126,6 +127,13 @@ class Fetched:
 
     def without(self, places: Collection[TopicPartition]) -> "Fetched":
         """Return what is not of these partitions."""
+        if isinstance(self.places, Repeated | Runs):
+            pieces = [self.part(start, stop) for place, start, stop in _runs(self.places) if place not in places]
+            return replace(
+                Fetched.joined(pieces),
+                ends={place: end for place, end in self.ends.items() if place not in places},
+                epochs={place: epoch for place, epoch in self.epochs.items() if place not in places},
+            )
         kept = [index for index, place in enumerate(self.places) if place not in places]
 
         def column(values: Sequence[T]) -> list[T]:
@@ -142,13 +150,29 @@ class Fetched:
             {place: epoch for place, epoch in self.epochs.items() if place not in places},
         )
 
+    def part(self, start: int, stop: int) -> "Fetched":
+        """Return records `start` to `stop`, the latter excluded, without what is told of partitions."""
+        part = slice(start, stop)
+        headers = None if self.headers is None else self.headers[part]
+        return Fetched(
+            self.places[part],
+            self.offsets[part],
+            self.timestamps[part],
+            self.keys[part],
+            self.values[part],
+            headers if headers is not None and any(headers) else None,
+        )
+
     def first_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition."""
+        if isinstance(self.places, Repeated | Runs):
+            return {place: self.offsets[start] for place, start, _ in reversed(_runs(self.places))}
         return dict(zip(reversed(self.places), reversed(self.offsets), strict=True))
 
     def size_bytes(self, start: int, stop: int) -> int:
         """Return how many bytes the values of records `start` to `stop` have, the latter excluded."""
-        return sum(map(len, filter(None, self.values[start:stop])))
+        values = self.values[start:stop]
+        return values.size_bytes if isinstance(values, BinaryColumn) else sum(map(len, filter(None, values)))
 
     def times_ms(self, start: int, stop: int, most: int) -> list[int]:
         """Return timestamps of some of these records."""
@@ -157,8 +181,8 @@ class Fetched:
 
     def next_offsets(self) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
-        if isinstance(self.places, Repeated):
-            return {self.places.value: self.offsets[-1] + 1}
+        if isinstance(self.places, Repeated | Runs):
+            return {place: self.offsets[stop - 1] + 1 for place, _, stop in _runs(self.places)}
         return {place: offset + 1 for place, offset in dict(zip(self.places, self.offsets, strict=True)).items()}
 
 
@@ -173,15 +197,54 @@ def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition
     return list(map(of_partitions.__getitem__, partitions))
 
 
+def _runs(places: "Repeated[TopicPartition] | Runs[TopicPartition]") -> list[tuple[TopicPartition, int, int]]:
+    """Return which partition each run of records is of, where it begins, and where it ends."""
+    if isinstance(places, Repeated):
+        return [(places.value, 0, len(places))] if len(places) else []
+    return [(p, end - count, end) for p, count, end in zip(places.values, places.counts, places.ends, strict=True)]
+
+
 def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
-    whole = {column.value for column in columns if isinstance(column, Repeated)}
-    if len(whole) == 1 and all(isinstance(column, Repeated) for column in columns):
-        return Repeated(whole.pop(), sum(map(len, columns)))
-    return list(chain.from_iterable(columns))
+    """Return places as one column: a value for each run, where all come in runs."""
+    counts: list[tuple[TopicPartition, int]] = []
+    for column in columns:
+        if not isinstance(column, Repeated | Runs):
+            return list(chain.from_iterable(columns))
+        for place, start, stop in _runs(column):
+            before = counts.pop()[1] if counts and counts[-1][0] == place else 0
+            counts.append((place, before + stop - start))
+    if len(counts) == 1:
+        return Repeated(*counts[0])
+    return Runs([place for place, _ in counts], [count for _, count in counts]) if counts else ()
+
+
+def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
+    """Return keys, or values, as one column: Arrow's where all are, or have nothing in them."""
+    if columns and all(isinstance(column, Repeated) and column.value is None for column in columns):
+        return Repeated(None, sum(map(len, columns)))
+    found = [column if isinstance(column, BinaryColumn) else _nothing(column) for column in columns]
+    if not found or any(column is None for column in found):
+        return list(chain.from_iterable(columns))
+    return BinaryColumn.joined([column for column in found if column is not None])
+
+
+def _nothing(column: Sequence[bytes | None]) -> BinaryColumn | None:
+    """Return a column that has nothing in it as one of Arrow's; None for another."""
+    is_empty = isinstance(column, Repeated) and column.value is None
+    return BinaryColumn.without_values(len(column)) if is_empty else None
 
 
 def _times(kinds: Sequence[int], times: Sequence[int]) -> list[int | None]:
     return [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in zip(kinds, times, strict=True)]
+
+
+def nowhere_to_begin(place: TopicPartition, why: str) -> KafkaRequestError:
+    """Return the error to raise where a partition has nothing at its position, and no other may be chosen."""
+    return KafkaRequestError(
+        f"There is no offset to begin at in {place.topic}-{place.partition}: {why}; "
+        "auto.offset.reset is none, so that somebody has to say where (PATCH /connectors/<name>/offsets)",
+        KafkaError._AUTO_OFFSET_RESET,
+    )
 
 
 def is_plain(messages: Sequence[Any]) -> bool:
@@ -356,9 +419,15 @@ class GroupInput:
             wanted = self.assignment.intersection(partitions)
             if wanted == self._paused or self._consumer is None:
                 return
-            self._consumer.pause([ClientPartition(*place) for place in wanted - self._paused])
-            self._consumer.resume([ClientPartition(*place) for place in self._paused - wanted])
+            self._stop_fetching(wanted - self._paused)
+            self._fetch_on(self._paused - wanted)
             self._paused = wanted
+
+    def _stop_fetching(self, places: Collection[TopicPartition]) -> None:
+        self._consumer.pause([ClientPartition(*place) for place in places])
+
+    def _fetch_on(self, places: Collection[TopicPartition]) -> None:
+        self._consumer.resume([ClientPartition(*place) for place in places])
 
     def commit(
         self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
@@ -382,7 +451,7 @@ class GroupInput:
             try:
                 return self._sent(offsets, notes)
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING:
+                if error.args[0].code() not in PASSING:
                     raise
                 return self._sent(self._existing(offsets), notes)  # the client does not tell which it was
         except KafkaException as error:
@@ -488,12 +557,8 @@ class GroupInput:
                 self._group,
             )
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            raise KafkaRequestError(
-                f"There is no offset to begin at in {message.topic()}-{message.partition()}: {error.str()}; "
-                "auto.offset.reset is none, so that somebody has to say where (PATCH /connectors/<name>/offsets)",
-                error.code(),
-            )
-        elif not (is_unavailable(error) or error.code() in _PASSING):
+            raise nowhere_to_begin(TopicPartition(message.topic(), message.partition()), error.str())
+        elif not (is_unavailable(error) or error.code() in PASSING):
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap)
         return True
 
@@ -515,8 +580,7 @@ class GroupInput:
             self._begins.update(begins)
             taken = [ClientPartition(*place, begins[place]) for place in places]
             consumer.incremental_assign(taken) if self._is_cooperative else consumer.assign(taken)
-            if not self._fetches:
-                consumer.pause(taken)
+            self._begin({place: begins[place] for place in places})
 
     def _revoke(self, consumer: Any, partitions: list[Any]) -> None:
         self._give_up(consumer, partitions, self._assignee.revoked)
@@ -534,10 +598,19 @@ class GroupInput:
             del self._begins[place]
             self._due.pop(place, None)
         self._revoked |= places
+        self._let_go(places)
         with self._noted():
             # The client keeps a partition paused when it is assigned again, which nobody would resume.
             self.pause(self._paused - places)
             consumer.incremental_unassign(partitions) if self._is_cooperative else consumer.unassign()
+
+    def _begin(self, begins: Mapping[TopicPartition, int]) -> None:
+        """Have partitions fetched that have just been assigned, or see that they are not."""
+        if not self._fetches:
+            self._consumer.pause([ClientPartition(*place) for place in begins])
+
+    def _let_go(self, places: Collection[TopicPartition]) -> None:
+        """Hand nothing over of partitions that were given up (E14)."""
 
     @contextlib.contextmanager
     def _noted(self) -> Any:
@@ -573,12 +646,18 @@ class GroupInput:
 
     def _reset(self, consumer: Any, place: TopicPartition) -> int:
         """Return where a partition begins that the group has committed nothing of."""
-        resets_to = "earliest" if place.topic in self._whole else self._resets_to
-        if resets_to == "error":
+        if self._resets_of(place) == "error":
             raise KafkaRequestError(
                 f"Group {self._group} has committed nothing for {place.topic}-{place.partition}, and auto.offset.reset "
                 "is none: say where to begin (PATCH /connectors/<name>/offsets)",
                 KafkaError._AUTO_OFFSET_RESET,
             )
-        low, high = consumer.get_watermark_offsets(ClientPartition(*place), timeout=_ASK_S)
-        return int(high if resets_to == "latest" else max(low, 0))
+        return self._edge(consumer, place, _ASK_S)
+
+    def _resets_of(self, place: TopicPartition) -> str:
+        return "earliest" if place.topic in self._whole else self._resets_to
+
+    def _edge(self, consumer: Any, place: TopicPartition, timeout_s: float) -> int:
+        """Return where a partition begins, or ends, as it is to be read from there. Raises KafkaException."""
+        low, high = consumer.get_watermark_offsets(ClientPartition(*place), timeout=timeout_s)
+        return int(high if self._resets_of(place) == "latest" else max(low, 0))

@@ -29,9 +29,20 @@ class BinaryColumn(Sequence[Any]):
         return self._array
 
     @property
+    def chunks(self) -> Sequence[Any]:
+        """Return all values as the arrays that they are in: nothing is put together."""
+        found: Sequence[Any] = getattr(self._array, "chunks", [self._array])
+        return found
+
+    @property
     def size_bytes(self) -> int:
         """Return the bytes of all values."""
-        return sum(map(size_bytes, getattr(self._array, "chunks", [self._array])))
+        return sum(map(size_bytes, self.chunks))
+
+    @property
+    def null_count(self) -> int:
+        """Return how many places have no value."""
+        return int(self._array.null_count)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -48,10 +59,21 @@ class BinaryColumn(Sequence[Any]):
 
     def __add__(self, other: "BinaryColumn") -> "BinaryColumn":
         """Return these values and those of another column behind them; nothing is copied yet."""
+        return BinaryColumn.joined([self, other])
+
+    @classmethod
+    def joined(cls, columns: "Sequence[BinaryColumn]") -> "BinaryColumn":
+        """Return the values of several columns, one behind the other; nothing is copied yet."""
         import pyarrow as pa  # for those who have columns of it
 
-        chunks = [chunk for each in (self, other) for chunk in getattr(each._array, "chunks", [each._array])]
-        return BinaryColumn(pa.chunked_array(chunks, pa.binary()))
+        return cls(pa.chunked_array([chunk for each in columns for chunk in each.chunks], pa.binary()))
+
+    @classmethod
+    def without_values(cls, count: int) -> "BinaryColumn":
+        """Return a column that has no value in any of so many places."""
+        import pyarrow as pa
+
+        return cls(pa.nulls(count, pa.binary()))
 
     def _looked_at(self) -> list[bytes | None]:
         if self._values is None:
