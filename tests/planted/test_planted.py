@@ -38,7 +38,7 @@ PLANTS = {
     ),
     "put_after_revocation": f"{_SINK}::test_nothing_of_a_revoked_partition_is_put_though_it_was_refused_before",
     "fetched_before_revocation": (
-        "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over[2]"
+        "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over[2-records]"
     ),
     "dead_letter_not_awaited": f"{_SINK}::test_no_offset_passes_a_dead_letter_that_is_not_safe",
     "epoch_letter_not_awaited": (

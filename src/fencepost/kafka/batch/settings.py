@@ -28,12 +28,14 @@ _WRITING = _CONNECTING | frozenset({
     "delivery.report.only.error", "acks", "request.required.acks", "enable.idempotence", "partitioner",
     "max.in.flight.requests.per.connection", "max.in.flight", "linger.ms", "delivery.timeout.ms",
 })  # fmt: skip
-# Those that change what it does, and those of queues, groups and events that it has no need of.
+# Those that change what it does, and those of queues, groups and events that it has no need of: where there is a group,
+# librdkafka is its member beside the reader.
 _READING = _CONNECTING | frozenset({
     "fetch.wait.max.ms", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "isolation.level",
     "message.max.bytes", "fetch.queue.backoff.ms", "queued.min.messages", "auto.offset.reset",
     "allow.auto.create.topics", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "group.id",
-    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "check.crcs",
+    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "check.crcs", "group.protocol",
+    "group.instance.id", "partition.assignment.strategy",
 })  # fmt: skip
 
 
