@@ -3,12 +3,13 @@
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from fencepost.api import (
     HIGH,
+    BinaryColumn,
     FatalError,
     Schema,
     SinkBatch,
@@ -37,7 +38,7 @@ class FileStreamSinkTask(SinkTask):
 
     def put(self, batch: SinkBatch) -> None:
         if len(batch):
-            self.out.write(_lines(batch))
+            self.out.writelines(_lines(batch))
             self.out.flush()  # whoever follows the file sees it now
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -58,12 +59,17 @@ def _ends_within_a_line(path: Path) -> bool:
         return written.read(1) != b"\n"
 
 
-def _lines(batch: SinkBatch) -> bytes:
+def _lines(batch: SinkBatch) -> Sequence[bytes | memoryview]:
+    """Return what is written of a batch, in pieces."""
     values = batch.values
     if isinstance(values, Utf8Column):
-        return b"\n".join(values.raw) + b"\n"
+        if isinstance(values.raw, BinaryColumn):
+            from fencepost.connector.line_columns import joined_lines  # Arrow, for those who use it
+
+            return [piece for chunk in values.raw.chunks for piece in joined_lines(chunk)]
+        return b"\n".join(values.raw), b"\n"
     texts = (_text(schema, value) for schema, value in zip(batch.value_schemas, values, strict=True))
-    return ("\n".join(texts) + "\n").encode("utf-8", "replace")
+    return (("\n".join(texts) + "\n").encode("utf-8", "replace"),)
 
 
 def _text(schema: Schema | None, value: object) -> str:

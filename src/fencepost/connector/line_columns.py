@@ -1,4 +1,4 @@
-"""Lines as columns: cut by Arrow, so that no line becomes an object of Python's."""
+"""Lines as columns: cut and joined by Arrow, so that no line becomes an object of Python's."""
 
 import struct
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from fencepost.connector.line import Split, split_lines
 from fencepost.record import BinaryColumn
+from fencepost.record.binary_column import size_bytes
 
 _BINARY = pa.binary()
 _MOST_BYTES = (1 << 31) - 1  # of one array
@@ -26,6 +27,17 @@ def split_into_columns(data: bytes) -> tuple[Split, int, int]:
         return replace(found, lines=BinaryColumn(pa.array(found.lines, _BINARY))), used, scanned
     used = data.rfind(b"\n") + 1
     return Split(BinaryColumn(_lines(data, used)), 1), used, len(data)
+
+
+def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
+    """Return binary values, none of which is null, each as a line; in pieces, as a column cannot hold everything."""
+    count = len(values)
+    if not count:
+        return []
+    if count > 1 and size_bytes(values) + count > _MOST_BYTES:
+        return [*joined_lines(values[: count // 2]), *joined_lines(values[count // 2 :])]
+    whole = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values)
+    return [memoryview(pc.binary_join(whole, b"\n")[0].as_buffer()), b"\n"]
 
 
 def _lines(data: bytes, size: int) -> pa.Array:

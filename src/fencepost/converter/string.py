@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.api import LOW, Converter, HeaderConverter, RecordError, Schema, setting
 from fencepost.config.check import Check
-from fencepost.record import Repeated, Utf8Column
+from fencepost.record import BinaryColumn, Repeated, Utf8Column
 from fencepost.record.java_text import java_text
 from fencepost.record.schema import STRING
 
@@ -73,6 +73,8 @@ class StringConverter(Converter, HeaderConverter):
         """Leave UTF-8 as bytes until somebody looks: what only passes through is never decoded."""
         if self._codec != "utf-8":
             return None
+        if isinstance(column, BinaryColumn) and not column.null_count:
+            return OPTIONAL_STRING, Utf8Column(column)
         raw = [each for each in column if each is not None]
         if len(raw) == len(column):
             return OPTIONAL_STRING, Utf8Column(raw)

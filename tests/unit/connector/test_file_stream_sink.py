@@ -1,13 +1,16 @@
 """FileStreamSink: what stands in the file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from fencepost.api import FatalError, Schema, SchemaType, SinkBatch, SinkRecord, Utf8Column
+from fencepost.connector import line_columns
 from fencepost.connector.file_stream_sink import FileStreamSinkConnector, FileStreamSinkTask
-from fencepost.record import Repeated, TopicPartition
+from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
 
 def task(path: Path) -> FileStreamSinkTask:
@@ -33,24 +36,46 @@ def test_values_are_lines_as_java_prints_them(tmp_path: Path) -> None:
     sink.stop()
 
 
-def test_text_that_only_passes_through_is_not_decoded(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    raw = [b"\xc3\xa4", b"", b"b"]
-    nothing = Repeated(None, 3)
-    place = TopicPartition("t", 0)
-    columns = SinkBatch(
-        Repeated("t", 3),
-        Repeated(0, 3),
-        range(3),
+def passing(raw: Sequence[bytes]) -> SinkBatch:
+    """Return a batch of text that nobody has looked at."""
+    count = len(raw)
+    nothing = Repeated(None, count)
+    return SinkBatch(
+        Repeated("t", count),
+        Repeated(0, count),
+        range(count),
         Utf8Column(raw),
         nothing,
         nothing,
         nothing,
         nothing,
-        Repeated(place, 3),
+        Repeated(TopicPartition("t", 0), count),
     )
-    task(path).put(columns)
+
+
+def test_text_that_only_passes_through_is_not_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    task(path).put(passing([b"\xc3\xa4", b"", b"b"]))
     assert path.read_bytes() == b"\xc3\xa4\n\nb\n"
+
+
+class Untouched(BinaryColumn):
+    """A column at whose values nobody may look."""
+
+    def _looked_at(self) -> list[bytes | None]:
+        raise AssertionError("made objects of all values")
+
+
+@pytest.mark.parametrize("most_bytes", [1 << 30, 7, 1])
+def test_lines_of_a_column_are_joined_without_a_look_at_any(
+    tmp_path: Path, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a part of a column, in several pieces, and of more than one column of Arrow's can hold."""
+    monkeypatch.setattr(line_columns, "_MOST_BYTES", most_bytes)
+    path = tmp_path / "out"
+    piece = pa.array([b"left out", b"\xc3\xa4", b"", b"b"], pa.binary())
+    task(path).put(passing(Untouched(pa.chunked_array([piece[1:], piece[2:3], piece[:0], piece[3:]]))))
+    assert path.read_bytes() == b"\xc3\xa4\n\nb\n\nb\n"
 
 
 def test_a_line_that_a_killed_task_left_half_does_not_swallow_the_next(tmp_path: Path) -> None:

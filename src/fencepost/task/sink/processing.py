@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.kafka.group_input import Fetched
-from fencepost.record import Header, Repeated, Schema, SinkBatch, SinkRecord, TopicPartition
+from fencepost.record import BinaryColumn, Header, Repeated, Runs, Schema, SinkBatch, SinkRecord, TopicPartition
 from fencepost.task.dead_letter import RESENT, RESENT_TOPIC
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
@@ -154,6 +154,9 @@ def _before_resent(topic: str, pairs: Pairs) -> tuple[str, Pairs]:
 def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[int]]:
     if isinstance(places, Repeated):
         return Repeated(places.value.topic, len(places)), Repeated(places.value.partition, len(places))
+    if isinstance(places, Runs):
+        topics = Runs([place.topic for place in places.values], places.counts)
+        return topics, Runs([place.partition for place in places.values], places.counts)
     return [place.topic for place in places], [place.partition for place in places]
 
 
@@ -166,4 +169,8 @@ def _column(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schem
 
 
 def _is_empty(column: Sequence[bytes | None]) -> bool:
+    if isinstance(column, Repeated):
+        return column.value is None
+    if isinstance(column, BinaryColumn):
+        return column.null_count == len(column)
     return next(iter(column), None) is None and column.count(None) == len(column)

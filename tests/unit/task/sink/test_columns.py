@@ -1,0 +1,83 @@
+"""What came as columns of Arrow's reaches `put` as such, and whoever looks sees what was always there."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fencepost.api import Converter, SinkBatch
+from fencepost.converter.byte_array import ByteArrayConverter
+from fencepost.converter.simple_header import SimpleHeaderConverter
+from fencepost.converter.string import StringConverter
+from fencepost.kafka.group_input import Fetched
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition, Utf8Column
+from fencepost.task.control import Control
+from fencepost.task.sink.processing import SinkProcessor
+from fencepost.task.tolerance import Tolerance
+from fencepost.transform.chain import Chain
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
+TEXTS = ["a", "ä", "", "d"]
+
+
+class Untouched(BinaryColumn):
+    """A column at whose values nobody may look."""
+
+    def _looked_at(self) -> list[bytes | None]:
+        raise AssertionError("made objects of all values")
+
+
+def column(*values: bytes | None) -> BinaryColumn:
+    return BinaryColumn(pa.array(values, pa.binary()))
+
+
+def fetched(keys: Any, values: Any) -> Fetched:
+    return Fetched(Runs([ONE, OTHER], [3, 1]), [5, 6, 8, 0], [1, 2, None, 4], keys, values)
+
+
+def processed(found: Fetched, converter: type[Converter] = StringConverter) -> SinkBatch:
+    tolerance = Tolerance(False, 0, 1, False, False, Control(is_paused=False), "c-0")
+    key, value = (converter({"converter.type": kind}) for kind in ("key", "value"))
+    return SinkProcessor(Chain(), key, value, SimpleHeaderConverter({}), tolerance).process(found)
+
+
+def test_text_of_several_partitions_stays_columns_and_nobody_looks_at_a_record() -> None:
+    values = Untouched(column(*(text.encode() for text in TEXTS)).array)
+    batch = processed(fetched(Untouched(pa.nulls(4, pa.binary())), values))
+    assert isinstance(batch.values, Utf8Column)
+    assert batch.values.raw is values
+    assert isinstance(batch.topics, Runs)
+    assert isinstance(batch.partitions, Runs)
+    assert isinstance(batch.offsets, list)
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_whoever_looks_sees_the_same_as_in_lists(is_listed: bool) -> None:
+    raw: list[bytes | None] = [text.encode() for text in TEXTS]
+    keys: list[bytes | None] = [b"k", None, b"l", None]
+    found = fetched(keys, raw) if is_listed else fetched(column(*keys), column(*raw))
+    batch = processed(found)
+    assert [record.value for record in batch] == TEXTS
+    assert [record.key for record in batch] == ["k", None, "l", None]
+    assert [(r.topic, r.kafka_partition, r.kafka_offset, r.timestamp, r.at) for r in batch] == [
+        ("t", 0, 5, 1, ONE),
+        ("t", 0, 6, 2, ONE),
+        ("t", 0, 8, None, ONE),
+        ("u", 3, 0, 4, OTHER),
+    ]
+    picked = batch.select([3, 1])
+    assert ([r.value for r in picked], [r.topic for r in picked]) == (["d", "ä"], ["u", "t"])
+    assert [record.value for record in batch.without(frozenset([ONE]))] == ["d"]
+    assert list(batch.values[1:3]) == ["ä", ""]
+
+
+def test_a_tombstone_among_texts_is_none() -> None:
+    batch = processed(fetched(Repeated(None, 4), column(b"a", None, b"c", b"d")))
+    assert list(batch.values) == ["a", None, "c", "d"]
+
+
+def test_bytes_pass_as_they_are() -> None:
+    batch = processed(fetched(Repeated(None, 4), column(b"a", None, b"\xff", b"d")), ByteArrayConverter)
+    assert isinstance(batch.values, BinaryColumn)
+    assert [record.value for record in batch] == [b"a", None, b"\xff", b"d"]
+    assert [record.value for record in batch.select([2, 1])] == [b"\xff", None]
