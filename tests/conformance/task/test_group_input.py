@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,62 +15,12 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_batches import BatchGroupInput
 from fencepost.kafka.group_input import Fetched, GroupInput
-from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.group_offsets import GroupInUseError
 from fencepost.kafka.leave import MemberRemoval
-from fencepost.kafka.settings import sink_conf
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.log_writer import LogWriter
-
-
-class Notes:
-    """An assignee that notes what it is told."""
-
-    def __init__(self) -> None:
-        self.log: list[tuple[str, Any]] = []
-        self.begins: dict[TopicPartition, int] = {}
-        self.on_revoked: Callable[[Collection[TopicPartition]], None] = lambda places: None
-
-    def assigned(
-        self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        self.log.append(("assigned", dict(positions)))
-        self.fresh = set(fresh)
-        return self.begins
-
-    def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.log.append(("revoked", set(partitions)))
-        self.on_revoked(partitions)
-
-    def lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.log.append(("lost", set(partitions)))
-
-
-class Members:
-    """Makes members of one group, and closes them."""
-
-    def __init__(self, bootstrap: str, topic: str, kind: type[GroupInput] = GroupInput) -> None:
-        self.bootstrap, self.topic, self.group = bootstrap, topic, f"connect-{topic}"
-        self.kind = kind
-        self.made: list[GroupInput] = []
-
-    def conf(self, **settings: str) -> dict[str, Any]:
-        given = {
-            "bootstrap.servers": self.bootstrap,
-            "session.timeout.ms": "6000",
-            "heartbeat.interval.ms": "300",
-            **{key.replace("_", "."): value for key, value in settings.items()},
-        }
-        return dict(sink_conf(given, self.group, "test").conf)
-
-    def join(self, notes: Notes, whole: Collection[str] = (), **settings: str) -> GroupInput:
-        self.made.append(self.kind(self.conf(**settings), [self.topic], notes, whole=whole))
-        return self.made[-1]
-
-    def offsets(self) -> GroupOffsets:
-        return GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group)
-
 
 KINDS = {"records": GroupInput, "batches": BatchGroupInput}
 
@@ -97,16 +47,6 @@ def produce(kafka, topic_name: str) -> Callable[..., None]:
         producer.commit_transaction(30) if conf else producer.flush(30)
 
     return write
-
-
-def read(member: GroupInput, count: int, within_s: float = 30.0) -> list[tuple[int, int]]:
-    """Return (partition, offset) of the next records."""
-    found: list[tuple[int, int]] = []
-    deadline = time.monotonic() + within_s
-    while len(found) < count and time.monotonic() < deadline:
-        fetched = member.poll(0.1, 100)
-        found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
-    return found
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

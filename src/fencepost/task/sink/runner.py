@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable
 
 from fencepost.api import FencedError, RetriableError
+from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.settings import lacking_to_read
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import SinkCounters
 from fencepost.task.dead_letter import ensure_topics
@@ -84,10 +86,26 @@ class SinkRunner(TaskLife):
         loop = SinkLoop(self.spec, task, context, processor, self.control, self.counters, self.report, self._letters)
         try:
             task.start()
-            topics, whole = subscription(self.spec), (self.spec.resend_topic,)
-            self._loop, self._input = loop, GroupInput(self.spec.consumer_conf, topics, loop, whole=whole)
+            self._loop, self._input = loop, self._member(loop)
             self.report(RunState.RUNNING)
             loop.run(self._input)
         finally:
             self._close()
             self._stop(task)
+
+    def _member(self, loop: SinkLoop) -> GroupInput:
+        """Return the group's member: one that reads whole batches where it has all the settings, else by records.
+
+        Raises KafkaRequestError for settings that nobody takes.
+        """
+        conf, topics, whole = self.spec.consumer_conf, subscription(self.spec), (self.spec.resend_topic,)
+        why = ", ".join(lacking_to_read(conf))
+        if not why:
+            from fencepost.kafka.group_batches import BatchGroupInput  # Arrow, for those who use it
+
+            try:
+                return BatchGroupInput(conf, topics, loop, whole=whole)
+            except KafkaRequestError as error:
+                why = str(error)
+        log.info("task %s reads record by record, for the sake of %s", self.spec.id, why)
+        return GroupInput(conf, topics, loop, whole=whole)
