@@ -23,7 +23,7 @@ class Notes:
     ) -> Mapping[TopicPartition, int]:
         self.log.append(("assigned", dict(positions)))
         self.fresh = set(fresh)
-        return self.begins
+        return {place: offset for place, offset in self.begins.items() if place in positions}
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
         self.log.append(("revoked", set(partitions)))
@@ -66,5 +66,3 @@ def read(member: GroupInput, count: int, within_s: float = 30.0) -> list[tuple[i
         fetched = member.poll(0.1, 100)
         found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
     return found
-
-

@@ -7,7 +7,7 @@ with very many of them the client fetches itself.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -70,13 +70,16 @@ class BatchGroupInput(GroupInput):
     def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Return what has come, once callbacks were served: what they have taken away is not there any more (E14)."""
         if self._fetches:
-            yield from self._fetched_lots(timeout_s, most)
+            yield from self._noted_lots(super()._lots(timeout_s, most))
             return
         until_s = time.monotonic() + timeout_s
         is_first = True
         while is_first or time.monotonic() < until_s:
-            self._serve(until_s)
-            if self._fetches or self._trouble is not None:
+            found = self._served(until_s)
+            if self._trouble is not None:
+                return
+            if self._fetches:  # from now on: a record may have come as it was assigned
+                yield from self._noted_lots([found])
                 return
             self._read(0.0 if is_first else min(_TURN_S, until_s - time.monotonic()), most)
             fetched = self._waiting.take(most)
@@ -86,15 +89,17 @@ class BatchGroupInput(GroupInput):
                 return
             is_first = False
 
-    def _serve(self, until_s: float) -> None:
-        """Have callbacks of the group called; that is all there is to wait for where nothing is read."""
+    def _served(self, until_s: float) -> Fetched:
+        """Have callbacks of the group called; that is all there is to wait for where nothing is read.
+
+        What comes beside is nothing, as long as all partitions are paused in the client.
+        """
         is_idle = not (self._reading() or len(self._waiting))
         try:
             message = self._consumer.poll(max(0.0, min(_TURN_S, until_s - time.monotonic())) if is_idle else 0)
         except KafkaException as error:
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
-        if message is not None:
-            self._is_event(message, {})  # nothing else comes: its partitions are paused
+        return Fetched() if message is None else self._sorted([message])
 
     def _reading(self) -> bool:
         return len(self._next) > len(self._paused) + len(self._lost)
@@ -233,9 +238,9 @@ class BatchGroupInput(GroupInput):
 
     # where the client fetches
 
-    def _fetched_lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
+    def _noted_lots(self, lots: Iterable[Fetched]) -> Iterator[Fetched]:
         """Return what the client has, and note where partitions go on in case the reader takes over."""
-        for lot in super()._lots(timeout_s, most):
+        for lot in lots:
             if not self._fetches:
                 return  # it has, in a callback just now, and begins before these
             behind = {**lot.next_offsets(), **lot.ends} if len(lot) else lot.ends

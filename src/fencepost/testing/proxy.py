@@ -25,6 +25,7 @@ class ApiKey(IntEnum):
 
     PRODUCE = 0
     FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
     OFFSET_COMMIT = 8
     FIND_COORDINATOR = 10

@@ -20,6 +20,7 @@ from fencepost.kafka.leave import MemberRemoval
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.group_members import Members, Notes, read
 from support.log_writer import LogWriter
 
 KINDS = {"records": GroupInput, "batches": BatchGroupInput}

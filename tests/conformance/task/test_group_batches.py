@@ -1,0 +1,433 @@
+"""A member of a group that reads whole batches, on the real broker: what sets it apart from one that reads records.
+
+What both do alike is in `test_group_input.py`.
+"""
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.kafka import group_batches
+from fencepost.kafka.batch import reader as batch_reader
+from fencepost.kafka.batch.committed import Answered
+from fencepost.kafka.batch.encode_header import CorruptBatchError
+from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.fork import ForkedClientError
+from fencepost.kafka.group_batches import BatchGroupInput
+from fencepost.kafka.group_input import Fetched, GroupInput
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
+from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.group_members import Members, Notes, read
+from support.log_writer import LogWriter
+
+_LONG_S = 8.0
+
+
+@pytest.fixture(scope="module")
+def writer(kafka: Any) -> Iterator[LogWriter]:
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def members(writer: LogWriter, topic_name: str) -> Iterator[Members]:
+    made = Members(writer.bootstrap, writer.topic(topic_name, partitions=2), BatchGroupInput)
+    yield made
+    for each in made.made:
+        each.close()
+
+
+@pytest.fixture
+def places(members: Members) -> list[TopicPartition]:
+    return [TopicPartition(members.topic, n) for n in range(2)]
+
+
+def numbered(start: int, stop: int) -> list[str]:
+    return [str(n) for n in range(start, stop)]
+
+
+def begun(members: Members, notes: Notes | None = None, **settings: str) -> BatchGroupInput:
+    """Return a member that has both partitions, and has taken nothing yet."""
+    member = members.join(notes or Notes(), **settings)
+    assert isinstance(member, BatchGroupInput)
+    member._reader.read = lambda *_: batch_reader.Read()  # type: ignore[method-assign]
+    eventually(lambda: member.poll(0.05, 1) is not None and len(member.assignment) == 2, within_s=30)
+    vars(member._reader).pop("read")
+    return member
+
+
+def next_of(member: BatchGroupInput, most: int) -> Fetched:
+    """Return the next records."""
+    found: Fetched = eventually(lambda: fetched if len(fetched := member.poll(0.1, most)) else None, within_s=30)
+    return found
+
+
+def poll_for_long(member: GroupInput) -> None:
+    """Poll until something is wrong, but not for ever."""
+    until_s = time.monotonic() + 30
+    while time.monotonic() < until_s:
+        member.poll(0.1, 100)
+
+
+class Polling:
+    """A member that is polled by a thread of its own, until the end of a block."""
+
+    def __init__(self, poll: Callable[[], object]) -> None:
+        self._poll, self._stop = poll, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._poll()
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_callbacks_are_served_while_the_reader_waits(members: Members, is_paused: bool) -> None:
+    """A partition is given up within a poll that waits for records, of which there are none, for much longer."""
+    notes, other = Notes(), Notes()
+    first = begun(members, notes)
+    if is_paused:
+        first.pause(first.assignment)
+    polled: list[Fetched] = []
+    with Polling(lambda: polled.append(first.poll(_LONG_S, 100))):
+        second = members.join(other)
+        eventually(lambda: second.poll(0.05, 100) is not None and len(second.assignment) == 1, within_s=_LONG_S)
+        assert polled == []
+
+
+def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:
+    member = begun(members)
+    member.pause(member.assignment)
+    began_s, computed_s = time.monotonic(), time.thread_time()
+    assert not len(member.poll(1.0, 100))
+    assert time.monotonic() - began_s >= 0.9
+    assert time.thread_time() - computed_s < 0.2
+
+
+@pytest.mark.parametrize("at_once", [10_000, 1])
+def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
+    members: Members, writer: LogWriter, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what is decoded and waits, nor what waits in the reader; what comes back begins where it is to."""
+    monkeypatch.setattr(group_batches, "_AT_ONCE", at_once)
+    for partition in range(2):
+        for start in range(0, 400, 100):
+            writer.send(members.topic, numbered(start, start + 100), partition)
+    notes = Notes()
+    first = begun(members, notes)
+    told: list[tuple[str, Any]] = []
+    notes.on_revoked = lambda gone: told.append(("revoked", set(gone)))
+
+    def poll() -> None:
+        fetched = first.poll(0.05, 7)
+        told.extend(("record", each) for each in zip(fetched.places, fetched.offsets, strict=True))
+
+    eventually(lambda: poll() is None and len(told) >= 20, every_s=0)
+    with Polling(lambda: second.poll(0.05, 7)) if (second := members.join(Notes())) else None:  # type: ignore[union-attr]
+        eventually(lambda: poll() is None and len(first.assignment) == 1, every_s=0, within_s=30)
+        [kept] = first.assignment
+        eventually(lambda: poll() is None and told[-1] == ("record", (kept, 399)), every_s=0, within_s=30)
+    behind = told[max(index for index, (what, _) in enumerate(told) if what == "revoked") + 1 :]
+    assert [each for _, each in behind] == [(kept, n) for n in range(400)]
+
+
+def test_what_is_handed_over_is_never_more_than_asked_for_and_nothing_is_lost_or_doubled(
+    members: Members, writer: LogWriter, places: list[TopicPartition]
+) -> None:
+    """Through pauses, and returns to where it stands, in the middle of batches, of transactions as well."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    for start in range(0, 3_000, 1_000):
+        writer.write(members.topic, numbered(start, start + 1_000), 0)
+        writer.write(members.topic, ["never"] * 10, 0, is_committed=False)
+        writer.send(members.topic, numbered(start, start + 1_000), 1)
+    member = begun(members)
+    found: dict[TopicPartition, list[int]] = {place: [] for place in places}
+    behind = dict.fromkeys(places, 0)
+    paused: set[TopicPartition] = set()
+
+    def step() -> bool:
+        nonlocal paused
+        act = rng.random()
+        if act < 0.3:
+            paused = {place for place in places if rng.random() < 0.4}
+            member.pause(paused)
+        elif act < 0.5:
+            member.seek({place: behind[place] for place in places if rng.random() < 0.5})
+        elif act < 0.55:
+            place = rng.choice(places)
+            left = found[place][: rng.randrange(len(found[place]) + 1)]
+            behind[place] = left[-1] + 1 if left else 0
+            found[place][:] = [int(value) for value in numbered(0, len(left))]
+            found[place][:] = left
+            member.seek({place: behind[place]})
+        most = rng.choice((1, 7, 499, 500, 5_000))
+        fetched = member.poll(0.02, most)
+        assert len(fetched) <= most
+        assert isinstance(fetched.offsets, list) or not len(fetched)
+        assert paused.isdisjoint(fetched.places)
+        for place, offset, value in zip(fetched.places, fetched.offsets, fetched.values, strict=True):
+            assert value == str(len(found[place])).encode(), (place, offset)
+            found[place].append(offset)
+        behind.update(fetched.next_offsets())
+        return all(len(offsets) == 3_000 for offsets in found.values())
+
+    eventually(step, within_s=60, every_s=0)
+    assert all(offsets == sorted(set(offsets)) for offsets in found.values())
+
+
+def test_records_come_as_columns(members: Members, writer: LogWriter, places: list[TopicPartition]) -> None:
+    for place in places:
+        writer.send(members.topic, ["a", "b"], place.partition, timestamp=7)
+    writer.send(members.topic, ["c"], 0, key=b"k", headers=[("h", b"x")], timestamp=8)
+    member = begun(members)
+    rows: list[Any] = []
+
+    def all_there() -> bool:
+        found = member.poll(0.1, 4)
+        assert isinstance(found.values, BinaryColumn) or not len(found)
+        assert isinstance(found.keys, BinaryColumn | Repeated) or not len(found)
+        assert isinstance(found.places, Repeated | Runs) or not len(found)
+        headers = found.headers or [()] * len(found)
+        columns = (found.places, found.offsets, found.timestamps, found.keys, found.values, headers)
+        rows.extend(zip(*columns, strict=True))
+        return len(rows) == 5
+
+    eventually(all_there, within_s=30)
+    one, other = places
+    assert sorted(rows) == [
+        (one, 0, 7, None, b"a", ()),
+        (one, 1, 7, None, b"b", ()),
+        (one, 2, 8, b"k", b"c", (("h", b"x"),)),
+        (other, 0, 7, None, b"a", ()),
+        (other, 1, 7, None, b"b", ()),
+    ]
+
+
+def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
+    members: Members, writer: LogWriter, places: list[TopicPartition]
+) -> None:
+    writer.write(members.topic, ["a", "b", "c"], 0)
+    writer.write(members.topic, ["d"], 0, is_committed=False)
+    writer.settle([members.topic])
+    member = begun(members)
+    assert next_of(member, 2).ends == {}
+    last = next_of(member, 2)
+    assert (last.offsets, {**last.ends, **member.poll(0.1, 2).ends}) == ([2], {places[0]: 6})
+
+
+def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
+    members: Members, writer: LogWriter, places: list[TopicPartition]
+) -> None:
+    writer.send(members.topic, numbered(0, 5), 0)
+    member = begun(members)
+    assert len(read(member, 5)) == 5
+    eventually(lambda: member.poll(0.1, 1) is not None and member.known_ends() == {places[0]: 5, places[1]: 0})
+    member.pause(member.assignment)
+    assert member.known_ends() == {places[0]: 5, places[1]: 0}
+
+
+# what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("resets_to", "is_whole", "goes_on"), [("earliest", False, 6), ("latest", False, 10), ("latest", True, 6)]
+)
+def test_a_position_that_the_log_has_no_more_is_reset_and_told(
+    members: Members,
+    writer: LogWriter,
+    places: list[TopicPartition],
+    resets_to: str,
+    is_whole: bool,
+    goes_on: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    writer.send(members.topic, numbered(0, 10), 0)
+    writer.truncate(members.topic, 6)
+    notes = Notes()
+    notes.begins = {places[0]: 3}
+    member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset=resets_to)
+    with caplog.at_level(logging.WARNING):
+        eventually(lambda: member.poll(0.1, 100) is not None and "nothing at offset" in caplog.text, within_s=30)
+    assert f"{members.topic}-0 has nothing at offset 3: it is read from offset {goes_on} on" in caplog.text
+    member.seek({places[0]: goes_on})
+    writer.send(members.topic, ["10"], 0)
+    assert read(member, 1)[0] == (0, goes_on)
+
+
+@pytest.mark.parametrize("by", ["records", "batches"])
+def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_allowed(
+    members: Members, writer: LogWriter, places: list[TopicPartition], by: str
+) -> None:
+    writer.send(members.topic, numbered(0, 10), 0)
+    if by == "records":
+        members.kind = GroupInput
+    member = members.join(Notes())
+    assert len(read(member, 10)) == 10
+    member.commit(dict.fromkeys(places, 3))
+    member.close()
+    writer.truncate(members.topic, 6)
+    again = members.join(Notes(), auto_offset_reset="none")
+    expected = rf"There is no offset to begin at in {members.topic}-0: .*; auto.offset.reset is none, so that somebody"
+    with pytest.raises(KafkaRequestError, match=expected):
+        poll_for_long(again)
+
+
+def test_a_broker_that_does_not_say_where_a_log_begins_is_asked_again_and_the_others_are_read_meanwhile(
+    members: Members, writer: LogWriter, places: list[TopicPartition]
+) -> None:
+    writer.send(members.topic, numbered(0, 10), 0)
+    writer.truncate(members.topic, 6)
+    with KafkaProxy(members.bootstrap) as proxy:
+        notes = Notes()
+        notes.begins = dict.fromkeys(places, 0)
+        member = begun(members, notes, bootstrap_servers=proxy.bootstrap_servers)
+        unanswered = proxy.on(ApiKey.LIST_OFFSETS, Action.HOLD_ANSWER, 1)
+        eventually(lambda: member.poll(0.05, 100) is not None and unanswered.answered == 1)
+        writer.send(members.topic, ["b"], 1)
+        assert read(member, 1) == [(1, 0)]
+        unanswered.release()
+        assert read(member, 4) == [(0, n) for n in range(6, 10)]
+        member.close()
+
+
+def test_what_was_cut_behind_what_was_read_is_reset(
+    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a broker that says so, once."""
+    ask, said = BatchReader.read, []
+
+    def cut(reader: BatchReader, timeout_s: float, most: int) -> Any:
+        found = ask(reader, timeout_s, most)
+        if not said and not len(found.fetched.ends):
+            reader.unassign(places[:1])
+            said.append(True)
+            found.lost, found.cut = {places[0]}, {places[0]}
+        return found
+
+    writer.send(members.topic, numbered(0, 3), 0)
+    member = begun(members)
+    assert len(read(member, 3)) == 3
+    monkeypatch.setattr(BatchReader, "read", cut)
+    assert read(member, 3) == [(0, n) for n in range(3)]
+
+
+def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, writer: LogWriter) -> None:
+    writer.send(members.topic, numbered(0, 5), 0)
+    with KafkaProxy(members.bootstrap) as proxy:
+        member = begun(members, bootstrap_servers=proxy.bootstrap_servers)
+        lost = proxy.on(ApiKey.FETCH, Action.RESET, 3)
+        eventually(lambda: member.poll(0.05, 100) is not None and lost.met == 3)
+        assert read(member, 5) == [(0, n) for n in range(5)]
+        member.close()
+
+
+def test_what_passes_is_waited_for(members: Members, writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer.send(members.topic, numbered(0, 5), 0)
+    ask, refused = BatchReader.read, [KafkaUnavailableError("for now")] * 2
+
+    def refuse(*arguments: Any) -> Any:
+        if refused:
+            raise refused.pop()
+        return ask(*arguments)
+
+    monkeypatch.setattr(BatchReader, "read", refuse)
+    assert read(members.join(Notes()), 5) == [(0, n) for n in range(5)]
+
+
+def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_names_it(
+    members: Members, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flipped(records: memoryview, *others: Any) -> Answered:
+        changed = bytearray(records)
+        if changed:
+            changed[-1] ^= 1
+        return Answered(memoryview(changed), *others)
+
+    writer.send(members.topic, numbered(0, 5), 0)
+    monkeypatch.setattr(batch_reader, "Answered", flipped)
+    member = members.join(Notes())
+    with pytest.raises(CorruptBatchError, match=rf"{members.topic}-0: The batch at offset 0 .*checksum"):
+        poll_for_long(member)
+
+
+# very many partitions
+
+
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_the_client_fetches_what_is_very_many_and_nothing_is_lost_when_that_changes(
+    members: Members, writer: LogWriter, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member keeps its partitions in a cooperative group: who reads them hands their positions over."""
+    monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
+    settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
+    for partition in range(2):
+        writer.send(members.topic, numbered(0, 300), partition)
+    notes = Notes()
+    first = members.join(notes, **settings)
+    assert isinstance(first, BatchGroupInput)
+    taken: dict[TopicPartition, list[int]] = {}
+    begins = notes.begins
+
+    def poll() -> None:
+        fetched = first.poll(0.02, 5)
+        for place, offset in zip(fetched.places, fetched.offsets, strict=True):
+            taken.setdefault(place, []).append(offset)
+            begins[place] = offset + 1
+
+    eventually(lambda: poll() is None and sum(map(len, taken.values())) > 20, every_s=0, within_s=30)
+    assert first._fetches
+    second = members.join(Notes(), **settings)
+    with Polling(lambda: second.poll(0.05, 1)):
+        eventually(lambda: poll() is None and len(first.assignment) == 1 and not first._fetches, every_s=0, within_s=30)
+        [kept] = first.assignment
+        writer.send(members.topic, numbered(300, 500), kept.partition)
+        eventually(lambda: poll() is None and taken[kept][-1] > 320, every_s=0, within_s=30)
+    second.close()
+    eventually(lambda: poll() is None and len(first.assignment) == 2 and first._fetches, every_s=0, within_s=30)
+    ends = {place: 500 if place == kept else 300 for place in first.assignment}
+    eventually(lambda: poll() is None and all(taken[p][-1] == ends[p] - 1 for p in ends), every_s=0, within_s=30)
+    assert taken == {place: list(range(end)) for place, end in ends.items()}
+
+
+# its life
+
+
+def test_who_is_closed_or_abandoned_has_let_go_of_brokers(members: Members, writer: LogWriter) -> None:
+    writer.send(members.topic, numbered(0, 5), 0)
+    for leave in (BatchGroupInput.close, BatchGroupInput.abandon):
+        member = begun(members)
+        read(member, 1)
+        connections = member._reader._cluster.connections()
+        assert connections
+        leaving = threading.Thread(target=leave, args=(member,))
+        leaving.start()
+        leaving.join(30)
+        assert all(connection.fileno() < 0 for connection in connections)
+        member.close()
+        assert not len(member.poll(0.1, 5)) if leave is BatchGroupInput.abandon else True
+
+
+def test_e8_a_member_is_used_in_its_own_process_alone(members: Members) -> None:
+    member = members.join(Notes())
+    member._guard.pid = os.getpid() + 1
+    with pytest.raises(ForkedClientError):
+        member.poll(0.1, 1)
+    member._guard.pid = os.getpid()
