@@ -40,6 +40,10 @@ PLANTS = {
     "fetched_before_revocation": (
         "tests/conformance/task/test_group_input.py::test_what_was_fetched_before_a_revocation_is_not_handed_over[2-records]"
     ),
+    "read_before_revocation": (
+        "tests/conformance/task/test_group_batches.py::"
+        "test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it[10000]"
+    ),
     "dead_letter_not_awaited": f"{_SINK}::test_no_offset_passes_a_dead_letter_that_is_not_safe",
     "epoch_letter_not_awaited": (
         f"{_EPOCHS}::test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe"
