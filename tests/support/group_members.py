@@ -66,3 +66,10 @@ def read(member: GroupInput, count: int, within_s: float = 30.0) -> list[tuple[i
         fetched = member.poll(0.1, 100)
         found += [(place.partition, offset) for place, offset in zip(fetched.places, fetched.offsets, strict=True)]
     return found
+
+
+def poll_for_long(member: GroupInput) -> None:
+    """Poll until something is wrong, but not for ever."""
+    until_s = time.monotonic() + 30
+    while time.monotonic() < until_s:
+        member.poll(0.1, 100)

@@ -25,7 +25,7 @@ from fencepost.kafka.group_input import Fetched, GroupInput
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
-from support.group_members import Members, Notes, read
+from support.group_members import Members, Notes, poll_for_long, read
 from support.log_writer import LogWriter
 
 _LONG_S = 8.0
@@ -69,13 +69,6 @@ def next_of(member: BatchGroupInput, most: int) -> Fetched:
     """Return the next records."""
     found: Fetched = eventually(lambda: fetched if len(fetched := member.poll(0.1, most)) else None, within_s=30)
     return found
-
-
-def poll_for_long(member: GroupInput) -> None:
-    """Poll until something is wrong, but not for ever."""
-    until_s = time.monotonic() + 30
-    while time.monotonic() < until_s:
-        member.poll(0.1, 100)
 
 
 class Polling:

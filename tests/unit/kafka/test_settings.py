@@ -15,6 +15,7 @@ from fencepost.kafka.settings import (
     SettingsError,
     admin_conf,
     begins_at,
+    lacking_to_read,
     member_conf,
     plan_conf,
     producer_conf,
@@ -250,6 +251,21 @@ def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
         conf = sink_conf({"fetch.max.bytes": bytes_}, "g", "c").conf
         assert (conf["fetch.max.bytes"], conf.get("message.max.bytes")) == (bytes_, message)
         open_client(Kind.CONSUMER, conf)
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        ({}, []),
+        ({"group.instance.id": "one", "partition.assignment.strategy": "CooperativeStickyAssignor"}, []),
+        ({"max.poll.interval.ms": "9000", "session.timeout.ms": "9000", "check.crcs": "true"}, []),
+        ({"client.rack": "here", "isolation.level": "read_uncommitted"}, ["client.rack"]),
+        ({"statistics.interval.ms": "1000"}, ["statistics.interval.ms"]),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, ["sasl.mechanism"]),
+    ],
+)
+def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking):
+    assert sorted(lacking_to_read(sink_conf(given, "g", "c").conf)) == lacking
 
 
 @pytest.mark.parametrize(("given", "warnings"), [("consumer", 1), ("CONSUMER", 1), ("classic", 0)])
