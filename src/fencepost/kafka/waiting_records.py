@@ -3,12 +3,12 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import pyarrow as pa
 
-from fencepost.kafka.batch.decode import decoded
+from fencepost.kafka.batch.decode import DecodedRecord, decoded
 from fencepost.kafka.batch.decode_columns import decoded_columns
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.group_input import Fetched
@@ -16,7 +16,9 @@ from fencepost.kafka.unread import UnreadBatch, UnreadFetched
 from fencepost.record import BinaryColumn, Repeated, TopicPartition
 
 _NO_TIME = -1
-_LOT_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
+_NOWHERE = TopicPartition("", -1)
+_PORTION_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
+_FEW = 200  # records: below, Arrow's steps cost more than a loop over them does
 
 
 class WaitingRecords:
@@ -37,12 +39,10 @@ class WaitingRecords:
     def add(self, fetched: UnreadFetched) -> None:
         """Have records wait behind all others. Raises CorruptBatchError."""
         behind: dict[TopicPartition, int] = {}
-        for place, batches in _lots_of(fetched):
-            lot = _decoded(place, batches)
-            if len(lot):
-                self._lots.append(lot)
-                self._records += len(lot)
-                behind[place] = lot.offsets[-1] + 1
+        for lot in chain.from_iterable(map(_lots_of, _portions(fetched.entries))):
+            self._lots.append(lot)
+            self._records += len(lot)
+            behind.update({place: offset for place, (offset, _) in lot.epochs.items()})
         for place, end in fetched.ends.items():
             if end > behind.get(place, -1):
                 self._lots.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
@@ -73,60 +73,76 @@ class WaitingRecords:
         self._records = sum(map(len, self._lots))
 
 
-def _lots_of(fetched: UnreadFetched) -> Iterator[tuple[TopicPartition, list[UnreadBatch]]]:
-    """Yield the batches that are decoded together: of one partition and one epoch, and not too many."""
-    for (place, *_), run in groupby(
-        fetched.entries, lambda entry: (entry[0], entry[1].sent.head.epoch, _is_old(entry))
-    ):
-        lot: list[UnreadBatch] = []
-        size = 0
-        for _, batch in run:
-            if lot and size + len(batch.sent.view) > _LOT_BYTES:
-                yield place, lot
-                lot, size = [], 0
-            lot.append(batch)
-            size += len(batch.sent.view)
-        yield place, lot
+Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
 
 
-def _is_old(entry: tuple[TopicPartition, UnreadBatch]) -> bool:
-    return entry[1].sent.head.is_old
+def _portions(entries: Entries) -> Iterator[Entries]:
+    """Yield what is decoded together: batches of one format, and not too many."""
+    portion: list[tuple[TopicPartition, UnreadBatch]] = []
+    size = 0
+    for entry in entries:
+        sent = entry[1].sent
+        is_other = bool(portion) and portion[0][1].sent.head.is_old is not sent.head.is_old
+        if is_other or (portion and size + len(sent.view) > _PORTION_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(entry)
+        size += len(sent.view)
+    if portion:
+        yield portion
 
 
-def _decoded(place: TopicPartition, batches: Sequence[UnreadBatch]) -> Fetched:
-    """Return the records of batches of one epoch from the one on that was asked for."""
-    head = batches[0].sent.head
+def _lots_of(entries: Entries) -> Iterator[Fetched]:
+    """Yield the records of batches, a lot for each run of one partition and epoch. Raises CorruptBatchError."""
     try:
-        lot = _of_rows(place, batches) if head.is_old else _of_columns(place, batches)
+        whole, counts = _decoded(entries)
     except CorruptBatchError as error:
+        if len(entries) > 1:
+            for entry in entries:  # to find which it is
+                yield from _lots_of([entry])
+            raise
+        place = entries[0][0]
         raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
-    before = bisect_left(lot.offsets, batches[0].wanted)
-    lot = lot if not before else lot.part(before, len(lot))
-    lot.epochs = {place: (lot.offsets[-1] + 1, head.epoch)} if len(lot) else {}
-    return lot
+    start = 0
+    for (place, epoch), run in groupby(zip(entries, counts, strict=True), _place_and_epoch):
+        batches = list(run)
+        stop = start + sum(count for _, count in batches)
+        wanted = batches[0][0][1].wanted
+        begin = start + bisect_left(whole.offsets[start:stop], wanted)
+        if begin < stop:
+            lot = whole.part(begin, stop)
+            lot.places = Repeated(place, stop - begin)
+            lot.epochs = {place: (lot.offsets[-1] + 1, epoch)}
+            yield lot
+        start = stop
 
 
-def _of_columns(place: TopicPartition, batches: Sequence[UnreadBatch]) -> Fetched:
-    views = [batch.sent.view for batch in batches if batch.count]
-    if not views:
-        return Fetched()
-    found = decoded_columns(views)
-    return _lot(place, _numbers(found.offsets), _numbers(found.timestamps), found.keys, found.values, found.headers)
+def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> tuple[TopicPartition, int]:
+    (place, batch), _ = entry
+    return place, batch.sent.head.epoch
 
 
-def _of_rows(place: TopicPartition, batches: Sequence[UnreadBatch]) -> Fetched:
-    """Return records of before Kafka 0.11, one by one: their batches are not what a column could be made of."""
-    rows = [row for batch in batches for row in decoded(batch.sent.view)]
+def _decoded(entries: Entries) -> tuple[Fetched, list[int]]:
+    """Return the records of batches, whosever they are, and how many each has."""
+    counts = [batch.count for _, batch in entries]
+    if entries[0][1].sent.head.is_old or sum(counts) < _FEW:
+        rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
+        return _of_rows(list(chain.from_iterable(rows))), list(map(len, rows))
+    found = decoded_columns([batch.sent.view for _, batch in entries if batch.count])
+    numbers = _numbers(found.offsets), _numbers(found.timestamps)
+    return _columns(*numbers, found.keys, found.values, found.headers), counts
+
+
+def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:
     times = [_NO_TIME if row.timestamp is None else row.timestamp for row in rows]
     keys, values = (pa.array(column, pa.binary()) for column in ([r.key for r in rows], [r.value for r in rows]))
-    return _lot(place, [row.offset for row in rows], times, keys, values, None)
+    return _columns([row.offset for row in rows], times, keys, values, [row.headers for row in rows])
 
 
-def _lot(
-    place: TopicPartition, offsets: list[int], times: Sequence[int], keys: Any, values: Any, headers: Any
-) -> Fetched:
+def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, headers: Any) -> Fetched:
+    """Return records as columns, but for the places that they are of."""
     return Fetched(
-        Repeated(place, len(offsets)),
+        Repeated(_NOWHERE, len(offsets)),
         offsets,
         [None if at_ms == _NO_TIME else at_ms for at_ms in times] if _NO_TIME in times else times,
         BinaryColumn(keys),

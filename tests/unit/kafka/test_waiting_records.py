@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
+from fencepost.kafka import waiting_records
 from fencepost.kafka.batch.committed import Answered, Position, committed_batches
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.unread import UnreadBatch, UnreadFetched
@@ -39,14 +40,31 @@ def read(*entries: tuple[TopicPartition, UnreadBatch], **ends: int) -> UnreadFet
     return found
 
 
-@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), most=st.integers(1, 40), wanted=st.integers(0, 9))
-def test_all_is_handed_over_once_and_never_more_than_is_asked_for(sizes: list[int], most: int, wanted: int) -> None:
+@pytest.fixture(params=[0, 200], ids=["column by column", "row by row"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have even few records decoded by Arrow, or one after the other."""
+    monkeypatch.setattr(waiting_records, "_FEW", request.param)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    most=st.integers(1, 40),
+    wanted=st.integers(0, 9),
+    few=st.sampled_from((0, 10, 200)),
+    portion=st.sampled_from((1, 300, 1 << 20)),
+)
+def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
+    sizes: list[int], most: int, wanted: int, few: int, portion: int
+) -> None:
     log, base = b"", 0
     for size in sizes:
         log += batch(base, size)
         base += size
     waiting = WaitingRecords()
-    waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting_records, "_FEW", few)
+        patch.setattr(waiting_records, "_PORTION_BYTES", portion)
+        waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
     found: list[tuple[TopicPartition, int, bytes | None]] = []
     while len(waiting):
         taken = waiting.take(most)
@@ -60,6 +78,7 @@ def test_all_is_handed_over_once_and_never_more_than_is_asked_for(sizes: list[in
     assert found == expected
 
 
+@pytest.mark.usefixtures("way")
 def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch() -> None:
     waiting = WaitingRecords()
     waiting.add(read(*unread(ONE, batch(0, 3, epoch=4) + batch(3, 2, epoch=5)), one=8))
@@ -70,6 +89,7 @@ def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch() -> N
     assert (last.epochs, last.ends, last.next_offsets()) == ({ONE: (8, 9)}, {ONE: 8}, {ONE: 5})
 
 
+@pytest.mark.usefixtures("way")
 def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs() -> None:
     waiting = WaitingRecords()
     waiting.add(read(*unread(ONE, batch(0, 3)), one=3, other=7))
@@ -78,6 +98,7 @@ def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs(
     assert (len(waiting), waiting.take(9).ends) == (0, {})
 
 
+@pytest.mark.usefixtures("way")
 def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well() -> None:
     waiting = WaitingRecords()
     waiting.add(read(*unread(ONE, batch(0, 5)), *unread(OTHER, batch(0, 5)), one=9, other=9))
@@ -92,6 +113,7 @@ def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well() -> None:
     assert (len(waiting), len(waiting.take(9))) == (0, 0)
 
 
+@pytest.mark.usefixtures("way")
 def test_keys_and_headers_and_times_are_nothing_where_there_are_none() -> None:
     records = [
         Kept(0, PlainRecord(None, b"a", -1)),
@@ -110,6 +132,7 @@ def test_keys_and_headers_and_times_are_nothing_where_there_are_none() -> None:
     assert (list(last.keys), last.timestamps, last.headers) == ([b"k"], [6], [(("h", b"x"),)])
 
 
+@pytest.mark.usefixtures("way")
 def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so() -> None:
     records = [Kept(n, PlainRecord(None, b"a", 5)) for n in range(2)]
     waiting = WaitingRecords()
@@ -135,6 +158,8 @@ def test_batches_of_before_kafka_0_11_are_read_and_a_record_may_have_no_time(mag
     assert found.timestamps == ([1_000 + n for n in range(2, 12)] if magic else [None] * 10)
 
 
-def test_what_cannot_be_taken_apart_is_told_with_its_partition() -> None:
-    with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batches at offsets 5 to 5 cannot be read"):
-        WaitingRecords().add(read(*unread(ONE, headed(5, 1, b"\x99" * 9, 2))))
+@pytest.mark.usefixtures("way")
+def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others() -> None:
+    entries = [*unread(OTHER, batch(0, 3)), *unread(ONE, headed(5, 1, b"\x99" * 9, 2))]
+    with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batch(es)? at offsets? 5.* cannot be read"):
+        WaitingRecords().add(read(*entries))
