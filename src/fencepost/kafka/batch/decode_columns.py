@@ -75,6 +75,7 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
     data = b"".join(bodies)
     _ensure(len(data) <= _MOST_BYTES)
     counts = [head[-1] for head in heads]
+    _ensure(min(counts) > 0)
     fields = _Fields(data, _starts(data, counts, list(accumulate(map(len, bodies)))))
     later = fields.number()
     # Offsets rise from record to record: where the last is as far from the first as there are records, none is missing.
@@ -174,7 +175,8 @@ def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BO
     """Return for each record what is its batch's."""
     if all(number == numbers[0] for number in numbers):
         return pa.repeat(pa.scalar(numbers[0], kind), sum(counts))
-    return pa.concat_arrays([pa.repeat(pa.scalar(n, kind), count) for n, count in zip(numbers, counts, strict=True)])
+    ends = pa.array(accumulate(counts), _INT)
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, pa.array(numbers, kind)))
 
 
 class _Fields:
