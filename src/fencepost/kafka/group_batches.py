@@ -73,21 +73,20 @@ class BatchGroupInput(GroupInput):
             yield from self._noted_lots(super()._lots(timeout_s, most))
             return
         until_s = time.monotonic() + timeout_s
-        is_first = True
-        while is_first or time.monotonic() < until_s:
+        is_over = False
+        while not is_over:
             found = self._served(until_s)
             if self._trouble is not None:
                 return
             if self._fetches:  # from now on: a record may have come as it was assigned
                 yield from self._noted_lots([found])
                 return
-            self._read(0.0 if is_first else min(_TURN_S, until_s - time.monotonic()), most)
+            left_s = until_s - time.monotonic()
+            self._read(max(0.0, min(_TURN_S, left_s)), most)
             fetched = self._waiting.take(most)
-            if len(fetched) or fetched.ends:
-                self._note(fetched)
-                yield fetched
-                return
-            is_first = False
+            is_over = len(fetched) > 0 or bool(fetched.ends) or left_s <= 0
+            self._note(fetched)
+            yield fetched
 
     def _served(self, until_s: float) -> Fetched:
         """Have callbacks of the group called; that is all there is to wait for where nothing is read.
@@ -105,16 +104,14 @@ class BatchGroupInput(GroupInput):
         return len(self._next) > len(self._paused) + len(self._lost)
 
     def _read(self, timeout_s: float, most: int) -> None:
-        """Have at least so many records wait, if they have come; waits only for the first."""
+        """Have so many records wait, if they have come; waits for the first where there are none."""
         self._reset_lost()
-        while len(self._waiting) < most and self._reading():
-            read = self._taken(0.0 if len(self._waiting) else timeout_s, max(most, _AT_ONCE))
-            self._heed(read)
-            before = len(self._waiting)
-            if isinstance(read.fetched, UnreadFetched):
-                self._waiting.add(read.fetched)
-            if len(self._waiting) == before:
-                return
+        if len(self._waiting) >= most or not self._reading():
+            return
+        read = self._taken(0.0 if len(self._waiting) else timeout_s, max(most, _AT_ONCE))
+        self._heed(read)
+        if isinstance(read.fetched, UnreadFetched):
+            self._waiting.add(read.fetched)
 
     def _taken(self, timeout_s: float, most: int) -> Read:
         try:
