@@ -1,13 +1,13 @@
 """A member of a consumer group that reads in whole batches: librdkafka is the member, `BatchReader` brings the data.
 
 The client has all partitions, paused. It gives them and takes them away, and it commits; that it is polled at least
-every 100 ms is what its callbacks and `max.poll.interval.ms` need. A reader names all its partitions in each request:
-with very many of them the client fetches itself.
+every 100 ms is what its callbacks and `max.poll.interval.ms` need. Where it does better than a reader it fetches,
+too, from then on for good: very many partitions, small batches, brokers that cannot be connected to.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 _TURN_S = 0.1  # how long the reader may wait before callbacks of the group are served
 _AT_ONCE = 10_000  # records that are decoded together, or more: a few dozen of Arrow's steps for all of them
-_MOST_PARTITIONS = 200  # for which all are named in each request
+_MOST_PARTITIONS = 200  # a reader names all its partitions in each request
+_LOOK_AT, _LEAST_RECORDS = 200, 20  # so many batches say how many records a batch has; with fewer the client is cheaper
+_LONG_S = 2.0  # for which nothing but a broker that is not there holds a reader up
 _FIRST_ASK_S, _LONGEST_ASK_S = 0.1, 2.0
 
 
@@ -49,9 +51,10 @@ class BatchGroupInput(GroupInput):
         self._waiting = WaitingRecords()
         self._next: dict[TopicPartition, LogPosition] = {}
         self._ends: dict[TopicPartition, int] = {}  # of logs of what the reader has read before
-        self._lost: set[TopicPartition] = set()  # nothing is at their positions
-        self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked where they go on
-        self._ask_due_s = 0.0
+        self._lost: dict[TopicPartition, float] = {}  # with nothing at their positions; when to ask where they go on
+        self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked that
+        self._batches = self._records = 0  # that were read since somebody looked at how large they are
+        self._why = ""  # the client is to fetch
         super().__init__(conf, topics, assignee, fetches=False, whole=whole)
 
     def known_ends(self) -> dict[TopicPartition, int]:
@@ -69,8 +72,10 @@ class BatchGroupInput(GroupInput):
 
     def _lots(self, timeout_s: float, most: int) -> Iterator[Fetched]:
         """Return what has come, once callbacks were served: what they have taken away is not there any more (E14)."""
+        if self._why and not self._fetches:
+            self._hand_to_client(self._why)
         if self._fetches:
-            yield from self._noted_lots(super()._lots(timeout_s, most))
+            yield from super()._lots(timeout_s, most)
             return
         until_s = time.monotonic() + timeout_s
         is_over = False
@@ -79,7 +84,7 @@ class BatchGroupInput(GroupInput):
             if self._trouble is not None:
                 return
             if self._fetches:  # from now on: a record may have come as it was assigned
-                yield from self._noted_lots([found])
+                yield found
                 return
             left_s = until_s - time.monotonic()
             self._read(max(0.0, min(_TURN_S, left_s)), most)
@@ -89,16 +94,23 @@ class BatchGroupInput(GroupInput):
             yield fetched
 
     def _served(self, until_s: float) -> Fetched:
-        """Have callbacks of the group called; that is all there is to wait for where nothing is read.
+        """Have all callbacks of the group called that are due; that is all there is to wait for where nothing is read.
 
-        What comes beside is nothing, as long as all partitions are paused in the client.
+        One may stand behind an event: of a member that was away for too long it is told first why, and then that its
+        partitions are lost. What comes beside is nothing, as long as all partitions are paused in the client.
         """
         is_idle = not (self._reading() or len(self._waiting))
+        timeout_s = max(0.0, min(_TURN_S, until_s - time.monotonic())) if is_idle else 0.0
+        found: list[Any] = []
         try:
-            message = self._consumer.poll(max(0.0, min(_TURN_S, until_s - time.monotonic())) if is_idle else 0)
+            while (message := self._consumer.poll(timeout_s)) is not None:
+                found.append(message)
+                timeout_s = 0.0
+                if self._fetches or self._trouble is not None:
+                    break
         except KafkaException as error:
             raise translate(error, f"reading as a member of group {self._group}", self._bootstrap) from error
-        return Fetched() if message is None else self._sorted([message])
+        return self._sorted(found)
 
     def _reading(self) -> bool:
         return len(self._next) > len(self._paused) + len(self._lost)
@@ -108,10 +120,24 @@ class BatchGroupInput(GroupInput):
         self._reset_lost()
         if len(self._waiting) >= most or not self._reading():
             return
-        read = self._taken(0.0 if len(self._waiting) else timeout_s, max(most, _AT_ONCE))
+        began_s = time.monotonic()
+        timeout_s = 0.0 if len(self._waiting) else timeout_s
+        read = self._taken(timeout_s, max(most, _AT_ONCE))
+        if time.monotonic() - began_s > timeout_s + _LONG_S:
+            self._why = "a broker cannot be connected to"
         self._heed(read)
         if isinstance(read.fetched, UnreadFetched):
+            self._look_at(read.fetched)
             self._waiting.add(read.fetched)
+
+    def _look_at(self, fetched: UnreadFetched) -> None:
+        """Have the client fetch where batches are small: what costs is the batch, not the record."""
+        self._batches += len(fetched.entries)
+        self._records += sum(batch.count for _, batch in fetched.entries)
+        if self._batches >= _LOOK_AT:
+            if self._records < _LEAST_RECORDS * self._batches:
+                self._why = f"{self._batches} batches have {self._records} records"
+            self._batches = self._records = 0
 
     def _taken(self, timeout_s: float, most: int) -> Read:
         try:
@@ -123,7 +149,9 @@ class BatchGroupInput(GroupInput):
 
     def _heed(self, read: Read) -> None:
         """Take note of all that is no record. Raises KafkaAuthorizationError."""
-        self._lost |= {place for place in read.lost if place in self._next and place not in self._paused}
+        for place in read.lost:
+            if place in self._next and place not in self._paused:
+                self._lost.setdefault(place, 0.0)
         if read.refused:
             topic = min(read.refused)
             raise translate(
@@ -140,19 +168,16 @@ class BatchGroupInput(GroupInput):
     # positions
 
     def _seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
         if self._fetches:
             super()._seek(offsets)
         else:
-            for place in offsets:
-                self._due.pop(place, None)
+            self._go_to({place: LogPosition(offset) for place, offset in offsets.items()})
 
     def _go_to(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
-        """Go on at other positions than those behind what was handed over."""
+        """Have the reader go on at other positions than those behind what was handed over."""
         self._drop(positions)
         self._next.update(positions)
-        if not self._fetches:
-            self._reader.assign({place: at for place, at in positions.items() if place not in self._paused})
+        self._reader.assign({place: at for place, at in positions.items() if place not in self._paused})
 
     def _stop_fetching(self, places: Collection[TopicPartition]) -> None:
         if self._fetches:
@@ -171,76 +196,58 @@ class BatchGroupInput(GroupInput):
         self._ends |= self._reader.known_ends()
         self._reader.unassign(places)
         self._waiting.drop(places)
-        self._lost -= set(places)
+        for place in places:
+            self._lost.pop(place, None)
 
     def _reset_lost(self) -> None:
-        """Go where `auto.offset.reset` says, of partitions that have nothing at their position.
+        """Go where `auto.offset.reset` says, of a partition that has nothing at its position; one in each turn.
 
-        A broker that does not answer is asked again by a later call, which has more patience.
+        A broker that does not answer is asked again later, with more patience, and behind all that wait.
         """
-        if time.monotonic() < self._ask_due_s:
+        place = min(self._lost, key=lambda place: self._lost[place], default=None)
+        if place is None or time.monotonic() < self._lost[place]:
             return
-        for place in sorted(self._lost):
-            at = self._next[place].offset
-            if self._resets_of(place) == "error":
-                raise nowhere_to_begin(place, f"offset {at} is out of range")
-            try:
-                offset = self._edge(self._consumer, place, self._ask_s)
-            except KafkaException as error:
-                if is_unavailable(kafka_error(error)) or kafka_error(error).code() in PASSING:
-                    self._ask_s = min(2 * self._ask_s, _LONGEST_ASK_S)
-                    self._ask_due_s = time.monotonic() + self._ask_s
-                    return
-                raise translate(
-                    error, f"asking where {place.topic}-{place.partition} goes on", self._bootstrap
-                ) from error
-            log.warning(
-                "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
-                *place, at, offset, self._resets_of(place),
-            )  # fmt: skip
-            self._ask_s = _FIRST_ASK_S
-            self._go_to({place: LogPosition(offset)})
+        at = self._next[place].offset
+        if self._resets_of(place) == "error":
+            raise nowhere_to_begin(place, f"offset {at} is out of range")
+        try:
+            offset = self._edge(self._consumer, place, self._ask_s)
+        except KafkaException as error:
+            if is_unavailable(kafka_error(error)) or kafka_error(error).code() in PASSING:
+                self._ask_s = min(2 * self._ask_s, _LONGEST_ASK_S)
+                self._lost[place] = time.monotonic() + 2 * self._ask_s
+                return
+            raise translate(error, f"asking where {place.topic}-{place.partition} goes on", self._bootstrap) from error
+        log.warning(
+            "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
+            *place, at, offset, self._resets_of(place),
+        )  # fmt: skip
+        self._ask_s = _FIRST_ASK_S
+        self._go_to({place: LogPosition(offset)})
 
     # the assignment
 
     def _begin(self, begins: Mapping[TopicPartition, int]) -> None:
-        others = {place: at for place, at in self._next.items() if place not in begins}
-        is_many = len(self._begins) > _MOST_PARTITIONS
-        if is_many is not self._fetches:
-            self._change_hands(others, to_client=is_many)
-        super()._begin(begins)
-        self._go_to({place: LogPosition(offset) for place, offset in begins.items()})
-
-    def _change_hands(self, positions: Mapping[TopicPartition, LogPosition], *, to_client: bool) -> None:
-        """Have the client fetch from now on, or the reader: what a member keeps goes on where it stands."""
-        log.info(
-            "of %d partitions, %s fetches", len(self._begins), "the client" if to_client else "a reader of batches"
-        )
-        running = positions.keys() - self._paused
-        if to_client:
-            self._drop(positions)
-            self._fetches = True
-            self._fetch_on(running)
-            self._seek({place: at.offset for place, at in positions.items()})
+        if len(self._begins) > _MOST_PARTITIONS and not self._fetches:
+            self._hand_to_client(f"it has {len(self._begins)} partitions")
+        if self._fetches:
+            self._fetch_on(begins)  # one that was paused when it was taken away is paused when it comes back
         else:
-            self._stop_fetching(running)
-            self._fetches = False
-            self._go_to(positions)
+            super()._begin(begins)
+            self._go_to({place: LogPosition(offset) for place, offset in begins.items()})
+
+    def _hand_to_client(self, why: str) -> None:
+        """Have the client fetch from now on: it goes on behind what was handed over."""
+        log.info("this member of group %s has its client fetch from now on: %s", self._group, why)
+        positions, self._next = self._next, {}
+        self._drop(positions)
+        self._reader.close()
+        self._fetches = True
+        self._fetch_on(positions.keys() - self._paused)
+        self._seek({place: at.offset for place, at in positions.items()})
 
     def _let_go(self, places: Collection[TopicPartition]) -> None:
         self._drop(places)
         for place in places:
             self._next.pop(place, None)
             self._ends.pop(place, None)
-
-    # where the client fetches
-
-    def _noted_lots(self, lots: Iterable[Fetched]) -> Iterator[Fetched]:
-        """Return what the client has, and note where partitions go on in case the reader takes over."""
-        for lot in lots:
-            if not self._fetches:
-                return  # it has, in a callback just now, and begins before these
-            behind = {**lot.next_offsets(), **lot.ends} if len(lot) else lot.ends
-            moved = {place: LogPosition(at) for place, at in behind.items() if place in self._next}
-            self._next.update((place, at) for place, at in moved.items() if place not in self._due)
-            yield lot

@@ -98,9 +98,9 @@ def _lots_of(entries: Entries) -> Iterator[Fetched]:
         whole, counts = _decoded(entries)
     except CorruptBatchError as error:
         if len(entries) > 1:
-            for entry in entries:  # to find which it is
+            for entry in entries:  # to find which it is; all of them may have been too large for one column
                 yield from _lots_of([entry])
-            raise
+            return
         place = entries[0][0]
         raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
     start = 0

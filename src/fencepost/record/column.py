@@ -93,17 +93,16 @@ class Runs(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> "Runs[T]": ...
-    def __getitem__(self, index: int | slice) -> "T | Runs[T]":
+    def __getitem__(self, index: slice) -> "Sequence[T]": ...
+    def __getitem__(self, index: int | slice) -> "T | Sequence[T]":
         if isinstance(index, slice):
-            return self._slice(*index.indices(len(self)))
+            start, stop, step = index.indices(len(self))
+            return self._slice(start, stop) if step == 1 else list(self)[index]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         return self.values[bisect_right(self.ends, index % len(self))]
 
-    def _slice(self, start: int, stop: int, step: int) -> "Runs[T]":
-        if step != 1:
-            raise ValueError("runs are sliced one by one")
+    def _slice(self, start: int, stop: int) -> "Runs[T]":
         pieces = [
             (value, min(end, stop) - max(end - count, start))
             for value, count, end in zip(self.values, self.counts, self.ends, strict=True)

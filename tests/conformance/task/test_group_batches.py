@@ -9,14 +9,19 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from fencepost.kafka import group_batches
+from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import reader as batch_reader
+from fencepost.kafka.batch.cluster import Cluster
 from fencepost.kafka.batch.committed import Answered
 from fencepost.kafka.batch.encode_header import CorruptBatchError
+from fencepost.kafka.batch.errors import LostError
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkedClientError
@@ -28,7 +33,7 @@ from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.group_members import Members, Notes, poll_for_long, read
 from support.log_writer import LogWriter
 
-_LONG_S = 8.0
+_LONG_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -71,23 +76,34 @@ def next_of(member: BatchGroupInput, most: int) -> Fetched:
     return found
 
 
-class Polling:
+class Once:
+    """What a thread of its own does beside a block, at whose end it has to be done."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act, self._pool = act, ThreadPoolExecutor(1)
+
+    def __enter__(self) -> None:
+        self._done = self._pool.submit(self._act)
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        self._done.result()
+
+
+class Polling(Once):
     """A member that is polled by a thread of its own, until the end of a block."""
 
     def __init__(self, poll: Callable[[], object]) -> None:
+        super().__init__(self._run)
         self._poll, self._stop = poll, threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             self._poll()
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stop.set()
-        self._thread.join()
+        super().__exit__(*raised)
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
@@ -97,11 +113,15 @@ def test_callbacks_are_served_while_the_reader_waits(members: Members, is_paused
     first = begun(members, notes)
     if is_paused:
         first.pause(first.assignment)
-    polled: list[Fetched] = []
-    with Polling(lambda: polled.append(first.poll(_LONG_S, 100))):
-        second = members.join(other)
-        eventually(lambda: second.poll(0.05, 100) is not None and len(second.assignment) == 1, within_s=_LONG_S)
-        assert polled == []
+    second = members.join(other)
+
+    def interrupted() -> None:
+        with pytest.raises(InterruptedError):
+            first.poll(_LONG_S, 100)
+
+    with Once(interrupted):
+        eventually(lambda: second.poll(0.05, 100) is not None and len(second.assignment) == 1, within_s=_LONG_S / 2)
+        first._trouble = InterruptedError()  # that long is long
 
 
 def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:
@@ -257,9 +277,8 @@ def test_a_position_that_the_log_has_no_more_is_reset_and_told(
     with caplog.at_level(logging.WARNING):
         eventually(lambda: member.poll(0.1, 100) is not None and "nothing at offset" in caplog.text, within_s=30)
     assert f"{members.topic}-0 has nothing at offset 3: it is read from offset {goes_on} on" in caplog.text
-    member.seek({places[0]: goes_on})
     writer.send(members.topic, ["10"], 0)
-    assert read(member, 1)[0] == (0, goes_on)
+    assert read(member, 11 - goes_on) == [(0, n) for n in range(goes_on, 11)]
 
 
 @pytest.mark.parametrize("by", ["records", "batches"])
@@ -359,43 +378,170 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
         poll_for_long(member)
 
 
-# very many partitions
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before_it_gets_what_waits(
+    members: Members, writer: LogWriter, strategy: str
+) -> None:
+    """Others may have had them meanwhile."""
+    for partition in range(2):
+        writer.send(members.topic, numbered(0, 3_000), partition)
+    notes = Notes()
+    settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
+    member = begun(members, notes, max_poll_interval_ms="6000", **settings)
+    assert len(next_of(member, 3)) == 3
+    assert len(member._waiting) > 0
+    eventually(lambda: not Admin({"bootstrap.servers": members.bootstrap}).group(members.group).members, within_s=30)
+    next_of(member, 500)
+    assert [what for what, _ in notes.log] == ["assigned", "lost", "assigned"]
+
+
+def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
+    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader of one does not answer."""
+    for partition in range(2):
+        writer.send(members.topic, numbered(0, 10), partition)
+        writer.truncate(members.topic, 6, partition)
+    notes = Notes()
+    notes.begins = dict.fromkeys(places, 0)
+    member = begun(members, notes)
+    edge, asked = member._edge, []
+
+    def silent(consumer: Any, place: TopicPartition, timeout_s: float) -> int:
+        asked.append(place)
+        if place == places[0] and asked.count(place) < 5:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return edge(consumer, place, timeout_s)
+
+    monkeypatch.setattr(member, "_edge", silent)
+    assert read(member, 4) == [(1, n) for n in range(6, 10)]
+    assert asked.count(places[0]) < 5
+    assert read(member, 4) == [(0, n) for n in range(6, 10)]
+
+
+def test_where_it_goes_on_is_known_with_the_epoch_of_its_leader(
+    members: Members, writer: LogWriter, places: list[TopicPartition]
+) -> None:
+    """Else nobody would notice that a log was cut below it (KIP-320)."""
+    writer.send(members.topic, numbered(0, 10), 0)
+    member = begun(members)
+    assert len(next_of(member, 3)) == 3
+    member.pause(member.assignment)
+    member.pause([])
+    assert member._reader._at[places[0]] == (3, 0)
+
+
+# where the client fetches from then on
+
+
+class Taker:
+    """Polls a member, and notes what it gets of each partition; where it is assigned one again it goes on behind."""
+
+    def __init__(self, member: GroupInput, notes: Notes) -> None:
+        self.member, self.begins = member, notes.begins
+        self.taken: dict[TopicPartition, list[int]] = {}
+
+    def poll(self, most: int = 5) -> None:
+        fetched = self.member.poll(0.02, most)
+        for place, offset in zip(fetched.places, fetched.offsets, strict=True):
+            self.taken.setdefault(place, []).append(offset)
+            self.begins[place] = offset + 1
+
+    def until(self, condition: Callable[[], object]) -> None:
+        eventually(lambda: self.poll() is None and condition(), every_s=0, within_s=60)
+
+    def until_all(self, **ends: int) -> None:
+        wanted = {place: list(range(ends[f"p{place.partition}"])) for place in self.member.assignment}
+        self.until(lambda: all(len(self.taken.get(p, ())) >= len(offsets) for p, offsets in wanted.items()))
+        assert self.taken == wanted
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
-def test_the_client_fetches_what_is_very_many_and_nothing_is_lost_when_that_changes(
+def test_the_client_fetches_where_there_are_very_many_partitions(
     members: Members, writer: LogWriter, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A member keeps its partitions in a cooperative group: who reads them hands their positions over."""
+    """Also one that was paused in the client when it was taken away. A cooperative member keeps what it has."""
     monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     for partition in range(2):
         writer.send(members.topic, numbered(0, 300), partition)
-    notes = Notes()
-    first = members.join(notes, **settings)
-    assert isinstance(first, BatchGroupInput)
-    taken: dict[TopicPartition, list[int]] = {}
-    begins = notes.begins
-
-    def poll() -> None:
-        fetched = first.poll(0.02, 5)
-        for place, offset in zip(fetched.places, fetched.offsets, strict=True):
-            taken.setdefault(place, []).append(offset)
-            begins[place] = offset + 1
-
-    eventually(lambda: poll() is None and sum(map(len, taken.values())) > 20, every_s=0, within_s=30)
-    assert first._fetches
     second = members.join(Notes(), **settings)
     with Polling(lambda: second.poll(0.05, 1)):
-        eventually(lambda: poll() is None and len(first.assignment) == 1 and not first._fetches, every_s=0, within_s=30)
-        [kept] = first.assignment
-        writer.send(members.topic, numbered(300, 500), kept.partition)
-        eventually(lambda: poll() is None and taken[kept][-1] > 320, every_s=0, within_s=30)
+        eventually(lambda: len(second.assignment) == 2, within_s=30)
+        notes = Notes()
+        first = members.join(notes, **settings)
+        assert isinstance(first, BatchGroupInput)
+        taker = Taker(first, notes)
+        taker.until(lambda: sum(map(len, taker.taken.values())) > 20)
+        assert not first._fetches
     second.close()
-    eventually(lambda: poll() is None and len(first.assignment) == 2 and first._fetches, every_s=0, within_s=30)
-    ends = {place: 500 if place == kept else 300 for place in first.assignment}
-    eventually(lambda: poll() is None and all(taken[p][-1] == ends[p] - 1 for p in ends), every_s=0, within_s=30)
-    assert taken == {place: list(range(end)) for place, end in ends.items()}
+    taker.until(lambda: len(first.assignment) == 2)
+    assert first._fetches
+    for partition in range(2):
+        writer.send(members.topic, numbered(300, 500), partition)
+    taker.until_all(p0=500, p1=500)
+
+
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_the_client_fetches_where_batches_are_small(
+    members: Members, writer: LogWriter, places: list[TopicPartition], strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on behind what was handed over; what is paused stays so, and what comes back later is read, too."""
+    monkeypatch.setattr(group_batches, "_LOOK_AT", 50)
+    settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
+    writer.send(members.topic, numbered(0, 100), 0)
+    notes = Notes()
+    first = begun(members, notes, **settings)
+    taker = Taker(first, notes)
+    taker.until(lambda: len(taker.taken.get(places[0], ())) == 100)
+    assert not first._fetches
+    for n in range(100):
+        writer.send(members.topic, [str(n)], 0)
+        writer.send(members.topic, [str(n)], 1)
+    taker.until(lambda: places[1] in taker.taken)
+    first.pause(places[1:])
+    taker.until(lambda: first._fetches and len(taker.taken[places[0]]) == 200)
+    paused_at = len(taker.taken[places[1]])
+    taker.poll()
+    assert len(taker.taken[places[1]]) == paused_at
+    first.pause([])
+    taker.until_all(p0=200, p1=100)
+    second = members.join(Notes(), **settings)
+    with Polling(lambda: second.poll(0.05, 1)):
+        taker.until(lambda: len(first.assignment) == 1)
+    second.close()
+    writer.send(members.topic, numbered(0, 20), 0)
+    writer.send(members.topic, numbered(0, 20), 1)
+    taker.until(lambda: len(first.assignment) == 2)
+    taker.until_all(p0=220, p1=120)
+
+
+def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
+    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It connects in threads of its own: nobody waits for one broker that is gone without a word."""
+    for partition in range(2):
+        writer.send(members.topic, numbered(0, 100), partition)
+    leaders, connection, gone = Cluster.leaders, Cluster.connection, 1_000
+    waited: list[float] = []
+
+    def connected(cluster: Cluster, node: int, deadline_s: float) -> Any:
+        if node < gone:
+            return connection(cluster, node, deadline_s)
+        waited.append(deadline_s - time.monotonic())
+        threading.Event().wait(waited[-1])
+        raise LostError("no answer", is_sent=False)
+
+    monkeypatch.setattr(batch_reader, "_CONNECT_S", 1.5)
+    monkeypatch.setattr(group_batches, "_LONG_S", 1.0)
+    monkeypatch.setattr(Cluster, "leaders", lambda *asked: [gone, *leaders(*asked)[1:]])
+    monkeypatch.setattr(Cluster, "connection", connected)
+    notes = Notes()
+    member = members.join(notes)
+    taker = Taker(member, notes)
+    taker.until(lambda: set(taker.taken) == set(places))
+    assert len(waited) == 1
+    taker.until_all(p0=100, p1=100)
 
 
 # its life

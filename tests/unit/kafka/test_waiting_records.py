@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecordsBuilder
 
 from fencepost.kafka import waiting_records
+from fencepost.kafka.batch import decode_columns
 from fencepost.kafka.batch.committed import Answered, Position, committed_batches
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.unread import UnreadBatch, UnreadFetched
@@ -163,3 +164,12 @@ def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others() ->
     entries = [*unread(OTHER, batch(0, 3)), *unread(ONE, headed(5, 1, b"\x99" * 9, 2))]
     with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batch(es)? at offsets? 5.* cannot be read"):
         WaitingRecords().add(read(*entries))
+
+
+def test_what_is_too_large_for_one_column_is_decoded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that were sent in a few bytes may hold more than a column does."""
+    monkeypatch.setattr(waiting_records, "_FEW", 0)
+    monkeypatch.setattr(decode_columns, "_MOST_BYTES", 250)
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, batch(0, 20) + batch(20, 20))))
+    assert list(waiting.take(100).offsets) == list(range(40))

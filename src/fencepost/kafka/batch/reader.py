@@ -41,6 +41,7 @@ from fencepost.record import TopicPartition
 _VERSIONS, _OF_LEADERS, _BY_ID = (4, 12), 10, 13
 _REST_S, _REFUSED_REST_S = 0.1, 5.0
 _CONNECT_S = 5.0
+_LONG_S = 1.0  # for which a call may wait for brokers that are not there, but for the one that it waits for then
 _TURN_S = 0.1  # how long an answer is taken before it is the others' turn
 _NO_ID = UUID(int=0)
 _ELSEWHERE = frozenset(
@@ -166,11 +167,11 @@ class BatchReader:
         if self._committer is not None:
             self._committer.serve()
         until_s = time.monotonic() + timeout_s
-        self._ask()
+        is_quick = self._ask()
         while not self._come:
             left_s = until_s - time.monotonic()
             self._take_answers(max(0.0, left_s))
-            self._ask()
+            is_quick = is_quick and self._ask()
             if left_s <= 0 or self._found.lost:
                 break
         found, self._found = self._found, Read()
@@ -209,8 +210,11 @@ class BatchReader:
 
     # asking
 
-    def _ask(self) -> None:
-        """Send a request to each broker that has none under way, as long as nothing waits to be handed over."""
+    def _ask(self) -> bool:
+        """Send a request to each broker that has none under way, as long as nothing waits to be handed over.
+
+        Returns False where one took long in vain: the others are asked by the next call, so that none takes very long.
+        """
         now_s = time.monotonic()
         self._rests = {place: until_s for place, until_s in self._rests.items() if until_s > now_s}
         under_way = {place for asked in self._asked.values() for place in asked.positions}
@@ -218,6 +222,9 @@ class BatchReader:
         for node, places in self._by_leader(due).items():
             if node not in self._asked:
                 self._ask_node(node, places)
+            if time.monotonic() - now_s > _LONG_S:
+                return False
+        return time.monotonic() - now_s <= _LONG_S
 
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         found: dict[int, list[TopicPartition]] = defaultdict(list)
