@@ -5,6 +5,7 @@ number for a column of text), or wrong for both: its text stays, and `from_json`
 kept where Spark makes the same of it.
 """
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -13,9 +14,9 @@ from pyarrow import json as arrow_json
 
 from fencepost.spark.kafka_read.columns import PARSED_TYPES
 
-_NO_NUMBER = b"-NaN"  # of which Arrow's parser says that it is one
-_LONG_BYTES = 1_000
-_DEEP, _DIGITS = 500, 250  # far below what Spark's parser refuses: it takes 1,000 of either
+_NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # of which Arrow's parser says that they are
+_LONG_BYTES, _VERY_LONG_BYTES = 1_000, 50_000  # Spark's parser refuses longer names, and texts of 20 million
+_DEEP, _DIGITS = 500, 250  # far below what it refuses: it takes 1,000 of either
 
 
 class JsonColumns:
@@ -50,7 +51,7 @@ class JsonColumns:
             return None
         lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), b"\n")
         data = lines[0].as_py()
-        if _NO_NUMBER in data:
+        if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):  # the former are quick
             return None
         try:
             table = arrow_json.read_json(
@@ -76,9 +77,10 @@ def _is_plain(column: pa.ChunkedArray) -> bool:
 
 
 def _is_extreme(texts: pa.Array) -> bool:
-    """Say whether a text may be deeper, or have a longer number, than Spark's parser takes."""
-    if pc.max(pc.binary_length(texts)).as_py() <= _LONG_BYTES:
-        return False
+    """Say whether a text may be deeper, or have a longer number, name or text in it, than Spark's parser takes."""
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    if not _LONG_BYTES < longest <= _VERY_LONG_BYTES:
+        return bool(longest > _VERY_LONG_BYTES)
     depths = pc.add(pc.count_substring(texts, b"{"), pc.count_substring(texts, b"["))
     if pc.max(depths).as_py() > _DEEP:
         return True

@@ -88,13 +88,17 @@ def frame(runtime: SparkRuntime, kafka: EmbeddedKafka, topics: Sequence[str]) ->
         of: Sequence[str] = topics[:1],
         last: int = ROWS,
         tally: Tally | None = None,
+        are_left_out: bool = False,
     ) -> Any:
         properties = {"name": "c", "connector.class": "c", "value.converter.schemas.enable": "false", **settings}
         if query is not None:
             properties["transforms.sql"] = query
         ranges = [OffsetRange(topic, partition, 0, ROWS) for topic in of for partition in range(2)]
         epoch = Epoch(1, (*ranges[:-1], replace(ranges[-1], end=last)))
-        return EpochReader(_Sink(properties), properties).frame(runtime.session, epoch, server.url, "run", tally)
+        reader = EpochReader(_Sink(properties), properties)
+        if are_left_out:
+            return reader.left_out(runtime.session, epoch, server.url, "run")
+        return reader.frame(runtime.session, epoch, server.url, "run", tally)
 
     yield made
     server.stop()
@@ -133,6 +137,25 @@ def test_a_frame_has_the_rows_of_its_ranges_in_their_order(frame: Frame, topics:
     ]
     assert [(row.value and json.loads(row.value)["n"], row.offset, row.topic, row.n) for row in found] == expected
     assert [row.n for row in frame(SCHEMA, None).collect()] == [0, 2, None, *range(6, 16, 2), *range(1, 16, 2)]
+
+
+def test_what_is_left_out_and_what_is_not_are_all_there_is(frame: Frame, kafka: EmbeddedKafka) -> None:
+    """Whoever parses a batch: one that Arrow may take, and one that is for Spark since a record is no JSON."""
+    topic, texts = (
+        "frames-nasty",
+        ['{"n":1}', '{"n":2,"x":-Inf}', '{"n":3,"x":Inf}', '{"n":4,"' + "k" * 50_001 + '":1}'],
+    )
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for n in range(ROWS):
+        producer.produce(topic, texts[n % 4], partition=0)
+        producer.produce(topic, "no JSON" if n == 0 else texts[n % 4], partition=1)
+    assert producer.flush(30) == 0
+    settings = {**TOLERANT, "errors.deadletterqueue.topic.name": "dlq"}
+    rows = frame(settings, "SELECT partition, offset, value.n FROM records", of=[topic]).collect()
+    letters = frame(settings, None, of=[topic], are_left_out=True).collect()
+    assert sorted((r.partition, r.offset) for r in [*rows, *letters]) == [(p, n) for p in range(2) for n in range(ROWS)]
+    assert {row.n for row in rows} == {1}
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["of several topics", "of one topic"])

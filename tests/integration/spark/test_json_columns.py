@@ -32,7 +32,8 @@ NUMBERS = [
     "5e-324", "2.2250738585072011e-308", "1.7976931348623157e308", "1e400", "-1e400", "1e-400",
     "123456789012345678901234567890",
     "1E3", "1e+3", "01", "1.",
-    ".5", "+5", "0x10", "NaN", "-NaN", "Infinity", "-Infinity", "INF", "1_000", "9" * 999, "9" * 1_001,
+    ".5", "+5", "0x10", "NaN", "-NaN", "nan", "Inf", "-Inf", "Infinity", "-Infinity",
+    "+Infinity", "INF", "1_000", "9" * 999, "9" * 1_001,
     "0." + "3" * 999,
 ]  # fmt: skip
 TEXTS = [
@@ -47,6 +48,8 @@ OTHERS = [
 WHOLE = [
     "", " ", "{}", "[]", "[{}]", "null", "1", '"a"', "{", "}", "{}}", "{}{}", '{"n":1}{"n":2}', '{"n":1} {"n":2}',
     '{"n":1} x}', '{"n":1,}', '{,}', '{"n"}', '{"n":}', '{n:1}', "{'n':1}", '{"n":1 /* c */}', '{"n":1}//}',
+    '{"x":[1,-Inf]}', '{"x":{"y":Inf }}', '{"x":[Inf\n]}', '{"x":[-NaN]}', '{"' + "k" * 50_001 + '":1}',
+    '{"x":{"' + "k" * 60_000 + '":1}}',
     '{"N":1}', '{"\\u006e":1}', '{"n":1,"n":2}', '{"x":1,"x":"a"}', '{\n "n" : 1\r\n}', '\ufeff{"n":1}', ' {"n":1}',
     '{"n":1} ', '{"x":"}', '{"}', '{"corrupt":"x"}', '{"n":1,"corrupt":5}',
 ]  # fmt: skip
@@ -93,7 +96,9 @@ def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime) -> No
     print(f"FENCEPOST_CHAOS_SEED={SEED}")
     rng = random.Random(SEED)
     alone = [
-        f'{{"{name}":{value}}}'.encode("utf-8", "surrogatepass") for name in TYPES for value in NUMBERS + TEXTS + OTHERS
+        f'{{"{name}":{value}}}'.encode("utf-8", "surrogatepass")
+        for name in [*TYPES, "x"]
+        for value in NUMBERS + TEXTS + OTHERS
     ]
     texts = [*alone, *(text.encode() for text in WHOLE), *BROKEN, *(drawn(rng) for _ in range(DRAWN))]
     texts += [fitting(rng) for _ in range(DRAWN // 3)]
@@ -127,6 +132,37 @@ def test_texts_that_fit_are_all_taken_and_stay_in_their_places(runtime: SparkRun
 def test_one_text_that_is_for_spark_leaves_all_of_its_batch_to_it(stranger: bytes) -> None:
     texts = [b'{"n":1}', stranger, None, b'{"n":2}', b'{"n":1}{"n":2}' if stranger == b"" else b"{}"]
     assert by_arrow(texts) == (texts, [None] * len(texts))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b'{"x":"}', b'{","n":2}', b'{"n":7}{"n":8}'],
+        [b'{"x":', b'{"q":1}}', b"{}{}"],
+        [b'{"x":{}', b',"n":2}', b"{}{}"],
+    ],
+    ids=["a string", "an object that does not end", "one that does not begin"],
+)
+def test_a_text_never_goes_on_in_the_next(texts: list[bytes]) -> None:
+    """There are as many objects as texts, and none of them is one of the texts."""
+    assert by_arrow(texts) == (texts, [None] * len(texts))
+
+
+def test_what_is_made_of_several_texts_is_what_is_made_of_each() -> None:
+    print(f"FENCEPOST_CHAOS_SEED={SEED}")
+    rng = random.Random(SEED)
+    pool = [*(text.encode() for text in WHOLE), *BROKEN, *(drawn(rng) for _ in range(300))]
+    made_of = {text: made[0] for text in pool for left, made in [by_arrow([text])] if left == [None]}
+    refused = 0
+    for _ in range(DRAWN):
+        texts = [rng.choice([pool, list(made_of), list(made_of)][rng.randrange(3)]) for _ in range(rng.randint(2, 4))]
+        left, made = by_arrow(texts)
+        if made_of.keys() >= set(texts):
+            assert (left, repr(made)) == ([None] * len(texts), repr([made_of[text] for text in texts])), texts
+        else:
+            refused += 1
+            assert (left, made) == (texts, [None] * len(texts)), texts
+    assert DRAWN // 10 < refused < DRAWN * 9 // 10
 
 
 def test_a_slice_of_texts_is_parsed_by_itself() -> None:

@@ -92,6 +92,11 @@ class EpochTask(EpochLife):
         left_out = self._reader.left_out(session, epoch, url, run)
         written = write_letters(left_out, url, run, self._properties["value.converter"])
         self.counters.errors.left_out(written)
+        if count is not None and written > count:
+            log.error(
+                "task %s: %d records that were written have dead letters, too: when they were read again they were said "
+                "not to fit the columns; please report such records", self.spec.id, written - count,
+            )  # fmt: skip
         if count is not None and written < count:
             log.warning(
                 "task %s: %d records that were left out have no dead letter: retention or compaction has taken them "
