@@ -94,8 +94,8 @@ class EpochTask(EpochLife):
         self.counters.errors.left_out(written)
         if count is not None and written > count:
             log.error(
-                "task %s: %d records that were written have dead letters, too: when they were read again they were said "
-                "not to fit the columns; please report such records", self.spec.id, written - count,
+                "task %s: %d records that were written have dead letters, too: when they were read again they "
+                "did not seem to fit the columns; please report such records", self.spec.id, written - count,
             )  # fmt: skip
         if count is not None and written < count:
             log.warning(
