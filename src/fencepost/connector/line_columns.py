@@ -13,6 +13,8 @@ from fencepost.record.binary_column import size_bytes
 _BINARY = pa.binary()
 _MOST_BYTES = (1 << 31) - 1  # of one array
 _OFFSETS = struct.Struct("=ii")
+# Of a constant that Arrow is given without a type it asks whether it is a time, at the cost of ten of its steps.
+_LINE_END = pa.scalar(b"\n", _BINARY)
 
 
 def split_into_columns(data: bytes) -> tuple[Split, int, int]:
@@ -37,7 +39,7 @@ def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
     if count > 1 and size_bytes(values) + count > _MOST_BYTES:
         return [*joined_lines(values[: count // 2]), *joined_lines(values[count // 2 :])]
     whole = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values)
-    return [memoryview(pc.binary_join(whole, b"\n")[0].as_buffer()), b"\n"]
+    return [memoryview(pc.binary_join(whole, _LINE_END)[0].as_buffer()), b"\n"]
 
 
 def _lines(data: bytes, size: int) -> pa.Array:

@@ -87,8 +87,11 @@ class RangeBatches:
         whole = _record_batch(self._wanted.place, self._columns, found)
         if sent[0].head.first >= self.at and sent[-1].head.last < self._wanted.end:
             return whole
-        before = pc.sum(pc.less(found.offsets, self.at)).as_py()
-        return whole.slice(before, pc.sum(pc.less(found.offsets, self._wanted.end)).as_py() - before)
+        before, behind = (
+            pc.sum(pc.less(found.offsets, pa.scalar(offset, pa.int64()))).as_py()
+            for offset in (self.at, self._wanted.end)
+        )
+        return whole.slice(before, behind - before)
 
 
 def _record_batch(place: TopicPartition, columns: pa.Schema, found: DecodedColumns) -> pa.RecordBatch:

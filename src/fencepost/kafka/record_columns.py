@@ -157,7 +157,7 @@ def _offset_column(lots: Sequence[Sequence[int]], count: int) -> pa.Array:
     """Return the offsets of all lots: by one call where there is no gap."""
     first, last = lots[0][0], lots[-1][-1]
     if last - first == count - 1 and count <= len(_STEPS):
-        return pc.add(_STEPS.slice(0, count), first)
+        return pc.add(_STEPS.slice(0, count), pa.scalar(first, pa.int64()))
     return pa.array(list(chain.from_iterable(lots)), pa.int64())
 
 

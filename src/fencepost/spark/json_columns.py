@@ -15,6 +15,9 @@ from pyarrow import json as arrow_json
 from fencepost.spark.kafka_read.columns import PARSED_TYPES
 
 _NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # of which Arrow's parser says that they are
+# Of each constant that Arrow is given without a type it asks whether it is a time, at the cost of ten of its steps.
+_ONE, _LINE_END = pa.scalar(1, pa.int64()), pa.scalar(b"\n", pa.binary())
+_ZERO, _WHOLE = pa.scalar(0.0, pa.float64()), pa.scalar(1.0, pa.float64())
 _LONG_BYTES, _VERY_LONG_BYTES = 1_000, 50_000  # Spark's parser refuses longer names, and texts of 20 million
 _DEEP, _DIGITS = 500, 250  # far below what it refuses: it takes 1,000 of either
 
@@ -39,7 +42,7 @@ class JsonColumns:
         )
         if len(given) < count:
             there = pc.is_valid(texts)
-            places = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
+            places = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), _ONE)
             made = made.take(pc.if_else(there, places, pa.scalar(None, pa.int64())))
         return pa.nulls(count, texts.type), made
 
@@ -49,7 +52,7 @@ class JsonColumns:
         is_object = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
         if not pc.all(is_object).as_py() or _is_extreme(texts):
             return None
-        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), b"\n")
+        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), _LINE_END)
         data = lines[0].as_py()
         if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):  # the former are quick
             return None
@@ -72,8 +75,8 @@ def _is_plain(column: pa.ChunkedArray) -> bool:
         return True
     if not pc.all(pc.is_finite(column), min_count=0).as_py():
         return False
-    zeros = column.filter(pc.equal(column, 0.0))
-    return bool(pc.all(pc.greater(pc.divide(1.0, zeros), 0.0), min_count=0).as_py())
+    zeros = column.filter(pc.equal(column, _ZERO))
+    return bool(pc.all(pc.greater(pc.divide(_WHOLE, zeros), _ZERO), min_count=0).as_py())
 
 
 def _is_extreme(texts: pa.Array) -> bool:
