@@ -7,6 +7,7 @@ together: a step of Arrow's for each field, not one of Python's for each record.
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -93,11 +94,44 @@ def _columns(heads: Sequence[Any], bodies: Sequence[Buffer], wanted: Collection[
 def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array:
     """Return where each record begins, behind its length."""
     starts: list[pa.Array] = []
+    # By how many records and bytes a batch has. True: one such was seen, and its lengths are kept if another comes.
+    # False: two of them differ, and no other is compared.
+    seen: dict[tuple[int, int], _Lengths | bool] = {}
     at = 0
     for count, end in zip(counts, ends, strict=True):
-        at = _find(data, starts, count, at)
-        _ensure(at == end)
+        alike = count, end - at
+        lengths = seen.get(alike, False)
+        if isinstance(lengths, _Lengths) and lengths.are_in(data[at:end]):
+            starts.append(pc.add(lengths.starts, pa.scalar(at, _INT)))
+        else:
+            before = len(starts)
+            _ensure(_find(data, starts, count, at) == end)
+            is_second = lengths is True
+            seen[alike] = _Lengths(data[at:end], starts[before:], at) if is_second else alike not in seen
+        at = end
     return pa.concat_arrays(starts)
+
+
+class _Lengths:
+    """The lengths of the records of a batch: where another has the same bytes in their places, its records begin there.
+
+    For the first begins where its length ends, each ends by its length, and the next one begins there.
+    """
+
+    def __init__(self, batch: bytes, starts: list[pa.Array], at: int) -> None:
+        """`starts` are those of the batch, which begins at `at`."""
+        self.starts = pc.subtract(pa.concat_arrays(starts), pa.scalar(at, _INT))
+        places: list[int] = []
+        end = 0
+        for start in self.starts.to_pylist():
+            places += range(end, start)
+            end = start + _length(batch, end)[0]
+        self._pick = itemgetter(*places)
+        self._bytes = self._pick(batch)
+
+    def are_in(self, batch: bytes) -> bool:
+        """Say whether a batch of as many records and bytes has these lengths."""
+        return bool(self._pick(batch) == self._bytes)
 
 
 def _find(data: bytes, starts: list[pa.Array], count: int, at: int) -> int:
@@ -175,7 +209,7 @@ def _each(numbers: Sequence[Any], counts: Sequence[int], kind: pa.DataType = _BO
     """Return for each record what is its batch's."""
     if all(number == numbers[0] for number in numbers):
         return pa.repeat(pa.scalar(numbers[0], kind), sum(counts))
-    ends = pa.array(accumulate(counts), _INT)
+    ends = pa.array(list(accumulate(counts)), _INT)
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, pa.array(numbers, kind)))
 
 

@@ -59,6 +59,13 @@ def test_any_batches_have_the_records_that_are_found_one_by_one(
     assert found.is_append_time.to_pylist() == [is_append for records, is_append in drawn for _ in records]
 
 
+@given(st.lists(st.permutations([1, 3, 70]) | st.sampled_from([(200,), (1, 3, 70)]), min_size=3, max_size=12))
+def test_batches_of_as_many_records_and_bytes_have_each_its_own_lengths(sizes: list[Sequence[int]]) -> None:
+    """A length of one byte and another of two may change places."""
+    batches = [stored(1_000 * n, of(*each)) for n, each in enumerate(sizes)]
+    assert rows_in_columns(batches) == rows_one_by_one(batches)
+
+
 @pytest.mark.parametrize("codec", NAMES)
 @settings(max_examples=25)
 @given(drawn=st.lists(drawn_batch(), min_size=1, max_size=4), base=st.sampled_from((0, 2**31 - 1, 2**32, 2**61)))
