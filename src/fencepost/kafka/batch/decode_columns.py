@@ -34,6 +34,7 @@ _LONGEST_BITS = 64
 _PLACES = [pa.scalar(1 << up, _LONG) for up in range(_LONGEST_BITS - 1)] + [pa.scalar(-(1 << 63), _LONG)]
 _WALK = 64  # so many records are looked at one by one before it is tried again whether they are all of one size
 _MORE_ALIKE = 8
+_A_PIECE = 100  # so many lengths are compared in the time in which one piece is found
 _LEAST_STEPS = 1 << 14
 
 
@@ -95,7 +96,7 @@ def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array
     """Return where each record begins, behind its length."""
     starts: list[pa.Array] = []
     # By how many records and bytes a batch has. True: one such was seen, and its lengths are kept if another comes.
-    # False: two of them differ, and no other is compared.
+    # False: two of them differ, or to compare takes longer than to find, and no other is compared.
     seen: dict[tuple[int, int], _Lengths | bool] = {}
     at = 0
     for count, end in zip(counts, ends, strict=True):
@@ -106,8 +107,8 @@ def _starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> pa.Array
         else:
             before = len(starts)
             _ensure(_find(data, starts, count, at) == end)
-            is_second = lengths is True
-            seen[alike] = _Lengths(data[at:end], starts[before:], at) if is_second else alike not in seen
+            is_kept = lengths is True and count <= _A_PIECE * (len(starts) - before)
+            seen[alike] = _Lengths(data[at:end], starts[before:], at) if is_kept else alike not in seen
         at = end
     return pa.concat_arrays(starts)
 
