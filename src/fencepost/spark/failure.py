@@ -53,11 +53,11 @@ _STORAGE_CLASSES = frozenset(
         "java.nio.file.AccessDeniedException",
         "java.nio.file.FileSystemException",
         "java.nio.file.NoSuchFileException",
-        "org.apache.hadoop.fs.FSError",
-        "org.apache.hadoop.fs.PathIOException",
         "org.apache.hadoop.security.AccessControlException",
     }
 )
+_FILE_SYSTEMS = "org.apache.hadoop.fs."
+"""Where Hadoop's file systems have the errors of their own: those of object stores are many."""
 _PYTHON = "org.apache.spark.api.python.PythonException"
 
 
@@ -91,7 +91,7 @@ def is_refused_by_query(causes: Iterable[Cause]) -> bool:
 def is_storage_trouble(causes: Iterable[Cause]) -> bool:
     """Say whether a file system or a network refused something, which it may grant later: rights, a full disk."""
     found = list(causes)
-    return any(cause.java_class in _STORAGE_CLASSES for cause in found) and not is_broken_content(found)
+    return any(map(_is_storage, found)) and not is_broken_content(found)
 
 
 def raised_in_python(causes: Iterable[Cause], kind: type[Exception]) -> str | None:
@@ -124,6 +124,10 @@ def _condition(java: Any) -> str:
         return str(java.getCondition() or "")
     except Exception:  # an error that is not Spark's own
         return ""
+
+
+def _is_storage(cause: Cause) -> bool:
+    return cause.java_class in _STORAGE_CLASSES or cause.java_class.startswith(_FILE_SYSTEMS)
 
 
 def _is_broken(cause: Cause) -> bool:

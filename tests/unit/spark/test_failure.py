@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.config import ConfigError
-from fencepost.spark.failure import Cause, is_broken_content, raised_in_python
+from fencepost.spark.failure import Cause, is_broken_content, is_storage_trouble, raised_in_python
 
 READ = Cause("org.apache.spark.SparkException", "FAILED_READ_FILE.NO_HINT", "Encountered error while reading file /a")
 PYTHON = "org.apache.spark.api.python.PythonException"
@@ -61,3 +61,27 @@ def test_an_error_of_the_python_side_is_known_by_its_class() -> None:
     assert raised_in_python([READ, Cause(PYTHON, "", text)], ConfigError) == "one\ntwo"
     assert raised_in_python([Cause(PYTHON, "", text)], KeyError) is None
     assert raised_in_python([Cause("java.lang.RuntimeException", "", text)], ConfigError) is None
+
+
+@pytest.mark.parametrize(
+    "java_class",
+    [
+        "java.io.IOException",
+        "org.apache.hadoop.fs.PathIOException",
+        "org.apache.hadoop.fs.azurebfs.contracts.exceptions.AbfsRestOperationException",
+        "org.apache.hadoop.fs.s3a.AWSServiceThrottledException",
+        "org.apache.hadoop.fs.s3a.AWSStatus500Exception",
+        "org.apache.hadoop.fs.s3a.UnknownStoreException",
+    ],
+)
+def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
+    failed = Cause(
+        "org.apache.spark.SparkException", "TASK_WRITE_FAILED", "Task failed while writing rows to s3a://a/b"
+    )
+    cause = Cause("software.amazon.awssdk.services.s3.model.S3Exception", "", "SlowDown (Service: S3)")
+    assert is_storage_trouble([failed, Cause(java_class, "", "SlowDown"), cause])
+
+
+@pytest.mark.parametrize("java_class", ["java.lang.ArithmeticException", PYTHON, "org.apache.spark.SparkException"])
+def test_what_a_query_throws_is_no_trouble_with_a_file_system(java_class: str) -> None:
+    assert not is_storage_trouble([Cause(java_class, "", "org.apache.hadoop.fs.s3a.AWSStatus500Exception: 500")])
