@@ -204,11 +204,14 @@ class HadoopFiles(FilesStore):
             self._system.delete(origin, False)
 
     def _are_same(self, one: Any, other: Any) -> bool:
-        """Say whether two files have the same content; they are read where the file system keeps no sums of them."""
+        """Say whether two files have the same content; they are read unless their sums say so.
+
+        Sums may differ where content does not: those of an object store depend on the parts in which it was sent.
+        """
         sums = [self._system.getFileChecksum(path) for path in (one, other)]
-        if None in sums:
-            return are_same_content(self._jvm, (self._system, one), (self._system, other))
-        return bool(sums[0].equals(sums[1]))
+        if None not in sums and sums[0].equals(sums[1]):
+            return True
+        return are_same_content(self._jvm, (self._system, one), (self._system, other))
 
     def remove(self, relative: str) -> None:
         with self._told(relative, "deleted"):

@@ -1,8 +1,11 @@
 """A directory of this machine: what is moved is on disk first, and is moved once."""
 
+import contextlib
 import errno
+import io
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from fencepost.api import Epoch, FatalError, OffsetRange
 from fencepost.connector import files_store as module
 from fencepost.connector.files_sink import FilesSink
-from fencepost.connector.files_store import LocalFiles
+from fencepost.connector.files_store import HadoopFiles, LocalFiles
 from fencepost.connector.spool_directory import DirectoryError
 
 EPOCH = Epoch(1, (OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 3, 4)))
@@ -148,3 +151,55 @@ def test_a_path_that_has_changed_meanwhile_is_told_of(sink: FilesSink, tmp_path:
     other = Written({**cast(Any, sink.originals), "path": str(tmp_path / "other")})
     with pytest.raises(Exception, match="put it back until the epoch is committed"):
         other.publish(None, EPOCH, token)
+
+
+class Sum(str):
+    """A file's checksum, as Hadoop compares it."""
+
+    def equals(self, other: object) -> bool:
+        return self == other
+
+
+class Summed:
+    """A file system whose sums say how a file was written, too, as those of object stores do."""
+
+    def __init__(self, files: dict[str, tuple[str, str]]) -> None:
+        self.files = files
+
+    def getUri(self) -> Any:  # noqa: N802
+        return SimpleNamespace(getScheme=lambda: "s3a")
+
+    def exists(self, path: Any) -> bool:
+        return str(path) in self.files
+
+    def mkdirs(self, path: Any) -> None: ...
+
+    def getFileChecksum(self, path: Any) -> Sum:  # noqa: N802
+        return Sum(", ".join(self.files[str(path)]))
+
+    def open(self, path: Any) -> Any:
+        return io.StringIO(self.files[str(path)][0])
+
+    def delete(self, path: Any, recursive: bool) -> None:
+        del self.files[str(path)]
+
+
+class HadoopPath(PurePosixPath):
+    def getParent(self) -> PurePosixPath:  # noqa: N802
+        return self.parent
+
+
+@pytest.mark.parametrize(("content", "is_same"), [("text", True), ("more", False)])
+def test_a_file_that_was_copied_in_other_pieces_is_the_same(content: str, is_same: bool) -> None:
+    system = Summed({"/d/aside": ("text", "2 pieces"), "/d/shown": (content, "1 piece")})
+    apache = SimpleNamespace(
+        hadoop=SimpleNamespace(fs=SimpleNamespace(Path=HadoopPath)),
+        commons=SimpleNamespace(
+            io=SimpleNamespace(IOUtils=SimpleNamespace(contentEquals=lambda a, b: a.read() == b.read()))
+        ),
+    )
+    jvm = SimpleNamespace(org=SimpleNamespace(apache=apache))
+    store = HadoopFiles("/d", SimpleNamespace(_jvm=jvm), system)
+    with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="holds something else"):
+        store.move("aside", "shown")
+    assert list(system.files) == ["/d/shown"] if is_same else ["/d/aside", "/d/shown"]
