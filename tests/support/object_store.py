@@ -1,0 +1,107 @@
+"""An object store that speaks S3: moto's, served by this process, with PyArrow for a client that is not Hadoop's."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from support.s3a import s3a_jars
+
+_KEY, SECRET = "AKIAFENCEPOST", "s3-hush-hush-of-tests"
+_ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}, say the tests</Message></Error>"
+_STATUS = {
+    "InvalidAccessKeyId": "403 Forbidden",
+    "SlowDown": "503 Slow Down",
+    "InternalError": "500 Oops",
+    "Odd": "418 Teapot",
+}
+
+Fault = Callable[[str, str], str | None]
+"""Is asked with method and path of each request, before it is carried out; returns the code of an error instead."""
+
+
+class ObjectStore:
+    """The store, at a port of this machine. It knows one access key."""
+
+    def __init__(self) -> None:
+        self._app = DomainDispatcherApplication(create_backend_app)
+        self.server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Quiet)
+        self._fault: Fault = lambda method, path: None
+        endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        self._client = S3FileSystem(
+            access_key=_KEY,
+            secret_key=SECRET,
+            region="us-east-1",
+            endpoint_override=endpoint,
+            allow_bucket_creation=True,
+        )
+        self.spark_properties: Mapping[str, str] = {
+            "spark.jars": ",".join(map(str, s3a_jars())),
+            "spark.hadoop.fs.s3a.endpoint": endpoint,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.access.key": _KEY,
+            "spark.hadoop.fs.s3a.secret.key": SECRET,
+            "spark.hadoop.fs.s3a.attempts.maximum": "2",
+            "spark.hadoop.fs.s3a.retry.limit": "2",
+            "spark.hadoop.fs.s3a.retry.throttle.limit": "2",
+            "spark.hadoop.fs.s3a.retry.throttle.interval": "100ms",
+        }
+        """With these Spark finds it."""
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        is_known = f"Credential={_KEY}/" in environ.get("HTTP_AUTHORIZATION", "")
+        code = self._fault(environ["REQUEST_METHOD"], environ["PATH_INFO"]) if is_known else "InvalidAccessKeyId"
+        if code is None:
+            return self._app(environ, start_response)  # type: ignore[no-any-return]
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response(_STATUS[code], [("Content-Type", "application/xml")])
+        return [_ERROR.format(code=code).encode()]
+
+    @contextlib.contextmanager
+    def failing(self, fault: Fault) -> Iterator[None]:
+        """Have a say in each request inside."""
+        self._fault = fault
+        try:
+            yield
+        finally:
+            self._fault = lambda method, path: None
+
+    def make_bucket(self, bucket: str) -> None:
+        self._client.create_dir(bucket)
+
+    def objects(self, directory: str) -> list[str]:
+        """Return the keys below a directory, sorted, the bucket in front; nothing where there is none."""
+        selector = FileSelector(directory, allow_not_found=True, recursive=True)
+        return sorted(each.path for each in self._client.get_file_info(selector) if each.type == FileType.File)
+
+    def shown(self, directory: str) -> list[str]:
+        """Return what a reader finds, who passes over names with a dot or an underscore in front."""
+        return [path for path in self.objects(directory) if not re.search(r"/[._]", path)]
+
+    def read(self, path: str) -> bytes:
+        with self._client.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+
+@contextlib.contextmanager
+def object_store() -> Iterator[ObjectStore]:
+    """Run an empty store for as long as the block."""
+    store = ObjectStore()
+    thread = threading.Thread(target=store.server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield store
+    finally:
+        store.server.shutdown()
+        thread.join()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_request(self, *_: object) -> None:
+        """Say nothing."""
