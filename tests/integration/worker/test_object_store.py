@@ -22,6 +22,7 @@ from support.worker import Worker
 
 WRONG = "s3-not-the-one-of-tests"
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 COPIED = "a file is copied from where it was written aside"
 KILLS = {
     "a file is shown and not gone where it was": ("DELETE", r"/data-1/part-00001[^/]+"),
@@ -178,6 +179,7 @@ def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
     eventually(lambda: len(listing[-1]) == 600)
 
 
+@LONG
 @pytest.mark.parametrize("is_copied", [False, True], ids=["renamed", "copied"])
 def test_directories_are_made_of_columns_in_a_bucket(
     worker: Worker,
@@ -200,6 +202,7 @@ def test_directories_are_made_of_columns_in_a_bucket(
     assert sorted(json.loads(line)["n"] for each in lines for line in each) == list(range(1, 451))
 
 
+@LONG
 def test_a_bucket_that_is_not_there_is_waited_for(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce
 ) -> None:
@@ -212,7 +215,7 @@ def test_a_bucket_that_is_not_there_is_waited_for(
     ensure_exact(rows(store, bucket), 60)
 
 
-@pytest.mark.skipif(not IS_LONG, reason="takes its time: FENCEPOST_CHAOS=long")
+@LONG
 @pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
 def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce, where: str, code: str
