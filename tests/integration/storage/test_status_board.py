@@ -83,6 +83,7 @@ def test_who_owns_it_no_more_has_nothing_to_say_again(
     former.owned, owner.owned = {"c"}, {"c", TASK}
     former.board.connector("c", State.UNASSIGNED)  # it ends, and has not read yet whose the connector is
     former.read()
+    owner.read()  # else it would say again what it says now
     owner.board.connector("c", State.PAUSED)
     owner.board.task(TASK, State.PAUSED)
     owner.read()

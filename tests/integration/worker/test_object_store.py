@@ -25,18 +25,12 @@ IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 LONG = pytest.mark.skipif(not IS_LONG, reason="FENCEPOST_CHAOS=long runs these")
 COPIED = "a file is copied from where it was written aside"
 KILLS = {
+    "files are written aside": ("PUT", r"/data-1/_temporary/.*/part-00001[^/]+"),
+    "a file written aside is renamed": ("PUT", r"/data-1/part-00001[^/]+"),
+    "the list of files is written": ("PUT", r"/moves\.json"),
+    "a file is shown": ("PUT", r"/[^/]+\+1\+[^/]+"),
     "a file is shown and not gone where it was": ("DELETE", r"/data-1/part-00001[^/]+"),
-    **(
-        {
-            "files are written aside": ("PUT", r"/data-1/_temporary/.*/part-00001[^/]+"),
-            "a file written aside is renamed": ("PUT", r"/data-1/part-00001[^/]+"),
-            "the list of files is written": ("PUT", r"/moves\.json"),
-            "a file is shown": ("PUT", r"/[^/]+\+1\+[^/]+"),
-            COPIED: ("PUT", r"/[^/]+\+1\+[^/]+"),
-        }
-        if IS_LONG
-        else {}
-    ),
+    COPIED: ("PUT", r"/[^/]+\+1\+[^/]+"),
 }
 
 
@@ -142,6 +136,7 @@ def listing(store: ObjectStore, where: str) -> Iterator[list[list[tuple[int, int
     assert lengths == sorted(lengths), "a reader has seen records go"
 
 
+@LONG
 @pytest.mark.parametrize("moment", KILLS)
 def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
     worker: Worker,
@@ -179,8 +174,7 @@ def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
     eventually(lambda: len(listing[-1]) == 600)
 
 
-@LONG
-@pytest.mark.parametrize("is_copied", [False, True], ids=["renamed", "copied"])
+@pytest.mark.parametrize("is_copied", [False, pytest.param(True, marks=LONG)], ids=["renamed", "copied"])
 def test_directories_are_made_of_columns_in_a_bucket(
     worker: Worker,
     store: ObjectStore,
