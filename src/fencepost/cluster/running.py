@@ -20,7 +20,7 @@ def running(snapshot: ClusterSnapshot) -> dict[Start, str]:
 
 def running_on(snapshot: ClusterSnapshot, incarnation: str) -> dict[TaskId, int]:
     """Return what should run on one worker: tasks with their task generation."""
-    mine = snapshot.assignment.of(incarnation) if snapshot.assignment is not None else None
+    mine = snapshot.assigned_to(incarnation)
     tasks = mine.tasks if mine is not None else ()
     return {t: snapshot.commit_offsets[t.connector] for t in tasks if _obstacle(snapshot, t) is None}
 
@@ -33,7 +33,7 @@ def why_not(snapshot: ClusterSnapshot, start: Start, incarnation: str) -> str | 
         return obstacle
     if snapshot.commit_offsets[task.connector] != generation:
         return _newer(task.connector)
-    mine = snapshot.assignment.of(incarnation) if snapshot.assignment is not None else None
+    mine = snapshot.assigned_to(incarnation)
     if mine is None or task not in mine.tasks:
         return f"task {task} has already been revoked from this worker"
     return None

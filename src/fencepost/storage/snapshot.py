@@ -18,6 +18,7 @@ from fencepost.storage.change import (
     SessionKey,
     TaskConfigsUpdated,
     TopicRetention,
+    WorkerAssignment,
 )
 from fencepost.storage.ids import TargetState, TaskId
 
@@ -68,6 +69,10 @@ class ClusterSnapshot:
     retention: Mapping[str, TopicRetention] = field(default_factory=_empty)
     session_key: SessionKey | None = None
     assignment: Assignment | None = None
+
+    def assigned_to(self, incarnation: str) -> WorkerAssignment | None:
+        """Return what one process of a worker is to run; None for one that the assignment does not know."""
+        return None if self.assignment is None else self.assignment.of(incarnation)
 
     def target_state(self, connector: str) -> TargetState:
         return self.target_states.get(connector, TargetState.STARTED)

@@ -42,7 +42,7 @@ class Restarts:
 
     def carry_out(self, request: RestartRequested, snapshot: ClusterSnapshot) -> None:
         """Queue the restarts; never waits."""
-        mine = snapshot.assignment.of(self._incarnation) if snapshot.assignment else None
+        mine = snapshot.assigned_to(self._incarnation)
         if mine is None:
             return
         connector = request.connector

@@ -57,7 +57,7 @@ class ConnectorHost:
         """Take note that the config topic says something new."""
         with self._lock:
             self._snapshot = snapshot
-            mine = snapshot.assignment.of(self.settings.incarnation) if snapshot.assignment else None
+            mine = snapshot.assigned_to(self.settings.incarnation)
             wanted: dict[str, _Wanted] = {
                 name: (snapshot.connectors[name], snapshot.target_state(name))
                 for name in sorted(mine.connectors if mine else ())

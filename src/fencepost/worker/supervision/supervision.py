@@ -129,8 +129,7 @@ class Supervision:
 
     def _is_mine(self, subject: Subject) -> bool:
         """Say whether a connector or task is this worker's, as the config topic was read last."""
-        assignment = self._topics.snapshot.assignment
-        mine = assignment.of(self._settings.incarnation) if assignment else None
+        mine = self._topics.snapshot.assigned_to(self._settings.incarnation)
         return mine is not None and (subject in mine.tasks or subject in mine.connectors)
 
     def _committed_offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
