@@ -4,7 +4,6 @@ There is none for every release of Spark; the versions here are the newest that 
 own dependencies are left alone: Spark has them.
 """
 
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -39,15 +38,6 @@ def fetched(name: str, jars: Iterable[tuple[str, str, str]]) -> list[Path]:
 
 
 def _fetch(organisation: str, module: str, revision: str, directory: Path) -> None:
-    program = next(iter(sorted(ivy.pyspark_jars().glob("ivy-*.jar"))))
     pattern = f"{directory}/[artifact]-[revision].[ext]"
     what = ["-notransitive", "-confs", "default", "-dependency", organisation, module, revision]
-    done = subprocess.run(
-        [str(find_java().path), "-jar", str(program), *what, "-retrieve", pattern],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise OSError(f"{module} {revision} could not be fetched:\n{done.stdout[-2000:]}")
+    ivy.run(find_java(), [*what, "-retrieve", pattern], f"{module} {revision}")

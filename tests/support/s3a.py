@@ -3,7 +3,6 @@
 What its own POM names is the bundle of the whole SDK, 600 MB. Netty, HTTP client and loggers are those of Spark.
 """
 
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -49,17 +48,8 @@ def s3a_jars() -> list[Path]:
 
 
 def _fetch(directory: Path) -> None:
-    program = next(iter(sorted(ivy.pyspark_jars().glob("ivy-*.jar"))))
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(_MODULE)
         file.flush()
         pattern = f"{directory}/[artifact]-[revision].[ext]"
-        done = subprocess.run(
-            [str(find_java().path), "-jar", str(program), "-ivy", file.name, "-retrieve", pattern, "-types", "jar"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-    if done.returncode != 0:
-        raise OSError(f"S3A could not be fetched:\n{done.stdout[-2000:]}")
+        ivy.run(find_java(), ["-ivy", file.name, "-retrieve", pattern, "-types", "jar"], "S3A")

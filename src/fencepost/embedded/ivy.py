@@ -3,7 +3,7 @@
 import importlib.util
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -45,20 +45,18 @@ def retrieve(java: Java, coordinates: tuple[str, str, str], directory: Path, *, 
         JarError: Ivy failed; carries the end of its output.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    with _progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
-        _run(_command(java, coordinates, directory), advance)
-
-
-def _command(java: Java, coordinates: tuple[str, str, str], directory: Path) -> list[str]:
-    ivy = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
-    if ivy is None:
-        raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")
     pattern = f"{directory}/[artifact]-[revision](-[classifier]).[ext]"
-    options = ["-confs", "default", "-retrieve", pattern]
-    return [str(java.path), "-jar", str(ivy), "-dependency", *coordinates, *options]
+    arguments = ["-dependency", *coordinates, "-confs", "default", "-retrieve", pattern]
+    with _progress(f"Apache Kafka {coordinates[2]}", expected_jars) as advance:
+        run(java, arguments, "Kafka", advance)
 
 
-def _run(command: list[str], advance: Advance) -> None:
+def run(java: Java, arguments: Sequence[str], what: str, advance: Advance = lambda: None) -> None:
+    """Run Ivy. Raises JarError, which carries the end of its output, where `what` could not be fetched."""
+    ivy_jar = next(iter(sorted(pyspark_jars().glob("ivy-*.jar"))), None)
+    if ivy_jar is None:
+        raise JarError(f"no ivy-*.jar in {pyspark_jars()}: reinstall pyspark")
+    command = [str(java.path), "-jar", str(ivy_jar), *arguments]
     last: deque[str] = deque(maxlen=15)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         assert ivy.stdout is not None
@@ -67,7 +65,7 @@ def _run(command: list[str], advance: Advance) -> None:
             if line.startswith(_STEPS):
                 advance()
     if ivy.returncode != 0:
-        raise JarError("Kafka could not be fetched; is the network up? Ivy said:\n" + "\n".join(last))
+        raise JarError(f"{what} could not be fetched; is the network up? Ivy said:\n" + "\n".join(last))
 
 
 @contextmanager
