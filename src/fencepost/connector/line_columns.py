@@ -8,13 +8,11 @@ import pyarrow.compute as pc
 
 from fencepost.connector.line import Split, split_lines
 from fencepost.record import BinaryColumn
-from fencepost.record.binary_column import size_bytes
+from fencepost.record.binary_column import lines, size_bytes
 
 _BINARY = pa.binary()
 _MOST_BYTES = (1 << 31) - 1  # of one array
 _OFFSETS = struct.Struct("=ii")
-# Of a constant that Arrow is given without a type it asks whether it is a time, at the cost of ten of its steps.
-_LINE_END = pa.scalar(b"\n", _BINARY)
 
 
 def split_into_columns(data: bytes) -> tuple[Split, int, int]:
@@ -38,8 +36,7 @@ def joined_lines(values: pa.Array) -> list[memoryview | bytes]:
         return []
     if count > 1 and size_bytes(values) + count > _MOST_BYTES:
         return [*joined_lines(values[: count // 2]), *joined_lines(values[count // 2 :])]
-    whole = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), values)
-    return [memoryview(pc.binary_join(whole, _LINE_END)[0].as_buffer()), b"\n"]
+    return [memoryview(lines(values)), b"\n"]
 
 
 def _lines(data: bytes, size: int) -> pa.Array:

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
+from fencepost.record.binary_column import lines
 from fencepost.spark.kafka_read.columns import PARSED_TYPES
 
 _NO_NUMBER = re.compile(rb"Inf(?![A-Za-z])|-NaN")  # of which Arrow's parser says that they are
 # Of each constant that Arrow is given without a type it asks whether it is a time, at the cost of ten of its steps.
-_ONE, _LINE_END = pa.scalar(1, pa.int64()), pa.scalar(b"\n", pa.binary())
-_ZERO, _WHOLE = pa.scalar(0.0, pa.float64()), pa.scalar(1.0, pa.float64())
+_ONE, _ZERO, _WHOLE = pa.scalar(1, pa.int64()), pa.scalar(0.0, pa.float64()), pa.scalar(1.0, pa.float64())
 _LONG_BYTES, _VERY_LONG_BYTES = 1_000, 50_000  # Spark's parser refuses longer names, and texts of 20 million
 _DEEP, _DIGITS = 500, 250  # far below what it refuses: it takes 1,000 of either
 
@@ -52,8 +52,7 @@ class JsonColumns:
         is_object = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
         if not pc.all(is_object).as_py() or _is_extreme(texts):
             return None
-        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), _LINE_END)
-        data = lines[0].as_py()
+        data = lines(texts).to_pybytes()
         if (b"Inf" in data or b"-NaN" in data) and _NO_NUMBER.search(data):  # the former are quick
             return None
         try:
