@@ -127,13 +127,16 @@ class Fetched:
 
     def without(self, places: Collection[TopicPartition]) -> "Fetched":
         """Return what is not of these partitions."""
+        return replace(
+            self._records_without(places),
+            ends={place: end for place, end in self.ends.items() if place not in places},
+            epochs={place: epoch for place, epoch in self.epochs.items() if place not in places},
+        )
+
+    def _records_without(self, places: Collection[TopicPartition]) -> "Fetched":
         if isinstance(self.places, Repeated | Runs):
-            pieces = [self.part(start, stop) for place, start, stop in _runs(self.places) if place not in places]
-            return replace(
-                Fetched.joined(pieces),
-                ends={place: end for place, end in self.ends.items() if place not in places},
-                epochs={place: epoch for place, epoch in self.epochs.items() if place not in places},
-            )
+            runs = _runs(self.places)
+            return Fetched.joined([self.part(start, stop) for place, start, stop in runs if place not in places])
         kept = [index for index, place in enumerate(self.places) if place not in places]
 
         def column(values: Sequence[T]) -> list[T]:
@@ -146,8 +149,6 @@ class Fetched:
             column(self.keys),
             column(self.values),
             None if self.headers is None else column(self.headers),
-            {place: end for place, end in self.ends.items() if place not in places},
-            {place: epoch for place, epoch in self.epochs.items() if place not in places},
         )
 
     def part(self, start: int, stop: int) -> "Fetched":

@@ -223,7 +223,7 @@ class BatchReader:
             if node not in self._asked:
                 self._ask_node(node, places)
             if time.monotonic() - now_s > _LONG_S:
-                return False
+                break
         return time.monotonic() - now_s <= _LONG_S
 
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:

@@ -90,11 +90,9 @@ class StatusBoard:
 
     def _heard(self, subject: Subject, status: Status) -> None:
         """Say again what another worker has spoken over."""
-        if status.worker_id == self._worker_id or subject not in self._said:
-            return
         with self._lock:
             said = self._said.get(subject)
-            if said is None:
+            if said is None or status.worker_id == self._worker_id:
                 return
             if self._owns(subject):
                 self._topic.put(subject, replace(said, generation=self._generation()))
