@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
+from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
 
 _numbers = itertools.count(1)
@@ -54,6 +55,14 @@ def kafka() -> Iterator[EmbeddedKafka]:
         return
     with quick_kafka(properties=_BROKER_PROPERTIES, start_timeout_s=_START_S) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def log_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
+    """Fills topics of that broker."""
+    made = LogWriter(kafka.bootstrap_servers)
+    yield made
+    made.close()
 
 
 @pytest.fixture

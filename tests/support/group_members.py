@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from fencepost.kafka.batch.committed import Answered
 from fencepost.kafka.group_input import GroupInput
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf
@@ -73,3 +74,11 @@ def poll_for_long(member: GroupInput) -> None:
     until_s = time.monotonic() + 30
     while time.monotonic() < until_s:
         member.poll(0.1, 100)
+
+
+def damaged(records: memoryview, *others: Any) -> Answered:
+    """Return what a broker answers, with another last bit; it stands in for `Answered`."""
+    changed = bytearray(records)
+    if changed:
+        changed[-1] ^= 1
+    return Answered(memoryview(changed), *others)

@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from confluent_kafka import Consumer
 from typer.testing import CliRunner
 
 from fencepost.cli.main import app
-from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.contributors import Contributor, Contributors
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupOffsets
@@ -34,16 +33,9 @@ from support.stream_stage import StreamStage
 Start = Callable[[CopyScene], OldProgram]
 
 
-@pytest.fixture(scope="module")
-def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def scene(writer: LogWriter, topic_name: str) -> CopyScene:
-    return CopyScene.create(writer, topic_name, len(POINTS))
+def scene(log_writer: LogWriter, topic_name: str) -> CopyScene:
+    return CopyScene.create(log_writer, topic_name, len(POINTS))
 
 
 def per_partition(scene: CopyScene, consumers: int = len(POINTS), points: Sequence[str] = POINTS) -> OldProgram:
@@ -149,8 +141,10 @@ def test_producers_that_have_not_committed_yet_are_found_by_the_beginning_of_the
         assert verdict.is_clean, verdict
 
 
-def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(writer: LogWriter, topic_name: str) -> None:
-    scene = CopyScene.create(writer, topic_name, 2)
+def test_whose_an_id_is_that_is_only_named_like_the_others_has_to_be_said(
+    log_writer: LogWriter, topic_name: str
+) -> None:
+    scene = CopyScene.create(log_writer, topic_name, 2)
     conf, group = {"bootstrap.servers": scene.bootstrap}, memberless(scene.group)
     read_stable(conf, scene.group, 60)  # a cluster that has had no group yet makes it wait
     offsets = [GroupOffset(scene.topics[0], n, 0) for n in range(2)]
@@ -189,10 +183,10 @@ def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypa
 
     monkeypatch.setattr(Contributors, "last", last)
     id_, conf = f"{scene.group}-old-0", {"bootstrap.servers": scene.bootstrap}
-    with closing(TransactionalWriter(transactional_conf(conf, id_).conf, id_)) as writer:
-        writer.open()
-        writer.send(scene.topics[1], b"0:0")
-        writer.flush()
+    with closing(TransactionalWriter(transactional_conf(conf, id_).conf, id_)) as log_writer:
+        log_writer.open()
+        log_writer.send(scene.topics[1], b"0:0")
+        log_writer.flush()
         read_stable(conf, scene.group, 60)  # a cluster that has had no group yet makes it wait
         GroupOffsets(conf, scene.group).alter({TopicPartition(scene.topics[0], 0): 0})
         with pytest.raises(AdoptionError, match=r"Grant Read on it .*--prefix"):
@@ -200,14 +194,14 @@ def test_who_may_not_read_the_log_has_to_name_the_ids(scene: CopyScene, monkeypa
         [producer] = adopt(scene, "--yes", "--prefix", id_)["producers"]
         assert (producer["transactional_id"], producer["is_open"]) == (id_, True)
         with pytest.raises((WriterFencedError, CommitUnknownError)):
-            writer.commit()
+            log_writer.commit()
 
 
 def test_fifty_partitions_with_ten_open_transactions_are_adopted_within_seconds(
-    writer: LogWriter, topic_name: str
+    log_writer: LogWriter, topic_name: str
 ) -> None:
-    stage = StreamStage(writer.bootstrap, topic_name, 50)
-    scene = CopyScene(writer, stage.group, (stage.source, stage.target), 50)
+    stage = StreamStage(log_writer.bootstrap, topic_name, 50)
+    scene = CopyScene(log_writer, stage.group, (stage.source, stage.target), 50)
     with scene.watched() as reader, per_partition(scene, consumers=10, points=["offsets"]) as program:
         scene.write(2)
         scene.await_copied(reader)

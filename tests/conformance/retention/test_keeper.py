@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin, Topic
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.group_offsets import GroupOffsets
@@ -20,16 +19,9 @@ from support.log_writer import LogWriter
 from support.retention_scene import Scene
 
 
-@pytest.fixture(scope="module")
-def writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def scene(writer: LogWriter) -> Iterator[Scene]:
-    made = Scene(writer)
+def scene(log_writer: LogWriter) -> Iterator[Scene]:
+    made = Scene(log_writer)
     yield made
     made.retention.stop()
 
@@ -214,27 +206,27 @@ def test_there_is_one_round_at_a_time(scene: Scene) -> None:
 
 
 def test_a_broker_that_does_not_answer_is_told_and_nothing_goes(
-    writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "_ASK_S", 0.5)
-    scene = Scene(writer, {"bootstrap.servers": "127.0.0.1:1"})
+    scene = Scene(log_writer, {"bootstrap.servers": "127.0.0.1:1"})
     assert "127.0.0.1:1" in str(scene.round())
     assert scene.retention.preview().error
     assert scene.start == 0
     scene.retention.stop()
 
 
-def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(writer: LogWriter) -> None:
-    scene = Scene(writer, {"delete.committed.keep.records": "3"})
+def test_as_many_records_are_kept_behind_a_sink_as_is_asked_for(log_writer: LogWriter) -> None:
+    scene = Scene(log_writer, {"delete.committed.keep.records": "3"})
     assert scene.round() is None
     assert scene.start == 5
     scene.retention.stop()
 
 
 def test_records_are_kept_until_they_are_as_old_as_is_asked_for(
-    writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(writer, {"delete.committed.keep.ms": "3600000"})
+    scene = Scene(log_writer, {"delete.committed.keep.ms": "3600000"})
     assert scene.round() is None
     assert scene.start == 0
     assert scene.retention.info().topics[0].partitions[0].held_by == "delete.committed.keep.ms"

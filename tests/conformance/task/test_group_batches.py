@@ -19,7 +19,6 @@ from fencepost.kafka import group_batches
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import reader as batch_reader
 from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.committed import Answered
 from fencepost.kafka.batch.encode_header import CorruptBatchError
 from fencepost.kafka.batch.errors import LostError
 from fencepost.kafka.batch.reader import BatchReader
@@ -30,22 +29,15 @@ from fencepost.kafka.group_input import Fetched, GroupInput
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
-from support.group_members import Members, Notes, poll_for_long, read
+from support.group_members import Members, Notes, damaged, poll_for_long, read
 from support.log_writer import LogWriter
 
 _LONG_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def writer(kafka: Any) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def members(writer: LogWriter, topic_name: str) -> Iterator[Members]:
-    made = Members(writer.bootstrap, writer.topic(topic_name, partitions=2), BatchGroupInput)
+def members(log_writer: LogWriter, topic_name: str) -> Iterator[Members]:
+    made = Members(log_writer.bootstrap, log_writer.topic(topic_name, partitions=2), BatchGroupInput)
     yield made
     for each in made.made:
         each.close()
@@ -135,13 +127,13 @@ def test_who_has_nothing_to_read_sleeps_in_the_client(members: Members) -> None:
 
 @pytest.mark.parametrize("at_once", [10_000, 1])
 def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
-    members: Members, writer: LogWriter, at_once: int, monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither what is decoded and waits, nor what waits in the reader; what comes back begins where it is to."""
     monkeypatch.setattr(group_batches, "_AT_ONCE", at_once)
     for partition in range(2):
         for start in range(0, 400, 100):
-            writer.send(members.topic, numbered(start, start + 100), partition)
+            log_writer.send(members.topic, numbered(start, start + 100), partition)
     notes = Notes()
     first = begun(members, notes)
     told: list[tuple[str, Any]] = []
@@ -162,16 +154,16 @@ def test_e14_nothing_that_was_read_before_a_revocation_is_handed_over_after_it(
 
 
 def test_what_is_handed_over_is_never_more_than_asked_for_and_nothing_is_lost_or_doubled(
-    members: Members, writer: LogWriter, places: list[TopicPartition]
+    members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     """Through pauses, and returns to where it stands, in the middle of batches, of transactions as well."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
     for start in range(0, 3_000, 1_000):
-        writer.write(members.topic, numbered(start, start + 1_000), 0)
-        writer.write(members.topic, ["never"] * 10, 0, is_committed=False)
-        writer.send(members.topic, numbered(start, start + 1_000), 1)
+        log_writer.write(members.topic, numbered(start, start + 1_000), 0)
+        log_writer.write(members.topic, ["never"] * 10, 0, is_committed=False)
+        log_writer.send(members.topic, numbered(start, start + 1_000), 1)
     member = begun(members, fetch_max_wait_ms="20")
     found: dict[TopicPartition, list[int]] = {place: [] for place in places}
     behind = dict.fromkeys(places, 0)
@@ -203,10 +195,10 @@ def test_what_is_handed_over_is_never_more_than_asked_for_and_nothing_is_lost_or
     assert all(offsets == sorted(set(offsets)) for offsets in found.values())
 
 
-def test_records_come_as_columns(members: Members, writer: LogWriter, places: list[TopicPartition]) -> None:
+def test_records_come_as_columns(members: Members, log_writer: LogWriter, places: list[TopicPartition]) -> None:
     for place in places:
-        writer.send(members.topic, ["a", "b"], place.partition, timestamp=7)
-    writer.send(members.topic, ["c"], 0, key=b"k", headers=[("h", b"x")], timestamp=8)
+        log_writer.send(members.topic, ["a", "b"], place.partition, timestamp=7)
+    log_writer.send(members.topic, ["c"], 0, key=b"k", headers=[("h", b"x")], timestamp=8)
     member = begun(members)
     rows: list[Any] = []
 
@@ -232,11 +224,11 @@ def test_records_come_as_columns(members: Members, writer: LogWriter, places: li
 
 
 def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
-    members: Members, writer: LogWriter, places: list[TopicPartition]
+    members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
-    writer.write(members.topic, ["a", "b", "c"], 0)
-    writer.write(members.topic, ["d"], 0, is_committed=False)
-    writer.settle([members.topic])
+    log_writer.write(members.topic, ["a", "b", "c"], 0)
+    log_writer.write(members.topic, ["d"], 0, is_committed=False)
+    log_writer.settle([members.topic])
     member = begun(members)
     assert next_of(member, 2).ends == {}
     last = next_of(member, 2)
@@ -244,9 +236,9 @@ def test_an_end_behind_markers_is_told_once_all_before_it_is_handed_over(
 
 
 def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
-    members: Members, writer: LogWriter, places: list[TopicPartition]
+    members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
-    writer.send(members.topic, numbered(0, 5), 0)
+    log_writer.send(members.topic, numbered(0, 5), 0)
     member = begun(members)
     assert len(read(member, 5)) == 5
     eventually(lambda: member.poll(0.1, 1) is not None and member.known_ends() == {places[0]: 5, places[1]: 0})
@@ -262,36 +254,36 @@ def test_how_far_logs_go_is_known_while_they_are_read_and_paused(
 )
 def test_a_position_that_the_log_has_no_more_is_reset_and_told(
     members: Members,
-    writer: LogWriter,
+    log_writer: LogWriter,
     places: list[TopicPartition],
     resets_to: str,
     is_whole: bool,
     goes_on: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    writer.send(members.topic, numbered(0, 10), 0)
-    writer.truncate(members.topic, 6)
+    log_writer.send(members.topic, numbered(0, 10), 0)
+    log_writer.truncate(members.topic, 6)
     notes = Notes()
     notes.begins = {places[0]: 3}
     member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset=resets_to)
     with caplog.at_level(logging.WARNING):
         eventually(lambda: member.poll(0.1, 100) is not None and "nothing at offset" in caplog.text, within_s=30)
     assert f"{members.topic}-0 has nothing at offset 3: it is read from offset {goes_on} on" in caplog.text
-    writer.send(members.topic, ["10"], 0)
+    log_writer.send(members.topic, ["10"], 0)
     assert read(member, 11 - goes_on) == [(0, n) for n in range(goes_on, 11)]
 
 
 @pytest.mark.parametrize("by", ["records", "batches"])
 def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_allowed(
-    members: Members, writer: LogWriter, places: list[TopicPartition], by: str
+    members: Members, log_writer: LogWriter, places: list[TopicPartition], by: str
 ) -> None:
-    writer.send(members.topic, numbered(0, 10), 0)
+    log_writer.send(members.topic, numbered(0, 10), 0)
     members.kind = GroupInput if by == "records" else BatchGroupInput
     member = members.join(Notes())
     assert len(read(member, 10)) == 10
     member.commit(dict.fromkeys(places, 10) | {places[1]: 0})
     member.close()
-    writer.truncate(members.topic, 6)
+    log_writer.truncate(members.topic, 6)
     again = members.join(Notes(), auto_offset_reset="none")
     eventually(lambda: again.poll(0.1, 100) is not None and len(again.assignment) == 2, within_s=30)
     again.seek({places[0]: 3})
@@ -301,17 +293,17 @@ def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_a
 
 
 def test_a_broker_that_does_not_say_where_a_log_begins_is_asked_again_and_the_others_are_read_meanwhile(
-    members: Members, writer: LogWriter, places: list[TopicPartition]
+    members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
-    writer.send(members.topic, numbered(0, 10), 0)
-    writer.truncate(members.topic, 6)
+    log_writer.send(members.topic, numbered(0, 10), 0)
+    log_writer.truncate(members.topic, 6)
     with KafkaProxy(members.bootstrap) as proxy:
         notes = Notes()
         notes.begins = dict.fromkeys(places, 0)
         member = begun(members, notes, bootstrap_servers=proxy.bootstrap_servers)
         unanswered = proxy.on(ApiKey.LIST_OFFSETS, Action.HOLD_ANSWER, 1)
         eventually(lambda: member.poll(0.05, 100) is not None and unanswered.answered == 1)
-        writer.send(members.topic, ["b"], 1)
+        log_writer.send(members.topic, ["b"], 1)
         assert read(member, 1) == [(1, 0)]
         unanswered.release()
         assert read(member, 4) == [(0, n) for n in range(6, 10)]
@@ -319,7 +311,7 @@ def test_a_broker_that_does_not_say_where_a_log_begins_is_asked_again_and_the_ot
 
 
 def test_what_was_cut_behind_what_was_read_is_reset(
-    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a broker that says so, once."""
     ask, said = BatchReader.read, []
@@ -332,15 +324,15 @@ def test_what_was_cut_behind_what_was_read_is_reset(
             found.lost, found.cut = {places[0]}, {places[0]}
         return found
 
-    writer.send(members.topic, numbered(0, 3), 0)
+    log_writer.send(members.topic, numbered(0, 3), 0)
     member = begun(members)
     assert len(read(member, 3)) == 3
     monkeypatch.setattr(BatchReader, "read", cut)
     assert read(member, 3) == [(0, n) for n in range(3)]
 
 
-def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, writer: LogWriter) -> None:
-    writer.send(members.topic, numbered(0, 5), 0)
+def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, log_writer: LogWriter) -> None:
+    log_writer.send(members.topic, numbered(0, 5), 0)
     with KafkaProxy(members.bootstrap) as proxy:
         member = begun(members, bootstrap_servers=proxy.bootstrap_servers)
         lost = proxy.on(ApiKey.FETCH, Action.RESET, 3)
@@ -349,8 +341,8 @@ def test_a_broker_that_is_away_is_waited_for_in_silence(members: Members, writer
         member.close()
 
 
-def test_what_passes_is_waited_for(members: Members, writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer.send(members.topic, numbered(0, 5), 0)
+def test_what_passes_is_waited_for(members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_writer.send(members.topic, numbered(0, 5), 0)
     ask, refused = BatchReader.read, [KafkaUnavailableError("for now")] * 2
 
     def refuse(*arguments: Any) -> Any:
@@ -363,16 +355,10 @@ def test_what_passes_is_waited_for(members: Members, writer: LogWriter, monkeypa
 
 
 def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_names_it(
-    members: Members, writer: LogWriter, monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flipped(records: memoryview, *others: Any) -> Answered:
-        changed = bytearray(records)
-        if changed:
-            changed[-1] ^= 1
-        return Answered(memoryview(changed), *others)
-
-    writer.send(members.topic, numbered(0, 5), 0)
-    monkeypatch.setattr(batch_reader, "Answered", flipped)
+    log_writer.send(members.topic, numbered(0, 5), 0)
+    monkeypatch.setattr(batch_reader, "Answered", damaged)
     member = members.join(Notes())
     with pytest.raises(CorruptBatchError, match=rf"{members.topic}-0: The batch at offset 0 .*checksum"):
         poll_for_long(member)
@@ -380,11 +366,11 @@ def test_a_batch_that_is_not_what_its_checksum_was_made_of_is_an_error_that_name
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before_it_gets_what_waits(
-    members: Members, writer: LogWriter, strategy: str
+    members: Members, log_writer: LogWriter, strategy: str
 ) -> None:
     """Others may have had them meanwhile."""
     for partition in range(2):
-        writer.send(members.topic, numbered(0, 3_000), partition)
+        log_writer.send(members.topic, numbered(0, 3_000), partition)
     notes = Notes()
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     member = begun(members, notes, max_poll_interval_ms="6000", **settings)
@@ -396,12 +382,12 @@ def test_e14_who_was_away_for_too_long_hears_that_its_partitions_are_lost_before
 
 
 def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
-    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leader of one does not answer."""
     for partition in range(2):
-        writer.send(members.topic, numbered(0, 10), partition)
-        writer.truncate(members.topic, 6, partition)
+        log_writer.send(members.topic, numbered(0, 10), partition)
+        log_writer.truncate(members.topic, 6, partition)
     notes = Notes()
     notes.begins = dict.fromkeys(places, 0)
     member = begun(members, notes)
@@ -420,10 +406,10 @@ def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
 
 
 def test_where_it_goes_on_is_known_with_the_epoch_of_its_leader(
-    members: Members, writer: LogWriter, places: list[TopicPartition]
+    members: Members, log_writer: LogWriter, places: list[TopicPartition]
 ) -> None:
     """Else nobody would notice that a log was cut below it (KIP-320)."""
-    writer.send(members.topic, numbered(0, 10), 0)
+    log_writer.send(members.topic, numbered(0, 10), 0)
     member = begun(members)
     assert len(next_of(member, 3)) == 3
     member.pause(member.assignment)
@@ -458,13 +444,13 @@ class Taker:
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_the_client_fetches_where_there_are_very_many_partitions(
-    members: Members, writer: LogWriter, strategy: str, monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that was paused in the client when it was taken away. A cooperative member keeps what it has."""
     monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     for partition in range(2):
-        writer.send(members.topic, numbered(0, 300), partition)
+        log_writer.send(members.topic, numbered(0, 300), partition)
     second = members.join(Notes(), **settings)
     with Polling(lambda: second.poll(0.05, 1)):
         eventually(lambda: len(second.assignment) == 2, within_s=30)
@@ -478,26 +464,30 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
     taker.until(lambda: len(first.assignment) == 2)
     assert first._fetches
     for partition in range(2):
-        writer.send(members.topic, numbered(300, 500), partition)
+        log_writer.send(members.topic, numbered(300, 500), partition)
     taker.until_all(p0=500, p1=500)
 
 
 @pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_the_client_fetches_where_batches_are_small(
-    members: Members, writer: LogWriter, places: list[TopicPartition], strategy: str, monkeypatch: pytest.MonkeyPatch
+    members: Members,
+    log_writer: LogWriter,
+    places: list[TopicPartition],
+    strategy: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It goes on behind what was handed over; what is paused stays so, and what comes back later is read, too."""
     monkeypatch.setattr(group_batches, "_LOOK_AT", 50)
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
-    writer.send(members.topic, numbered(0, 100), 0)
+    log_writer.send(members.topic, numbered(0, 100), 0)
     notes = Notes()
     first = begun(members, notes, **settings)
     taker = Taker(first, notes)
     taker.until(lambda: len(taker.taken.get(places[0], ())) == 100)
     assert not first._fetches
     for n in range(100):
-        writer.send(members.topic, [str(n)], 0)
-        writer.send(members.topic, [str(n)], 1)
+        log_writer.send(members.topic, [str(n)], 0)
+        log_writer.send(members.topic, [str(n)], 1)
     taker.until(lambda: places[1] in taker.taken)
     first.pause(places[1:])
     taker.until(lambda: first._fetches and len(taker.taken[places[0]]) == 200)
@@ -510,18 +500,18 @@ def test_the_client_fetches_where_batches_are_small(
     with Polling(lambda: second.poll(0.05, 1)):
         taker.until(lambda: len(first.assignment) == 1)
     second.close()
-    writer.send(members.topic, numbered(0, 20), 0)
-    writer.send(members.topic, numbered(0, 20), 1)
+    log_writer.send(members.topic, numbered(0, 20), 0)
+    log_writer.send(members.topic, numbered(0, 20), 1)
     taker.until(lambda: len(first.assignment) == 2)
     taker.until_all(p0=220, p1=120)
 
 
 def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
-    members: Members, writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
+    members: Members, log_writer: LogWriter, places: list[TopicPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It connects in threads of its own: nobody waits for one broker that is gone without a word."""
     for partition in range(2):
-        writer.send(members.topic, numbered(0, 100), partition)
+        log_writer.send(members.topic, numbered(0, 100), partition)
     leaders, connection, gone = Cluster.leaders, Cluster.connection, 1_000
     waited: list[float] = []
 
@@ -547,8 +537,8 @@ def test_the_client_fetches_where_a_broker_cannot_be_connected_to(
 # its life
 
 
-def test_who_is_closed_or_abandoned_has_let_go_of_brokers(members: Members, writer: LogWriter) -> None:
-    writer.send(members.topic, numbered(0, 5), 0)
+def test_who_is_closed_or_abandoned_has_let_go_of_brokers(members: Members, log_writer: LogWriter) -> None:
+    log_writer.send(members.topic, numbered(0, 5), 0)
     for leave in (BatchGroupInput.close, BatchGroupInput.abandon):
         member = begun(members)
         read(member, 1)

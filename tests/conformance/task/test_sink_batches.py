@@ -3,28 +3,19 @@
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fencepost.kafka.batch import reader as batch_reader
-from fencepost.kafka.batch.committed import Answered
 from fencepost.kafka.group_batches import BatchGroupInput
 from fencepost.kafka.group_input import GroupInput
 from fencepost.kafka.settings import sink_conf
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 from fencepost.testing import eventually
+from support.group_members import damaged
 from support.log_writer import LogWriter
-
-
-@pytest.fixture(scope="module")
-def writer(kafka: Any) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
 
 
 class Started:
@@ -79,7 +70,7 @@ class Started:
     ids=["as it comes", "settings of groups", "client.rack", "statistics"],
 )
 def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
-    writer: LogWriter,
+    log_writer: LogWriter,
     topic_name: str,
     tmp_path: Path,
     settings: dict[str, str],
@@ -87,11 +78,11 @@ def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
     said: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    writer.send(writer.topic(topic_name), ["a", "b"])
+    log_writer.send(log_writer.topic(topic_name), ["a", "b"])
     out = tmp_path / "out"
     with (
         caplog.at_level(logging.INFO),
-        Started(topic_name, out, bootstrap_servers=writer.bootstrap, **settings) as started,
+        Started(topic_name, out, bootstrap_servers=log_writer.bootstrap, **settings) as started,
     ):
         eventually(lambda: out.exists() and out.read_text() == "a\nb\n")
         assert type(started.runner._input) is kind
@@ -100,17 +91,11 @@ def test_a_sink_reads_batches_unless_it_has_settings_that_their_reader_lacks(
 
 
 def test_a_batch_that_is_not_what_its_producer_wrote_ends_the_task_with_its_place(
-    writer: LogWriter, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log_writer: LogWriter, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flipped(records: memoryview, *others: Any) -> Answered:
-        changed = bytearray(records)
-        if changed:
-            changed[-1] ^= 1
-        return Answered(memoryview(changed), *others)
-
-    writer.send(writer.topic(topic_name), ["a", "b"])
-    monkeypatch.setattr(batch_reader, "Answered", flipped)
-    with Started(topic_name, tmp_path / "out", bootstrap_servers=writer.bootstrap) as started:
+    log_writer.send(log_writer.topic(topic_name), ["a", "b"])
+    monkeypatch.setattr(batch_reader, "Answered", damaged)
+    with Started(topic_name, tmp_path / "out", bootstrap_servers=log_writer.bootstrap) as started:
         report = eventually(lambda: next((r for r in started.reports if r.state is RunState.FAILED), None))
     assert report.trace is not None
     assert f"CorruptBatchError: {topic_name}-0: The batch at offset 0" in report.trace

@@ -16,13 +16,6 @@ from support.shared import shared
 ROUND_MS = 100
 
 
-@pytest.fixture(scope="session")
-def log_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
-
-
 def settings(prefix: str, **more: str) -> dict[str, str]:
     """Return what a worker's file says that empties topics of a prefix, and waits for groups of another one."""
     return {

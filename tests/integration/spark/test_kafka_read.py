@@ -52,13 +52,6 @@ def runtime(no_shared_runtime: None, tmp_path_factory: pytest.TempPathFactory) -
     started.stop()
 
 
-@pytest.fixture(scope="module")
-def log_writer(kafka: EmbeddedKafka) -> Iterator[LogWriter]:
-    made = LogWriter(kafka.bootstrap_servers)
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def read(runtime: SparkRuntime, log_writer: LogWriter) -> Read:
     def read_by(source: str, **options: str) -> Any:

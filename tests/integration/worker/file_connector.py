@@ -1,5 +1,7 @@
 """What tests of a running worker have in common: its settings, files, connectors."""
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,3 +48,37 @@ def created(worker: Worker, name: str, config: Mapping[str, Any], **body: Any) -
     """Create a connector; the answer says what is wrong where that fails."""
     answer = worker.create(name, config, **body)
     assert answer.status_code == 201, answer.text
+
+
+FILES = "fencepost.connector.files_sink.FilesSink"
+
+
+def files_sink(path: Path | str, topic: str, **settings: str) -> dict[str, str]:
+    """Return the config of a files sink; two underscores in names of `settings` stand for a dot."""
+    return {
+        "connector.class": FILES,
+        "path": str(path),
+        "topics": topic,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "epoch.interval.ms": "500",
+        "consumer.override.session.timeout.ms": "6000",
+        "consumer.override.heartbeat.interval.ms": "500",
+        **{key.replace("__", "."): value for key, value in settings.items()},
+    }
+
+
+def with_country(n: int) -> bytes:
+    """Return the JSON of a number with a country, the same one for three of them."""
+    return json.dumps({"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}).encode()
+
+
+def ensure_exact(found: list[tuple[int, int]], last: int) -> None:
+    """Check that numbers 1 to `last` are there once, each in its partition, in order there."""
+    twice = [n for n, count in Counter(n for _, n in found).items() if count > 1]
+    assert not twice, twice[:10]
+    assert {n for _, n in found} == set(range(1, last + 1))
+    assert all(n % 3 == partition for partition, n in found)
+    for partition in range(3):
+        own = [n for p, n in found if p == partition]
+        assert own == sorted(own)

@@ -10,13 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from file_connector import Produce
+from file_connector import Produce, ensure_exact, files_sink, with_country
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
 from support.worker import Worker
-
-FILES = "fencepost.connector.files_sink.FilesSink"
 
 
 @pytest.fixture
@@ -26,26 +24,12 @@ def partitions() -> int:
 
 @pytest.fixture
 def value_of() -> Callable[[int], bytes]:
-    return lambda n: json.dumps({"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}).encode()
+    return with_country
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
-
-
-def files_sink(out: Path, topic: str, **settings: str) -> dict[str, str]:
-    return {
-        "connector.class": FILES,
-        "path": str(out),
-        "topics": topic,
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
-        "epoch.interval.ms": "500",
-        "consumer.override.session.timeout.ms": "6000",
-        "consumer.override.heartbeat.interval.ms": "500",
-        **{key.replace("__", "."): value for key, value in settings.items()},
-    }
 
 
 def shown(out: Path, end: str) -> list[Path]:
@@ -64,17 +48,6 @@ def rows(out: Path) -> list[tuple[int, int]]:
 
 def offsets(worker: Worker, name: str) -> dict[int, int]:
     return {partition: offset for (_, partition), offset in worker.sink_offsets(name).items()}
-
-
-def ensure_exact(found: list[tuple[int, int]], last: int) -> None:
-    """Check that numbers 1 to `last` are there once, each in its partition, in order there."""
-    twice = [n for n, count in Counter(n for _, n in found).items() if count > 1]
-    assert not twice, twice[:10]
-    assert {n for _, n in found} == set(range(1, last + 1))
-    assert all(n % 3 == partition for partition, n in found)
-    for partition in range(3):
-        own = [n for p, n in found if p == partition]
-        assert own == sorted(own)
 
 
 def test_a_topic_becomes_parquet_files_named_by_their_offsets(

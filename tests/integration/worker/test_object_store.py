@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from file_connector import Produce, created, settings_of_tests
+from file_connector import Produce, created, ensure_exact, files_sink, settings_of_tests, with_country
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
@@ -66,22 +66,13 @@ def partitions() -> int:
 
 @pytest.fixture
 def value_of() -> Callable[[int], bytes]:
-    return lambda n: json.dumps({"n": n, "country": ["DE", "FR", "x/y z"][n // 3 % 3]}).encode()
+    return with_country
 
 
-def files_sink(path: str, topic: str, **settings: str) -> dict[str, str]:
-    return {
-        "connector.class": "fencepost.connector.files_sink.FilesSink",
-        "path": f"s3a://{path}",
-        "topics": topic,
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
-        "value.schema": "n INT, country STRING",
-        "epoch.interval.ms": "300",
-        "consumer.override.session.timeout.ms": "6000",
-        "consumer.override.heartbeat.interval.ms": "500",
-        **{key.replace("__", "."): value for key, value in settings.items()},
-    }
+def in_bucket(path: str, topic: str, **settings: str) -> dict[str, str]:
+    """Return the config of a files sink with a path in the store."""
+    own = {"value__schema": "n INT, country STRING", "epoch__interval__ms": "300"}
+    return files_sink(f"s3a://{path}", topic, **{**own, **settings})
 
 
 def rows(store: ObjectStore, directory: str) -> list[tuple[int, int]]:
@@ -91,14 +82,6 @@ def rows(store: ObjectStore, directory: str) -> list[tuple[int, int]]:
         partition = int(path.rpartition("/")[2].split("+")[1])
         found += [(partition, n) for n in pq.ParquetFile(io.BytesIO(store.read(path))).read(["n"])["n"].to_pylist()]
     return found
-
-
-def ensure_exact(found: list[tuple[int, int]], last: int) -> None:
-    """Check that numbers 1 to `last` are there once, each in its partition, in order there."""
-    assert Counter(found) == Counter((n % 3, n) for n in range(1, last + 1))
-    for partition in range(3):
-        own = [n for p, n in found if p == partition]
-        assert own == sorted(own)
 
 
 def is_at(worker: Worker, name: str, offset: int) -> bool:
@@ -160,7 +143,7 @@ def test_e17_a_worker_that_is_killed_leaves_each_record_in_a_bucket_once(
 
     rolled = {"epoch.partition.rows.min": "100", "epoch.partition.wait.max.ms": "600000"}
     aside = {"aside.path": str(tmp_path / "aside")} if moment == COPIED else {}
-    created(worker, name, files_sink(where, topic, **rolled, **aside))
+    created(worker, name, in_bucket(where, topic, **rolled, **aside))
     with store.failing(kill):
         produce(1, 300)
         eventually(lambda: killed.is_set() and worker.process is None, within_s=120)
@@ -188,7 +171,7 @@ def test_directories_are_made_of_columns_in_a_bucket(
     produce(1, 450)
     aside = {"aside.path": str(tmp_path / "aside")} if is_copied else {}
     partitioned = {"partition.by": "country", "format": "json", "file.rows.max": "40"}
-    created(worker, name, files_sink(where, topic, **partitioned, **aside))
+    created(worker, name, in_bucket(where, topic, **partitioned, **aside))
     eventually(lambda: is_at(worker, name, 150), within_s=60)
     assert {path.split("/")[2] for path in store.shown(where)} == {"country=DE", "country=FR", "country=x%2Fy z"}
     lines = [store.read(path).decode().splitlines() for path in store.shown(where)]
@@ -202,7 +185,7 @@ def test_a_bucket_that_is_not_there_is_waited_for(
 ) -> None:
     produce(1, 60)
     bucket = f"later-{uuid.uuid4().hex[:8]}"
-    created(worker, name, files_sink(bucket, topic))
+    created(worker, name, in_bucket(bucket, topic))
     eventually(lambda: "The specified bucket does not exist" in trouble(worker, name), within_s=60)
     store.make_bucket(bucket)
     eventually(lambda: is_at(worker, name, 20), within_s=60)
@@ -219,7 +202,7 @@ def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
 
     produce(1, 60)
     with store.failing(refuse):
-        created(worker, name, files_sink(where, topic))
+        created(worker, name, in_bucket(where, topic))
         tries = re.compile(rf"task {name}-0 tries again: .*{code}, say the tests")
         eventually(lambda: len(tries.findall(worker.log_text())) > 5, within_s=90)  # so many would be too many
         assert "in trouble" in trouble(worker, name)
@@ -231,7 +214,7 @@ def test_wrong_credentials_are_told_of_and_no_secret_is(
     worker: Worker, store: ObjectStore, name: str, topic: str, produce: Produce
 ) -> None:
     produce(1, 60)
-    created(worker, name, files_sink(f"locked/{name}", topic))
+    created(worker, name, in_bucket(f"locked/{name}", topic))
     eventually(lambda: "Status Code: 403" in trouble(worker, name), within_s=60)
     said = worker.log_text() + worker.rest.get("/connectors?expand=status&expand=info").text
     assert SECRET not in said
