@@ -30,6 +30,7 @@ FORWARD = "forward"
 _CONNECT_S = 2.0
 _RETRY_S = 0.2
 _LOOK_S = 1.0
+_LAST_WORD_S = 3.0  # for which the answer is waited for of who led until now
 _MOST_AT_ONCE = 64
 _PASSED_ON = ("authorization", "content-type", "accept")
 _PASSED_BACK = ("content-type", "location")
@@ -105,8 +106,11 @@ class Forwarding:
         try:
             while not (await asyncio.wait({sending}, timeout=_LOOK_S))[0]:
                 if (await self._locate(error) or url) != url:
-                    log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
-                    return None  # it leads no more, so that it can carry out nothing
+                    # It leads no more, so it can carry out nothing; what it has carried out it may be about to say.
+                    patience_s = 0.0 if request.method in _REPEATABLE else _LAST_WORD_S
+                    if not (await asyncio.wait({sending}, timeout=patience_s))[0]:
+                        log.info("%s no longer answers for %s %s", url, request.method, request.url.path)
+                        return None
             return await sending
         except (httpx.ConnectError, httpx.ConnectTimeout) as failure:
             log.info("%s cannot be reached: %r", url, failure)

@@ -185,6 +185,31 @@ def test_a_leader_that_stands_still_is_left_once_another_leads(nodes: list[Node]
     assert "c" in leader.connectors
 
 
+def test_what_a_leader_did_before_it_led_no_more_is_answered_by_it_and_done_once(nodes: list[Node]) -> None:
+    """It is asked last: who asks the next one at once is told that there is such a connector already."""
+    new, follower, old = nodes
+    follower.leader_url, old.leader_url = old.url, None
+    is_noticed = threading.Event()
+    old.before_wait = lambda: is_noticed.wait(20) and None
+    located = follower.locate
+
+    def locate(place: Any) -> str | None:
+        if follower.leader_url == new.url:
+            is_noticed.set()
+        return located(place)
+
+    follower.locate = locate  # type: ignore[method-assign]
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(follower.rest.post("/connectors", json=creation("c"))))
+    asking.start()
+    eventually(lambda: old.seen, within_s=10)
+    follower.leader_url = new.url
+    asking.join(20)
+    assert [answer.status_code for answer in answers] == [201]
+    assert "c" in old.connectors
+    assert new.seen == []
+
+
 def test_a_time_out_of_the_leader_keeps_its_stage(nodes: list[Node]) -> None:
     leader, follower, _ = nodes
     leader.failure = RequestTimeoutError("Request timed out. The worker is currently writing a config.")
