@@ -56,12 +56,12 @@ integration: setup ## tests with the real broker and real Spark
 
 # All share the cores, what measures how long a recovery takes, too: its limits hold beside others. One process begins
 # with the last files, which compute, the others with the first ones, which are long and wait for the most part; so both
-# cores are busy, and all end at about the same time: two of these and one that computes are what two cores can do
-# (tests/support/both_ends.py).
+# cores are busy, and all end at about the same time: three of these and one that computes leave two cores idle for a
+# seventh of the time, two for a third (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
-	$(VENV)/bin/pytest -q -n 3 --dist loadfile --no-loadscope-reorder $(SHARED)
+	$(VENV)/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md
 	$(PY) -m bench
