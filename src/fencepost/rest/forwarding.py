@@ -1,8 +1,9 @@
 """Requests that another worker has to answer are passed on: to the leader, or to whoever runs a connector or a task.
 
 As in Kafka Connect, a request goes over two hops at most: the query says `forward=true` on the first and
-`forward=false` on the second, after which no worker passes it on. The worker that the user asked waits out what is
-passing (an election, a worker that has just gone) until the request's time is up, and only then answers 409.
+`forward=false` on the second, after which no worker passes it on. A POST goes over one. The worker that the user asked
+waits out what is passing (an election, a worker that has just gone) until the request's time is up, and only then
+answers 409.
 """
 
 import asyncio
@@ -74,10 +75,14 @@ class Forwarding:
     async def _second_hop(self, request: Request, error: ElsewhereError) -> Response:
         """Pass it on unless nobody waits: who asked has long asked another worker, and this would undo what followed.
 
-        So does a leader that stood still find requests when it goes on, whose answers others have given.
+        So does a leader that stood still find requests when it goes on, whose answers others have given. What may not
+        be done twice is not passed on from here: who asked waits only so long for it (`_LAST_WORD_S`), and then asks
+        the new leader itself.
         """
         import httpx
 
+        if request.method not in _REPEATABLE:
+            raise ConflictError(error.message)
         if await _is_left(request):
             log.info("%s %s is not passed on: who asked has gone", request.method, request.url.path)
             raise ConflictError(error.message)

@@ -114,14 +114,31 @@ def test_path_query_and_some_headers_are_passed_on(nodes: list[Node]) -> None:
 
 def test_a_request_takes_two_hops_at_most(nodes: list[Node]) -> None:
     leader, second, first = nodes
+    leader.connectors["c"] = FakeWorkerConnector()
     first.leader_url = second.url
-    assert first.rest.post("/connectors", json=creation("c")).status_code == 201
+    assert first.rest.put("/connectors/c/stop").status_code == 204
     assert second.seen[-1][0].endswith("?forward=true")
     assert leader.seen[-1][0].endswith("?forward=false")
     third = second.rest.delete("/connectors/c?forward=false")
     text = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
     assert (third.status_code, third.json()["message"]) == (409, text)
     assert "c" in leader.connectors
+
+
+def test_what_may_not_be_done_twice_is_not_passed_on_by_a_leader_of_the_past(nodes: list[Node]) -> None:
+    """Who asked may have asked the next leader by then."""
+    leader, past, first = nodes
+    first.leader_url = past.url
+    asked = past.rest.post("/connectors?forward=true", json=creation("c"))
+    assert (asked.status_code, leader.seen) == (409, [])
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(first.rest.post("/connectors", json=creation("c"))))
+    asking.start()
+    eventually(lambda: len(past.seen) > 2, within_s=10)
+    first.leader_url = leader.url
+    asking.join(20)
+    assert [answer.status_code for answer in answers] == [201]
+    assert [target for target, _ in leader.seen] == ["POST /connectors?forward=true"]
 
 
 def test_a_request_that_nobody_waits_for_is_not_passed_on(nodes: list[Node]) -> None:
@@ -185,8 +202,11 @@ def test_a_leader_that_stands_still_is_left_once_another_leads(nodes: list[Node]
     assert "c" in leader.connectors
 
 
-def test_what_a_leader_did_before_it_led_no_more_is_answered_by_it_and_done_once(nodes: list[Node]) -> None:
+def test_what_a_leader_did_before_it_led_no_more_is_answered_by_it_and_done_once(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is asked last: who asks the next one at once is told that there is such a connector already."""
+    monkeypatch.setattr(forwarding, "_LAST_WORD_S", 20.0)
     new, follower, old = nodes
     follower.leader_url, old.leader_url = old.url, None
     is_noticed = threading.Event()
