@@ -17,7 +17,8 @@ class StatusBoard:
     """Writes states as this worker's, in its group generation. Never waits. Any thread.
 
     The owner of a connector or task has the last word on it. A former owner that was paused may say late what it had
-    read before it lost it, behind the owner's own: the owner says it again, then.
+    read before it lost it, behind the owner's own: the owner says it again, then. Two may take themselves for the owner
+    while one has not read the assignment yet: whoever hears the other in a newer generation answers once.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class StatusBoard:
         self._owns = owns
         self._lock = threading.Lock()  # so that nothing older is put behind something newer
         self._said: dict[Subject, Status] = {}  # last, and not UNASSIGNED
+        self._answered: dict[Subject, int] = {}  # the newest generation in which another worker was answered
         self._tracks_topics = tracks_topics
         self._version = version
         topic.listen(self._heard)
@@ -80,7 +82,7 @@ class StatusBoard:
         status = Status(state, self._worker_id, said_in, trace, self._version, restart)
         with self._lock:
             if state is State.UNASSIGNED:
-                self._said.pop(subject, None)
+                self._forget(subject)
             else:
                 self._said[subject] = status
             if state in (State.UNASSIGNED, State.FAILED):
@@ -94,10 +96,19 @@ class StatusBoard:
             said = self._said.get(subject)
             if said is None or status.worker_id == self._worker_id:
                 return
-            if self._owns(subject):
-                self._topic.put(subject, replace(said, generation=self._generation()))
-            else:
-                del self._said[subject]
+            if not self._owns(subject):
+                self._forget(subject)
+            elif status.generation <= (own := self._generation()) or self._is_first_answer(subject, status.generation):
+                self._topic.put(subject, replace(said, generation=own))
+
+    def _is_first_answer(self, subject: Subject, generation: int) -> bool:
+        is_first = generation > self._answered.get(subject, -1)
+        self._answered[subject] = max(generation, self._answered.get(subject, -1))
+        return is_first
+
+    def _forget(self, subject: Subject) -> None:
+        self._said.pop(subject, None)
+        self._answered.pop(subject, None)
 
 
 def _restart(plan: Plan) -> Restart:
