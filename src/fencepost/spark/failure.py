@@ -46,18 +46,25 @@ _GONE_CONDITIONS = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 _GONE_CLASSES = frozenset({"java.io.FileNotFoundException"})
 _STORAGE_CLASSES = frozenset(
     {
+        "java.io.EOFException",
         "java.io.FileNotFoundException",
         "java.io.IOException",
-        "java.net.ConnectException",
-        "java.net.SocketTimeoutException",
+        "java.io.InterruptedIOException",
         "java.nio.file.AccessDeniedException",
         "java.nio.file.FileSystemException",
         "java.nio.file.NoSuchFileException",
         "org.apache.hadoop.security.AccessControlException",
     }
 )
-_FILE_SYSTEMS = "org.apache.hadoop.fs."
-"""Where Hadoop's file systems have the errors of their own: those of object stores are many."""
+_STORAGE_PACKAGES = (
+    "java.net.",
+    "javax.net.ssl.",
+    "org.apache.hadoop.fs.",
+    "org.apache.hadoop.hdfs.",
+    "org.apache.hadoop.ipc.",
+    "org.apache.hadoop.net.",
+)
+"""Where networks and Hadoop's file systems have the errors of their own: those of object stores are many."""
 _PYTHON = "org.apache.spark.api.python.PythonException"
 
 
@@ -127,7 +134,7 @@ def _condition(java: Any) -> str:
 
 
 def _is_storage(cause: Cause) -> bool:
-    return cause.java_class in _STORAGE_CLASSES or cause.java_class.startswith(_FILE_SYSTEMS)
+    return cause.java_class in _STORAGE_CLASSES or cause.java_class.startswith(_STORAGE_PACKAGES)
 
 
 def _is_broken(cause: Cause) -> bool:

@@ -66,12 +66,21 @@ def test_an_error_of_the_python_side_is_known_by_its_class() -> None:
 @pytest.mark.parametrize(
     "java_class",
     [
+        "java.io.EOFException",
         "java.io.IOException",
+        "java.io.InterruptedIOException",
+        "java.net.NoRouteToHostException",
+        "java.net.UnknownHostException",
+        "javax.net.ssl.SSLHandshakeException",
         "org.apache.hadoop.fs.PathIOException",
         "org.apache.hadoop.fs.azurebfs.contracts.exceptions.AbfsRestOperationException",
         "org.apache.hadoop.fs.s3a.AWSServiceThrottledException",
         "org.apache.hadoop.fs.s3a.AWSStatus500Exception",
         "org.apache.hadoop.fs.s3a.UnknownStoreException",
+        "org.apache.hadoop.hdfs.BlockMissingException",
+        "org.apache.hadoop.hdfs.server.namenode.SafeModeException",
+        "org.apache.hadoop.ipc.RemoteException",
+        "org.apache.hadoop.net.ConnectTimeoutException",
     ],
 )
 def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
