@@ -19,17 +19,27 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    StreamHurt.KILL_SLOT: 6,
+    StreamHurt.KILL_SLOT: 8,
     StreamHurt.STOP_SLOT: 2,
-    StreamHurt.KILL_WORKER: 2,
-    StreamHurt.STOP_WORKER: 3,
+    StreamHurt.KILL_WORKER: 1,
+    StreamHurt.STOP_WORKER: 2,
     StreamHurt.LOSE_BROKER: 3,
     StreamHurt.KILL_BROKER: 2,
     StreamHurt.RESCALE: 2,
     StreamHurt.KILL_OLD: 2,
     StreamHurt.STOP_OLD: 2,
 }
-LONG_QUOTAS = {hurt: 8 * count for hurt, count in QUOTAS.items()} | {StreamHurt.RESCALE: 32}
+LONG_QUOTAS = {
+    StreamHurt.KILL_SLOT: 48,
+    StreamHurt.STOP_SLOT: 16,
+    StreamHurt.KILL_WORKER: 16,
+    StreamHurt.STOP_WORKER: 24,
+    StreamHurt.LOSE_BROKER: 24,
+    StreamHurt.KILL_BROKER: 16,
+    StreamHurt.RESCALE: 32,
+    StreamHurt.KILL_OLD: 16,
+    StreamHurt.STOP_OLD: 16,
+}
 TRANSACTIONS_PER_S = 20.0
 SETTINGS = {
     "session_timeout_ms": "3000",

@@ -44,8 +44,12 @@ class LogWriter:
     def transaction(self, *, is_committed: bool = True) -> Iterator[Producer]:
         """Commit or abort at the end of the block what is produced in it."""
         self.transactional.begin_transaction()
-        yield self.transactional
-        self.transactional.flush(30)
+        try:
+            yield self.transactional
+            self.transactional.flush(30)
+        except BaseException:
+            self.transactional.abort_transaction(30)
+            raise
         if is_committed:
             self.transactional.commit_transaction(30)
         else:

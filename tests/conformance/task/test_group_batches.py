@@ -448,6 +448,7 @@ def test_the_client_fetches_where_there_are_very_many_partitions(
 ) -> None:
     """Also one that was paused in the client when it was taken away. A cooperative member keeps what it has."""
     monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
+    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)  # a slow moment is no broker that cannot be reached
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     for partition in range(2):
         log_writer.send(members.topic, numbered(0, 300), partition)
@@ -478,6 +479,7 @@ def test_the_client_fetches_where_batches_are_small(
 ) -> None:
     """It goes on behind what was handed over; what is paused stays so, and what comes back later is read, too."""
     monkeypatch.setattr(group_batches, "_LOOK_AT", 50)
+    monkeypatch.setattr(group_batches, "_LONG_S", 60.0)  # a slow moment is no broker that cannot be reached
     settings = {"partition_assignment_strategy": f"org.apache.kafka.clients.consumer.{strategy}"}
     log_writer.send(members.topic, numbered(0, 100), 0)
     notes = Notes()

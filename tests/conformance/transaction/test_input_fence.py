@@ -118,7 +118,7 @@ def test_e20_who_has_a_transaction_open_over_the_input_is_fenced_at_once_and_its
 ) -> None:
     zombie = scene.producer("zombie")
     scene.send(zombie, {0: 50, 1: 60})
-    found = scene.positions(timeout_s=15).read(scene.places(0))  # which begins to wait when everybody is fenced
+    found = scene.positions(timeout_s=6).read(scene.places(0))  # which begins to wait when everybody is fenced
     assert found[scene.place(0)].offset == 5
     assert scene.fenced_ids() == {"zombie": {0}}
     with pytest.raises(GONE):
