@@ -70,7 +70,8 @@ EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured tests/integration/offsets \
-		tests/integration/spark/test_kafka_read.py tests/integration/worker/test_object_store.py \
+		tests/integration/spark/test_kafka_read.py tests/integration/spark/test_csv_against_spark.py \
+		tests/integration/worker/test_object_store.py \
 		tests/conformance/cli/test_adopt.py
 	$(PY) tests/oracle/live_handover.py
 

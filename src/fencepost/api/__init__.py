@@ -8,7 +8,7 @@ Errors are grouped by what the runtime does about them: retry, skip the record, 
 
 from fencepost.api.connector import Connector, ConnectorContext
 from fencepost.api.converter import Converter, HeaderConverter
-from fencepost.api.dataframe import DataFrameConnector, Split
+from fencepost.api.dataframe import CsvLines, DataFrameConnector, Split
 from fencepost.api.dataframe_sink import DataFrameSink
 from fencepost.api.dataframe_stream import DataFrameStream
 from fencepost.api.epoch import Epoch, EpochConnector, OffsetRange
@@ -76,6 +76,7 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Converter",
+    "CsvLines",
     "DataFrameConnector",
     "DataFrameSink",
     "DataFrameStream",

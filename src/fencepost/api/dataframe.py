@@ -32,6 +32,22 @@ class Split:
     hint: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class CsvLines:
+    """How a split is read that is one file of CSV, by the line, with no other options of Spark's CSV source than these.
+
+    `schema` is that of the frame that `read` gives; `takes_names`: its names are the header's. `null_value`: what
+    stands for null, as nothing at all does.
+    """
+
+    path: str
+    schema: Any
+    has_header: bool = False
+    takes_names: bool = False
+    separator: str = ","
+    null_value: str = ""
+
+
 class DataFrameConnector(SourceConnector):
     """Plans splits and says how Spark reads one. Runs on the driver; nothing of it runs on executors.
 
@@ -55,6 +71,14 @@ class DataFrameConnector(SourceConnector):
     @abstractmethod
     def read(self, session: Session, split: Split) -> DataFrame:
         """Return the rows of a split, lazily. May raise RecordError: the split is set aside and reported."""
+
+    def csv_lines(self, session: Session, split: Split) -> CsvLines | None:
+        """Return how to cut the lines of a split that is CSV: executors do it then, much faster, where they can.
+
+        They leave it to Spark, hence to `read`, wherever it might read a line in another way. None: they never try.
+        May raise RecordError: the split is set aside and reported.
+        """
+        return None
 
     def row_settings(self) -> Mapping[str, str]:
         """Return the settings that decide which rows a split has: parts of it are committed under the same ones only.

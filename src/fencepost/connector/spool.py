@@ -9,6 +9,7 @@ from fencepost.api import (
     HIGH,
     LOW,
     ConfigError,
+    CsvLines,
     DataFrameConnector,
     RecordError,
     Split,
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 KEEP, MOVE, DELETE = "keep", "move", "delete"
 _READER, _TOLERANCE = "reader.", "errors.tolerance"
 _CHECKED_FORMATS = ("csv", "json")
+_SEPARATORS = {"sep", "delimiter"}
+_LINE_OPTIONS = {"header", "nullvalue", *_SEPARATORS}
 
 
 class SpoolDirectorySource(DataFrameConnector):
@@ -101,6 +104,7 @@ class SpoolDirectorySource(DataFrameConnector):
         self._doubtful: set[FoundFile] = set()
         self._doubtful_told = 0
         self._inferred: tuple[FoundFile, Any] | None = None
+        self._given: Any = None
         self._taken: frozenset[FoundFile] = frozenset()
         self._has_moves_open = True  # perhaps, of an earlier start
 
@@ -143,17 +147,33 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def read(self, session: Session, split: Split) -> DataFrame:
         file = file_of(split)
-        if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
-            raise RecordError(f"{file.path} was about to be moved, and another file has its name now")
+        self._put_back(session, file)
         reader = self._reader(session)
         if self.schema:
-            try:
-                reader = reader.schema(self.schema)
-            except Exception as error:
-                raise ConfigError(f"Invalid value {self.schema} for configuration input.schema: {error}") from error
+            reader = self._with_given_schema(reader)
         elif self._is_inferred:
             reader = reader.schema(self._schema(session, file))
         return reader.load(file.path)
+
+    def csv_lines(self, session: Session, split: Split) -> CsvLines | None:
+        """Return None where settings of the reader change how a line is read, or which columns it has."""
+        options = {k.lower(): str(v) for k, v in self.with_prefix(_READER).items()}
+        has_header = options.get("header", "false").lower()
+        is_known = options.keys() <= _LINE_OPTIONS and has_header in ("true", "false")
+        if self._format != "csv" or not is_known or options.keys() >= _SEPARATORS:
+            return None
+        if not self.schema and has_header == "false":  # the columns are as many as the first line has
+            return None
+        file = file_of(split)
+        self._put_back(session, file)
+        return CsvLines(
+            file.path,
+            self._given_schema(session, file) if self.schema else self._reader(session).load(file.path).schema,
+            has_header=has_header == "true",
+            takes_names=not self.schema,
+            separator=options.get("sep", options.get("delimiter", ",")),
+            null_value=options.get("nullvalue", ""),
+        )
 
     def row_settings(self) -> dict[str, str]:
         """Return what `_reader` is made of; `input.schema` shows in the columns."""
@@ -227,6 +247,23 @@ class SpoolDirectorySource(DataFrameConnector):
             self._has_moves_open = False
         except DirectoryError as error:
             log.warning("%s; this is tried again", error)
+
+    def _put_back(self, session: Session, file: FoundFile) -> None:
+        """Give a file back the name that it had before a removal which was not finished. Raises RecordError."""
+        if file in self._taken and not Removal(SparkFileSystem(session)).try_put_back(file):
+            raise RecordError(f"{file.path} was about to be moved, and another file has its name now")
+
+    def _with_given_schema(self, reader: Any) -> Any:
+        try:
+            return reader.schema(self.schema)
+        except Exception as error:
+            raise ConfigError(f"Invalid value {self.schema} for configuration input.schema: {error}") from error
+
+    def _given_schema(self, session: Session, file: FoundFile) -> Any:
+        """Return the columns of every file, as Spark has them once it reads one."""
+        if self._given is None:
+            self._given = self._with_given_schema(self._reader(session)).load(file.path).schema
+        return self._given
 
     @property
     def _is_inferred(self) -> bool:

@@ -42,11 +42,16 @@ def json_struct(columns: Any) -> Any:
 
 def envelope(column: Any, kind: Any, *, is_optional: bool) -> Any:
     """Return `{"schema":…,"payload":…}` of a column of type `kind`."""
-    schema = {**connect_schema(kind), "optional": is_optional}
     payload = _payload(column, kind)
     text = json_struct(payload) if isinstance(kind, T.StructType) else json_value(payload)
-    opening = F.lit(f'{{"schema":{orjson.dumps(schema).decode()},"payload":')
-    return F.when(column.isNotNull(), F.concat(opening, text, F.lit("}")))
+    before, after = around_payload(kind, is_optional=is_optional)
+    return F.when(column.isNotNull(), F.concat(F.lit(before), text, F.lit(after)))
+
+
+def around_payload(kind: Any, *, is_optional: bool = False) -> tuple[str, str]:
+    """Return what stands before and behind each payload of type `kind`. Raises ConfigError for one without a schema."""
+    schema = {**connect_schema(kind), "optional": is_optional}
+    return f'{{"schema":{orjson.dumps(schema).decode()},"payload":', "}"
 
 
 def connect_schema(kind: Any) -> dict[str, Any]:

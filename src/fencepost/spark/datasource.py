@@ -38,7 +38,7 @@ from fencepost.spark.columns import RecordColumns, check_types
 from fencepost.spark.epoch_read import EpochDataReader
 from fencepost.spark.kafka_read.columns import PARSED, chosen, columns
 from fencepost.spark.rerun import compare_reruns
-from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
+from fencepost.spark.runtime_options import CHANNEL_OPTION, CSV_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ class PartitionWritten(WriterCommitMessage):  # type: ignore[misc]
     partition: int
     rows: int
     skipped: bool
+
+
+@dataclass
+class PartitionLeft(WriterCommitMessage):  # type: ignore[misc]
+    """What the task of a partition tells the driver whose lines it cannot cut; nothing that was open is committed."""
+
+    reason: str
 
 
 @dataclass
@@ -136,18 +143,32 @@ compare_reruns()  # in the process of whoever writes: that is where this module 
 class SplitWriter(_Writer):
     """The runtime's: a split, or several, as the worker describes it."""
 
-    def write(self, iterator: Iterator[Any]) -> PartitionWritten:
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from fencepost.spark.csv_objects import CsvForm, LeftToSparkError, with_objects
         from fencepost.spark.partition import write_partition
         from fencepost.spark.split_run import SPLIT_COLUMN, split_run
 
+        if self.options.get(CSV_OPTION):
+            iterator = with_objects(iterator, CsvForm.decoded(self.options[CSV_OPTION]), SPLIT_COLUMN)
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
-        with run.telling_expiry():
-            written = write_partition(
-                run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
-            )
+        try:
+            with run.telling_expiry():
+                written = write_partition(
+                    run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
+                )
+        except LeftToSparkError as error:
+            return PartitionLeft(str(error))  # a task that fails is tried again, as often as Spark is set to
         run.report(written)
         return PartitionWritten(TaskContext.get().partitionId(), written.rows, written.skipped)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Raise LeftToSparkError where lines could not be cut."""
+        from fencepost.spark.csv_objects import LeftToSparkError
+
+        for message in messages:
+            if isinstance(message, PartitionLeft):
+                raise LeftToSparkError(message.reason)
 
 
 class RangeWriter(_Writer):

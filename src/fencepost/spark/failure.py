@@ -66,6 +66,9 @@ _STORAGE_PACKAGES = (
 )
 """Where networks and Hadoop's file systems have the errors of their own: those of object stores are many."""
 _PYTHON = "org.apache.spark.api.python.PythonException"
+_COMMITS = ("PYTHON_DATA_SOURCE_ERROR",)
+"""What a data source raises on the driver, as it commits, for one."""
+_SQL_STATE = re.compile(r"\s+SQLSTATE: \w+\s*$")
 
 
 class Cause(NamedTuple):
@@ -104,7 +107,8 @@ def is_storage_trouble(causes: Iterable[Cause]) -> bool:
 def raised_in_python(causes: Iterable[Cause], kind: type[Exception]) -> str | None:
     """Return the text of an error of class `kind` that ended the Python side of the job, if one did."""
     name = f"\n{kind.__module__}.{kind.__qualname__}: "
-    texts = (cause.text.rpartition(name)[1:] for cause in causes if cause.java_class == _PYTHON)
+    own = [cause for cause in causes if cause.java_class == _PYTHON or _has(cause, _COMMITS)]
+    texts = (_SQL_STATE.sub("", cause.text).rpartition(name)[1:] for cause in own)
     return next((text.strip() for found, text in texts if found), None)
 
 

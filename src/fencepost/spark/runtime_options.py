@@ -3,4 +3,5 @@
 CHANNEL_OPTION = "fencepost.channel"
 RUN_OPTION = "fencepost.run"
 READING_OPTION = "fencepost.reading"
+CSV_OPTION = "fencepost.csv"
 RANGES_OPTION = "fencepost.ranges"

@@ -1,5 +1,6 @@
 """Splits of a DataFrame connector as Spark jobs: a job for one or for several, each in the thread that calls."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,13 +10,17 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
+from fencepost.spark.csv_objects import VALUE_COLUMN, LeftToSparkError
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.failure import causes_of, is_broken_content, raised_in_python, reason
-from fencepost.spark.frame import ConverterChoice, is_repeatable, record_columns, with_sql
+from fencepost.spark.frame import JSON, ConverterChoice, is_repeatable, record_columns, with_sql
 from fencepost.spark.reading import TIME_ZONE, ReadingChangedError, fingerprint
-from fencepost.spark.runtime_options import CHANNEL_OPTION, READING_OPTION, RUN_OPTION
+from fencepost.spark.runtime_options import CHANNEL_OPTION, CSV_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.slots import job_group
+from fencepost.spark.split_lines import LineChoice
 from fencepost.spark.split_run import SPLIT_COLUMN
+
+log = logging.getLogger(__name__)
 
 _SQL, _KEY_FIELD, _ROWS_MAX = "transforms.sql", "key.field", "split.rows.max"
 
@@ -37,17 +42,26 @@ class SplitError(RuntimeError):
 
 @dataclass(frozen=True)
 class SplitFrame:
-    """The records of splits, ready to be written. `reading`: how the rows of a single split are made."""
+    """The records of splits, ready to be written, or lines with what makes records of them (`csv`, a `CsvForm`).
+
+    `reading`: how the rows of a single split are made.
+    """
 
     records: DataFrame
     reading: str = ""
+    csv: str = ""
 
 
 class SplitReader:
     """Says what is written for a split: read ▸ `transforms.sql` ▸ key and value. One per task; driver side."""
 
-    def __init__(self, connector: DataFrameConnector, properties: Mapping[str, str]) -> None:
-        """Raise ConfigError for settings of `properties` that a DataFrame connector cannot follow."""
+    def __init__(
+        self, connector: DataFrameConnector, properties: Mapping[str, str], *, is_exactly_once: bool = True
+    ) -> None:
+        """Raise ConfigError for settings of `properties` that a DataFrame connector cannot follow.
+
+        Lines that turn out to be Spark's are written again, by Spark: not where the first ones would stay.
+        """
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame connector transforms with {_SQL}; remove transforms")
         self._connector = connector
@@ -58,6 +72,8 @@ class SplitReader:
         self._rows_max = _whole(properties.get(_ROWS_MAX) or "0")
         self._columns: dict[Any, list[Any]] = {}
         self._has_fitted = False
+        is_plain = self._query is None and self._key_field is None and self._value.kind == JSON
+        self.choice = LineChoice(connector, is_open=is_exactly_once and is_plain, has_schemas=self._value.has_schemas)
 
     def frame(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
         """Return the rows of the splits as records, one split after the other, as one partition.
@@ -67,10 +83,21 @@ class SplitReader:
         """
         if len(splits) == 1 and splits[0].size_bytes == 0:  # no columns that a key or a query could name
             return SplitFrame(session.createDataFrame([], "value string").coalesce(1))
+        lines = self.choice.lines(session, splits)
+        if lines is None:
+            return self.frame_by_spark(session, splits)
+        frames = lines.frames(session)
+        if len(splits) > 1:
+            frames = [frame.select(VALUE_COLUMN, _mark(n)) for n, frame in enumerate(frames)]
+        self._has_fitted = True
+        reading = self._reading(session, lines.schema) if len(splits) == 1 else ""
+        return SplitFrame(_union(frames).coalesce(1), reading, lines.form.encoded())
+
+    def frame_by_spark(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
+        """Return the same as `frame`, with all of it done by Spark."""
         frames, misfit, rows = [], None, None
         for n, split in enumerate(splits):
-            # As text: of a number Spark would make, and compile, another program for each split.
-            mark = [F.lit(str(n)).alias(SPLIT_COLUMN)] if len(splits) > 1 else []
+            mark = [_mark(n)] if len(splits) > 1 else []
             try:
                 rows = self._connector.read(session, split)
                 frames.append(self._records(self._transformed(session, rows), *mark))
@@ -81,7 +108,8 @@ class SplitReader:
             raise RecordError(f"{misfit}; others fit these settings") from misfit
         if misfit is not None:
             raise misfit
-        return SplitFrame(_union(frames).coalesce(1), self._reading(session, rows) if len(splits) == 1 else "")
+        reading = self._reading(session, rows.schema) if len(splits) == 1 and rows is not None else ""
+        return SplitFrame(_union(frames).coalesce(1), reading)
 
     def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
@@ -100,13 +128,19 @@ class SplitReader:
             return split.is_single_file
         return is_repeatable(self._transformed(session, self._connector.read(session, split)), self._query)
 
-    def _reading(self, session: Session, rows: DataFrame) -> str:
+    def _reading(self, session: Session, schema: Any) -> str:
         zone = {TIME_ZONE: str(session.conf.get(TIME_ZONE))}  # of timestamps without one, and of what SQL makes of them
-        made_of = {**self._connector.row_settings(), **zone, "columns": rows.schema.json()}
+        made_of = {**self._connector.row_settings(), **zone, "columns": schema.json()}
         return fingerprint(made_of if self._query is None else {**made_of, _SQL: self._query})
 
     def _transformed(self, session: Session, rows: DataFrame) -> DataFrame:
         return rows if self._query is None else with_sql(session, rows, self._query)
+
+
+def _mark(n: int) -> Any:
+    """Return the column that says of which split a row is, as text: of a number Spark would make, and compile, another
+    program for each split."""
+    return F.lit(str(n)).alias(SPLIT_COLUMN)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -115,25 +149,41 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return _union(frames[:half]).union(_union(frames[half:])) if half else frames[0]
 
 
-def run_splits(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
+def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], channel_url: str, run_id: str) -> None:
     """Write splits, as one Spark job, and return when they are committed or were found done.
 
-    Called in a thread of its own; `cancel_group` ends it from another. No secret is in the plan (E11).
+    Lines that are cut in executors, and turn out not to be plain, are written by a second job, in which Spark reads
+    them. Called in a thread of its own; `cancel_group` ends it from another. No secret is in the plan (E11).
 
     Raises:
         SplitError: the job failed; run them again, unless `is_unreadable` says that it is no use.
         ReadingChangedError: a part is committed whose rows are made in another way now.
+        Exception: what `SplitReader.frame` raises.
     """
+    frame = reader.frame(runtime.session, splits)
+    try:
+        _run(runtime, frame, channel_url, run_id)
+        if frame.csv:
+            reader.choice.taken()
+    except LeftToSparkError as error:
+        log.info("lines of %s are read by Spark: %s", dict(splits[0].partition), error)
+        reader.choice.refused()
+        _run(runtime, reader.frame_by_spark(runtime.session, splits), channel_url, run_id)
+
+
+def _run(runtime: Runtime, frame: SplitFrame, channel_url: str, run_id: str) -> None:
+    """Run one job. Raises LeftToSparkError, too: nothing of the transaction that was open then is committed."""
     try:
         with job_group(runtime.session.sparkContext, run_group(run_id), "split"):
             writer = frame.records.write.format(FencepostDataSource.name()).mode("append")
             writer = writer.option(CHANNEL_OPTION, channel_url).option(READING_OPTION, frame.reading)
-            writer.option(RUN_OPTION, run_id).save()
+            writer.option(CSV_OPTION, frame.csv).option(RUN_OPTION, run_id).save()
     except Exception as error:
         causes = causes_of(error)
-        changed = raised_in_python(causes, ReadingChangedError)
-        if changed is not None:
-            raise ReadingChangedError(changed) from error
+        for kind in (ReadingChangedError, LeftToSparkError):
+            found = raised_in_python(causes, kind)
+            if found is not None:
+                raise kind(found) from error
         raise SplitError(reason(error), is_broken=is_broken_content(causes)) from error
 
 

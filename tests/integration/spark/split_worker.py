@@ -15,6 +15,7 @@ from fencepost.storage.offset_topic import encode_key
 from fencepost.worker.channel import ChannelServer
 
 CONNECTOR = "files"
+NO_SCHEMA = {"value.converter.schemas.enable": "false"}
 
 
 class SplitWorker:
@@ -32,6 +33,8 @@ class SplitWorker:
         self.unchanged: Iterator[bool] = itertools.repeat(True)
         self._splits: Sequence[Split] = ()
         self.server: ChannelServer | None = None
+        self._task: tuple[Any, ...] = ()
+        self._reader: SplitReader | None = None
 
     def handlers(self) -> dict[str, Any]:
         return {
@@ -46,10 +49,16 @@ class SplitWorker:
         """Run splits, together if there are several, to their end and return what their executor reported."""
         assert self.server is not None
         self._splits = splits
-        reader = SplitReader(connector, {"value.converter.schemas.enable": "false", **properties})
-        frame = reader.frame(self.runtime.session, splits)
-        run_splits(self.runtime, frame, self.server.url, f"run-{len(self.reports)}-{self.admissions}")
+        reader = self.reader(connector, **properties)
+        run_splits(self.runtime, reader, splits, self.server.url, f"run-{len(self.reports)}-{self.admissions}")
         return self.reports[-1]
+
+    def reader(self, connector: DataFrameConnector, **properties: str) -> SplitReader:
+        """Return a new one for each task, which a connector object stands for here."""
+        if self._task != (connector, properties):
+            self._task, self._reader = (connector, properties), SplitReader(connector, NO_SCHEMA | properties)
+        assert self._reader is not None
+        return self._reader
 
     def offsets(self) -> dict[bytes, Any]:
         """Return the committed offsets, by key."""

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from secret_values import CHANNEL_SECRET
-from split_worker import SplitWorker, serving
+from split_worker import NO_SCHEMA, SplitWorker, serving
 
 from fencepost.api import ConfigError, RecordError, Split
 from fencepost.connector.spool import SpoolDirectorySource
@@ -20,11 +20,10 @@ from fencepost.kafka.log import LogReader
 from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.spark.reading import ReadingChangedError
 from fencepost.spark.session import SparkRuntime
+from fencepost.spark.split_lines import LineChoice
 from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
 from fencepost.testing import eventually
 from fencepost.worker.channel import RefusedError
-
-NO_SCHEMA = {"value.converter.schemas.enable": "false"}
 
 
 @pytest.fixture
@@ -124,6 +123,115 @@ def test_a_file_in_parts_goes_on_where_it_was_when_a_run_is_cut_off(
     assert list(worker.offsets().values()) == [{"rows": 400, "reading": reading}]
     assert worker.run(connector, split)["rows"] == [500]
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(500)]
+
+
+QUOTED = '"a, word"'
+
+
+@pytest.fixture
+def read_by(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns who read what was written, as it goes on."""
+    found: list[str] = []
+
+    def taken(choice: LineChoice) -> None:
+        found.append("lines")
+        is_taken(choice)
+
+    def refused(choice: LineChoice) -> None:
+        found.append("lines, and then Spark")
+        is_refused(choice)
+
+    is_taken, is_refused = LineChoice.taken, LineChoice.refused
+    monkeypatch.setattr(LineChoice, "taken", taken)
+    monkeypatch.setattr(LineChoice, "refused", refused)
+    return found
+
+
+def test_lines_are_cut_in_the_executor_and_what_is_not_plain_is_written_by_spark_once(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
+) -> None:
+    """The line that is not plain comes last, so others are in the transaction before it."""
+    rows = [f"{n},x{n}" for n in range(20_000)]
+    (inbox / "a.csv").write_text("\n".join(["id,name", *rows]))
+    (inbox / "b.csv").write_text("\n".join(["id,name", *rows, f"20000,{QUOTED}"]))
+    connector = source(inbox, input_schema="id INT, name STRING")
+    splits = sorted(connector.splits(runtime.session), key=lambda split: str(split.partition["file"]))
+    assert worker.run(connector, splits[0])["rows"] == [20_000]
+    assert read_by == ["lines"]
+    assert worker.run(connector, splits[1])["rows"] == [20_001]
+    assert read_by == ["lines", "lines, and then Spark"]
+    expected = [{"id": n, "name": f"x{n}"} for n in range(20_000)]
+    assert [value for _, value in records(worker)] == [*expected, *expected, {"id": 20_000, "name": "a, word"}]
+
+
+def test_lines_of_files_together_are_cut_where_all_are_alike(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
+) -> None:
+    contents = {"a": "id,name\n1,x\n2,\n", "b": "id,name\n", "c": "id,name\n\n3,z\n", "d": "id,other\n4,w\n"}
+    for name, content in contents.items():
+        (inbox / f"{name}.csv").write_text(content)
+    connector = source(inbox)
+    a, b, c, d = sorted(connector.splits(runtime.session), key=lambda split: str(split.partition["file"]))
+    assert worker.run(connector, a, b, c)["rows"] == [2, 0, 1]
+    assert read_by == ["lines"]
+    alike = [{"id": "1", "name": "x"}, {"id": "2", "name": None}, {"id": "3", "name": "z"}]
+    assert [value for _, value in records(worker)] == alike
+    (inbox / "a.csv").write_text(contents["a"] + "\n")
+    again = next(split for split in connector.splits(runtime.session) if split.partition["file"].endswith("a.csv"))
+    assert worker.run(connector, again, d)["rows"] == [2, 1]
+    assert read_by == ["lines"]
+    assert [value for _, value in records(worker)][3:] == [*alike[:2], {"id": "4", "other": "w"}]
+
+
+def test_a_file_in_parts_goes_on_with_spark_behind_lines_that_were_cut(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
+) -> None:
+    rows = [f"{n},x" for n in range(25_000)]
+    (inbox / "a.csv").write_text("\n".join(["id,name", *rows, f"25000,{QUOTED}"]))
+    connector = source(inbox)
+    worker.rows_per_commit = 4_000
+    assert worker.run(connector, only_split(connector, runtime))["rows"] == [25_001]
+    assert read_by == ["lines, and then Spark"]
+    assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(25_001)]
+
+
+def test_lines_are_cut_no_more_after_files_in_succession_that_were_not_plain(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
+) -> None:
+    connector = source(inbox)
+    for n, value in enumerate([QUOTED, QUOTED, "plain", QUOTED, QUOTED, QUOTED, "plain"]):
+        (inbox / f"{n}.csv").write_text(f"id,name\n{n},{value}\n")
+    for split in sorted(connector.splits(runtime.session), key=lambda split: str(split.partition["file"])):
+        worker.run(connector, split)
+    assert read_by == [*["lines, and then Spark"] * 2, "lines", *["lines, and then Spark"] * 3]
+    assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(7)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"key.field": "id"},
+        {"transforms.sql": "SELECT id, name FROM split"},
+        {
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "transforms.sql": "SELECT id FROM split",
+        },
+        {"reader.quote": "'"},
+        {"reader.header": "false"},
+        {"reader.multiLine": "true"},
+        {"input.schema": "id STRING, name DATE"},
+    ],
+)
+def test_lines_are_not_cut_where_settings_ask_for_more(
+    runtime: SparkRuntime, inbox: Path, settings: dict[str, str]
+) -> None:
+    (inbox / "a.csv").write_text("id,name\n1,2026-11-25\n")
+    connector = source(inbox, **settings)
+    properties = NO_SCHEMA | settings
+    splits = list(connector.splits(runtime.session))
+    assert SplitReader(source(inbox), NO_SCHEMA).frame(runtime.session, splits).csv
+    assert not SplitReader(source(inbox), NO_SCHEMA, is_exactly_once=False).frame(runtime.session, splits).csv
+    assert not SplitReader(connector, properties).frame(runtime.session, splits).csv
 
 
 def cut_off(worker: SplitWorker, connector: SpoolDirectorySource, split: Split, **properties: str) -> None:

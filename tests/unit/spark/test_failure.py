@@ -61,6 +61,8 @@ def test_an_error_of_the_python_side_is_known_by_its_class() -> None:
     assert raised_in_python([READ, Cause(PYTHON, "", text)], ConfigError) == "one\ntwo"
     assert raised_in_python([Cause(PYTHON, "", text)], KeyError) is None
     assert raised_in_python([Cause("java.lang.RuntimeException", "", text)], ConfigError) is None
+    committing = Cause("org.apache.spark.sql.AnalysisException", "PYTHON_DATA_SOURCE_ERROR", f"{text} SQLSTATE: 38000")
+    assert raised_in_python([committing], ConfigError) == "one\ntwo"
 
 
 @pytest.mark.parametrize(

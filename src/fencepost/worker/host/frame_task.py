@@ -11,7 +11,7 @@ from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.record import partition_key
-from fencepost.spark.splits import SplitFrame, SplitReader, is_unreadable, run_group, run_splits
+from fencepost.spark.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import Counters
@@ -54,7 +54,7 @@ class FrameTask(FrameLife):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
         self._tolerates_errors = SourceConnectorConfig(self._properties).errors_tolerance.lower() == "all"
-        self._reader = SplitReader(self._connector, self._properties)
+        self._reader = SplitReader(self._connector, self._properties, is_exactly_once=spec.is_exactly_once)
         self._bundles_failed = 0
         self._may_be_open = True
         self._set_aside: set[Any] = set()
@@ -169,7 +169,7 @@ class FrameTask(FrameLife):
         self._group = run_group(name)
         try:
             run.rows_per_commit = self._rows_per_commit(splits)
-            run_splits(self._runtime, self._frame(splits), self._host.channel_url, name)
+            run_splits(self._runtime, self._reader, splits, self._host.channel_url, name)
         except Exception as error:
             self._host.ends.note(f"a split of task {self.spec.id}", error)
             return self._run_failed(run, run.error or error)
@@ -183,9 +183,6 @@ class FrameTask(FrameLife):
         for split, rows in zip(splits, run.rows, strict=True):
             self._finish(split, rows)
         return True
-
-    def _frame(self, splits: Sequence[Split]) -> SplitFrame:
-        return self._reader.frame(self._runtime.session, splits)
 
     def _run_failed(self, run: Run, error: Exception) -> bool:
         """Decide what follows. Returns whether the plan still holds; raises what is to be tried again as it was."""

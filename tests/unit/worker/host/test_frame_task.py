@@ -96,7 +96,7 @@ class Stage:
         monkeypatch.setattr(module, "BACK_OFF_S", 0.0)
         monkeypatch.setattr(frame_life, "BACK_OFF_S", 0.0)
         monkeypatch.setattr(frame_life, "_PAUSES_S", (0.0,))
-        monkeypatch.setattr(module, "SplitReader", lambda connector, properties: Reader(self))
+        monkeypatch.setattr(module, "SplitReader", lambda connector, properties, **how: Reader(self))
         monkeypatch.setattr(module, "run_splits", self.run_splits)
         monkeypatch.setattr(module, "fence", lambda ids, conf_of, timeout_s: self.fenced.append(" ".join(ids)))
         spec = TaskSpec("c", 0, 1, "i", {"name": "c", "connector.class": "X"}, {}, {}, "o", transactional_id="g-c-0")
@@ -144,15 +144,15 @@ class Stage:
 
     # Spark
 
-    def run_splits(self, runtime: Any, frame: Sequence[Split], url: str, name: str) -> None:
-        names = [split.partition["file"].partition("@")[0] for split in frame]
+    def run_splits(self, runtime: Any, reader: Any, splits: Sequence[Split], url: str, name: str) -> None:
+        names = [split.partition["file"].partition("@")[0] for split in splits]
         self.runs.append(names)
         self.rows_of_parts.append(self.ask("spec", name)["rows_per_commit"])
         self.trouble(names)
         if not self.ask("unchanged", name)["is_unchanged"]:
             raise SplitError("the source changed while it was read", is_broken=False)
         self.ask("report", name, rows=[1] * len(names), skipped=False)
-        self.done += [split.partition["file"] for split in frame]
+        self.done += [split.partition["file"] for split in splits]
 
     def ask(self, verb: str, name: str | None = None, **body: Any) -> dict[str, Any]:
         run = name or next(iter(self.host._runs))
@@ -166,9 +166,6 @@ class Reader:
     @property
     def rows_max(self) -> int:
         return self._stage.rows_max
-
-    def frame(self, session: Any, splits: Sequence[Split]) -> Any:
-        return splits
 
     def is_exact(self, session: Any, split: Split) -> bool:
         found = self._stage.is_exact

@@ -1,0 +1,218 @@
+"""Lines of CSV as JSON objects: what Spark's CSV source and `to_json` make of them, byte for byte, where that is plain.
+
+Lines are cut by Arrow, all columns as text, and joined again. Wherever Spark might see something else in a line than
+Arrow does, nobody decides: the lines are left to Spark (docs/decisions/0055).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from fencepost.converter.json_column import dumped_all
+from fencepost.spark.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, is_utf8, quoted, span
+
+VALUE_COLUMN = "value"
+_LINE, _TAB = b"\n", b"\t"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FIRST_NOT_ASCII = 0x80
+_MOST_BYTES = 1 << 30
+_BLANKS = " \t"
+
+
+class LeftToSparkError(Exception):
+    """Lines are not plain: Spark has to read them."""
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """How lines become objects.
+
+    `names` of the columns, of which there are two at least; `bits` of each: 8, 16, 32 or 64 of a whole number, 0 of
+    text. `header`: what the first line of each file has to be, None where it is a record; "" for any. An object stands
+    between `before` and `after`.
+    """
+
+    names: tuple[str, ...]
+    bits: tuple[int, ...]
+    separator: str
+    null_value: str
+    header: str | None
+    before: str
+    after: str
+
+    def encoded(self) -> str:
+        return orjson.dumps(asdict(self)).decode()
+
+    @classmethod
+    def decoded(cls, text: str) -> "CsvForm":
+        found = orjson.loads(text)
+        return cls(**{**found, "names": tuple(found["names"]), "bits": tuple(found["bits"])})
+
+
+def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[Any]:
+    """Yield the objects of Arrow batches of lines, as batches of the same columns.
+
+    `value` has a line each. The column `mark`, where there is one, says of which file a line is: files come one after
+    the other, whole. Raises LeftToSparkError.
+    """
+    import pyarrow as pa
+
+    last: str | None = None
+    for batch in batches:
+        lines = batch.column(VALUE_COLUMN)
+        marks = batch.column(mark) if mark in batch.schema.names else None
+        for file, start, count in _files(batch.num_rows, marks):
+            first = start
+            if form.header is not None and file != last:
+                _check_header(lines[start].as_py(), form.header)
+                first += 1
+            last = file
+            written = objects(lines.slice(first, start + count - first), form)
+            columns = {VALUE_COLUMN: written}
+            if marks is not None:
+                columns[mark] = pa.repeat(pa.scalar(file, marks.type), len(written))
+            if len(written):
+                yield pa.RecordBatch.from_pydict(columns)
+
+
+def _files(rows: int, marks: Any) -> Iterator[tuple[str, int, int]]:
+    """Yield the files of which a batch has lines, with where they begin in it and how many there are."""
+    if marks is None:
+        if rows:
+            yield "", 0, rows
+        return
+    start = 0
+    for file, run in groupby(marks.to_pylist()):
+        count = sum(1 for _ in run)
+        yield file, start, count
+        start += count
+
+
+def _check_header(line: str, header: str) -> None:
+    """Ensure that this is the line which Spark takes for the header: the first that is not blank."""
+    if not line.strip() or (header and line != header):
+        raise LeftToSparkError("the first line is not the header that Spark has seen")
+
+
+def objects(lines: Any, form: CsvForm) -> Any:
+    """Return the objects as an Arrow array of bytes: one for each line that is not empty. Raises LeftToSparkError."""
+    import pyarrow as pa
+
+    data = bytes_of(lines)
+    if not len(data):
+        return pa.array([], pa.binary())
+    text = bytes(memoryview(data))
+    _check_bytes(lines, data, text, form.separator.encode())
+    _check_blanks(lines, form)
+    table = _cut(lines, form)
+    columns = [column.combine_chunks() for column in table.columns]
+    for name, bits, column in zip(form.names, form.bits, columns, strict=True):
+        if bits:
+            _check_numbers(name, bits, column)
+    return _joined(columns, form, is_escaped=ESCAPE in text)
+
+
+def _check_bytes(lines: Any, data: Any, text: bytes, separator: bytes) -> None:
+    """Ensure that lines are UTF-8, and have neither quotes nor anything below a blank but the separator."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if QUOTE in text:
+        raise LeftToSparkError("there are quotes")
+    low, high = span(data)
+    if low < FIRST_PRINTABLE:
+        below = pc.sum(pc.less(pa.Array.from_buffers(pa.uint8(), len(data), [None, data]), FIRST_PRINTABLE)).as_py()
+        if separator != _TAB or below != text.count(_TAB):
+            raise LeftToSparkError("there are control characters")
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise LeftToSparkError("there is a mark of the byte order")
+    if high >= _FIRST_NOT_ASCII and not is_utf8(lines):
+        raise LeftToSparkError("there is text that is not UTF-8")
+
+
+def _check_blanks(lines: Any, form: CsvForm) -> None:
+    """Ensure that no line is blank without being empty: Spark passes over it, and here a separator may be blank.
+
+    Where it is not, such a line has one column, and is refused for that.
+    """
+    import pyarrow.compute as pc
+
+    if form.separator not in _BLANKS:
+        return
+    blank = pc.and_(pc.equal(pc.utf8_trim(lines, _BLANKS), ""), pc.not_equal(lines, ""))
+    if pc.any(blank).as_py():
+        raise LeftToSparkError("there are blank lines")
+
+
+def _cut(lines: Any, form: CsvForm) -> Any:
+    """Return a table of texts, with null for what Spark takes for null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.cast(pa.binary()))
+    data = bytes_of(pc.binary_join(whole, constant(_LINE)))
+    if len(data) > _MOST_BYTES:
+        raise LeftToSparkError("lines are very long")
+    try:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=list(form.names)),
+            csv.ParseOptions(delimiter=form.separator, quote_char=False, escape_char=False, ignore_empty_lines=True),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(form.names, pa.string()),
+                null_values=["", form.null_value],
+                strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise LeftToSparkError(f"a line does not have {len(form.names)} columns") from error
+
+
+def _check_numbers(name: str, bits: int, column: Any) -> None:
+    """Ensure that texts are whole numbers as they are written, so that they are what is read of them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        again = column.cast(f"int{bits}").cast(pa.string())
+    except pa.ArrowInvalid:
+        raise LeftToSparkError(f"not all of column {name} are plain whole numbers") from None
+    if pc.any(pc.not_equal(again, column)).as_py():
+        raise LeftToSparkError(f"not all of column {name} are plain whole numbers")
+
+
+def _joined(columns: list[Any], form: CsvForm, *, is_escaped: bool) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces: list[Any] = []
+    before = form.before.encode() + b"{"
+    for name, bits, column in zip(form.names, form.bits, columns, strict=True):
+        before += orjson.dumps(name) + b":"
+        if bits or is_escaped or column.null_count:
+            pieces += constant(before), _written(column, is_number=bool(bits), is_escaped=is_escaped)
+            before = b","
+        else:  # the quotes go with what stands between
+            pieces += constant(before + QUOTE), column.cast(pa.binary())
+            before = QUOTE + b","
+    end = before.removesuffix(b",") + b"}" + form.after.encode()
+    return pc.binary_join_element_wise(*pieces, constant(end), constant(b""))
+
+
+def _written(column: Any, *, is_number: bool, is_escaped: bool) -> Any:
+    """Return the JSON of each value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if is_number:
+        return pc.fill_null(column.cast(pa.binary()), constant(NULL))
+    if not is_escaped or ESCAPE not in bytes(memoryview(bytes_of(column))):
+        return quoted(column)
+    values = column.to_pylist()
+    written = dumped_all(values)
+    return pa.array(list(map(orjson.dumps, values)) if written is None else written, pa.binary())

@@ -1,0 +1,92 @@
+"""Splits of CSV whose lines are cut in executors, not by Spark: which, and from which frames (docs/decisions/0055)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as T  # noqa: N812
+
+from fencepost.api import CsvLines, DataFrameConnector, Split
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.spark.connect_json import around_payload
+from fencepost.spark.csv_objects import VALUE_COLUMN, CsvForm
+
+_BITS = {T.StringType: 0, T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+_MOST_IN_SUCCESSION = 3
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How lines are cut, and of which files, in their order. `schema`: the columns, as Spark would read them."""
+
+    form: CsvForm
+    paths: tuple[str, ...]
+    schema: Any
+
+    def frames(self, session: Session) -> list[DataFrame]:
+        """Return the lines of each file, as Spark's CSV source finds them."""
+        reader = session.read.option("__globPaths__", "false")
+        return [reader.text(path).select(VALUE_COLUMN) for path in self.paths]
+
+
+class LineChoice:
+    """Says of splits whether their lines are cut in executors. One per task; driver side.
+
+    Where files in succession were left to Spark, the next ones most likely would be, too: they are not tried any more.
+    """
+
+    def __init__(self, connector: DataFrameConnector, *, is_open: bool, has_schemas: bool) -> None:
+        """`is_open`: whether the settings ask for nothing but JSON objects of all columns."""
+        self._connector = connector
+        self._is_open = is_open
+        self._has_schemas = has_schemas
+        self._refused = 0
+
+    def lines(self, session: Session, splits: Sequence[Split]) -> Lines | None:
+        """Return how to cut the lines of these splits, which have to be alike; None where Spark is to do it."""
+        if not self._is_open or self._refused >= _MOST_IN_SUCCESSION:
+            return None
+        found: list[tuple[CsvLines, CsvForm]] = []
+        for split in splits:
+            lines = self._connector.csv_lines(session, split)
+            form = None if lines is None else self._form(lines)
+            if lines is None or form is None or (found and found[0][1] != form):
+                return None
+            found.append((lines, form))
+        first, form = found[0]
+        return Lines(form, tuple(lines.path for lines, _ in found), first.schema)
+
+    def taken(self) -> None:
+        """Note that lines were cut to their end."""
+        self._refused = 0
+
+    def refused(self) -> None:
+        """Note that lines were left to Spark."""
+        self._refused += 1
+
+    def _form(self, lines: CsvLines) -> CsvForm | None:
+        """Return None for columns that are neither text nor whole numbers, and where there is one only."""
+        fields = lines.schema.fields
+        names = tuple(field.name for field in fields)
+        kinds = [type(field.dataType) for field in fields]
+        if len(fields) < 2 or len({name.lower() for name in names}) < len(names) or not all(map(_is_plain, names)):
+            return None
+        if any(kind not in _BITS for kind in kinds) or any(field.metadata for field in fields):
+            return None
+        if len(lines.separator) != 1 or not _is_plain_separator(lines.separator):
+            return None
+        header = None
+        if lines.has_header:
+            header = lines.separator.join(names) if lines.takes_names else ""
+        before, after = around_payload(lines.schema) if self._has_schemas else ("", "")
+        bits = tuple(_BITS[kind] for kind in kinds)
+        return CsvForm(names, bits, lines.separator, lines.null_value, header, before, after)
+
+
+def _is_plain(name: str) -> bool:
+    """Say whether JSON writes a name as it is."""
+    return name.isprintable() and '"' not in name and "\\" not in name
+
+
+def _is_plain_separator(separator: str) -> bool:
+    return separator == "\t" or (separator.isascii() and separator.isprintable() and separator not in '"\\')

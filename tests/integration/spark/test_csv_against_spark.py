@@ -1,0 +1,119 @@
+"""Lines that are cut are what Spark's CSV source and `to_json` make of them; what is not plain is left to it."""
+
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fencepost.api import Split
+from fencepost.connector.spool import SpoolDirectorySource
+from fencepost.spark.csv_objects import CsvForm, LeftToSparkError, with_objects
+from fencepost.spark.session import SparkRuntime
+from fencepost.spark.split_run import SPLIT_COLUMN
+from fencepost.spark.splits import SplitReader
+
+FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else (16, 1_000)
+PLAIN = [
+    "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",
+]  # fmt: skip
+NUMBERS = ["0", "1", "-1", "127", "128", "-32768", "2147483647", "2147483648", "9223372036854775807"]
+ODD = [
+    "\ufeff", '"', '"q"', 'a"b', "\x00", "\x1b", "\t", " ", "+1", "007", "-0", "1 ", "1e3", "9" * 20, "",
+]  # fmt: skip
+FORMS = [
+    ({}, "a STRING, b STRING, c STRING"),
+    ({}, "a INT, b STRING, c BIGINT"),
+    ({"reader.sep": "\t"}, "a STRING, b SMALLINT"),
+    ({"reader.delimiter": "|", "reader.nullValue": "NA"}, "a STRING, b TINYINT, c STRING"),
+    ({"reader.sep": " "}, "a STRING, b STRING"),
+    ({"value.converter.schemas.enable": "true"}, "a STRING, b INT"),
+]
+
+
+def source(inbox: Path, schema: str | None, properties: dict[str, str]) -> SpoolDirectorySource:
+    given = {} if schema is None else {"input.schema": schema}
+    return SpoolDirectorySource(
+        {"input.path": str(inbox), "topic": "t", "reader.header": "true", **given, **properties}
+    )
+
+
+def drawn(rng: random.Random, kinds: Sequence[str], separator: str, null: str, *, is_plain: bool) -> str:
+    """Return a line. One that is not plain may be anything that somebody types."""
+    values = []
+    for kind in kinds:
+        most = {"TINYINT": 3, "SMALLINT": 5, "INT": 7, "BIGINT": 9}.get(kind)
+        pool = [*PLAIN, "1", null, ""] if most is None else [*NUMBERS[:most], null, ""]
+        values.append(rng.choice(pool if is_plain or rng.random() < 0.9 else ODD))
+    if separator in " \t" and is_plain:
+        values = [value.replace(separator, "") or "1" for value in values]
+    if not is_plain and rng.random() < 0.05:
+        values = values[:-1] if rng.random() < 0.5 else [*values, "more"]
+    return separator.join(values)
+
+
+@pytest.mark.parametrize(("properties", "schema"), FORMS)
+def test_objects_are_those_of_spark(
+    runtime: SparkRuntime, tmp_path: Path, properties: dict[str, str], schema: str
+) -> None:
+    """Files are cut whole or not at all: where some lines are odd, Spark's rows, if it gives any, must be these."""
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    kinds = [column.split()[1] for column in schema.split(", ")]
+    separator = properties.get("reader.sep", properties.get("reader.delimiter", ","))
+    taken = 0
+    for n in range(FILES):
+        is_plain = n % 2 == 0
+        count = 2 * LINES // FILES if is_plain else rng.randint(1, 3)
+        null = properties.get("reader.nullValue", "")
+        lines = [drawn(rng, kinds, separator, null, is_plain=is_plain) for _ in range(count)]
+        ends = rng.choice(["\n", "\r\n", "\r"])
+        blanks = ["", "  ", "\t"][: 1 if is_plain else 3]
+        for _ in range(rng.randint(0, 2)):
+            lines.insert(rng.randint(0, len(lines)), rng.choice(blanks))
+        directory = tmp_path / str(n)
+        directory.mkdir()
+        text = separator.join(column.split()[0] for column in schema.split(", ")) + ends + ends.join(lines)
+        (directory / "a.csv").write_bytes(text.encode() + rng.choice([b"", ends.encode()]))
+        given_schema = None if set(kinds) == {"STRING"} and rng.random() < 0.5 else schema
+        cut = cut_by_arrow(runtime, directory, given_schema, properties)
+        if cut is None:
+            assert not is_plain, (seed, lines)
+            continue
+        taken += 1
+        assert cut == read_by_spark(runtime, directory, given_schema, properties), (seed, lines)
+    assert taken >= FILES // 2
+
+
+def cut_by_arrow(
+    runtime: SparkRuntime, directory: Path, schema: str | None, properties: dict[str, str]
+) -> list[bytes] | None:
+    """Return the objects of the one file; None where they are left to Spark."""
+    connector = source(directory, schema, properties)
+    reader = split_reader(connector, properties)
+    frame = reader.frame(runtime.session, split_of(connector, runtime))
+    assert frame.csv
+    batches = frame.records.toArrow().to_batches(max_chunksize=7)
+    try:
+        made = list(with_objects(batches, CsvForm.decoded(frame.csv), SPLIT_COLUMN))
+    except LeftToSparkError:
+        return None
+    return [value for batch in made for value in batch.column("value").to_pylist()]
+
+
+def read_by_spark(
+    runtime: SparkRuntime, directory: Path, schema: str | None, properties: dict[str, str]
+) -> list[bytes]:
+    connector = source(directory, schema, properties)
+    frame = split_reader(connector, properties).frame_by_spark(runtime.session, split_of(connector, runtime))
+    return [row.value.encode() for row in frame.records.collect()]
+
+
+def split_reader(connector: SpoolDirectorySource, properties: dict[str, str]) -> SplitReader:
+    return SplitReader(connector, {"value.converter.schemas.enable": "false", **properties})
+
+
+def split_of(connector: SpoolDirectorySource, runtime: SparkRuntime) -> list[Split]:
+    return list(connector.splits(runtime.session))
