@@ -153,7 +153,7 @@ class SplitWriter(_Writer):
         run = split_run(self.options[CHANNEL_OPTION], self.options[RUN_OPTION], self.options.get(READING_OPTION, ""))
         columns = RecordColumns([name for name in self.names if name != SPLIT_COLUMN], run.topic)
         try:
-            with run.telling_expiry():
+            with run.telling():
                 written = write_partition(
                     run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
                 )

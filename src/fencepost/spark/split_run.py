@@ -7,17 +7,26 @@ from typing import Any
 
 import orjson
 
-from fencepost.api import FatalError
+from fencepost.api import FatalError, RetriableError
 from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.partition import OffsetRecords, Position, Written, behind
 from fencepost.spark.reading import READING, ensure_same_reading
 from fencepost.task.channel import ChannelError
+from fencepost.task.client_choice import split_conf
 from fencepost.task.copies import OffsetCopier
 from fencepost.task.splits import SplitClient, split_client
-from fencepost.transaction import WriterFencedError
+from fencepost.transaction import (
+    CommitUnknownError,
+    ProduceError,
+    WriterFencedError,
+    WriterOpenError,
+    is_refusal,
+)
 
 SPLIT_COLUMN = "split"
 """Says which of several splits a row is of: its place among them, as text."""
+
+_PASSING = (RetriableError, CommitUnknownError, WriterOpenError, ProduceError)
 
 
 class PartlyDoneError(FatalError):
@@ -32,6 +41,7 @@ class ChannelRun:
         self._client = client
         self._reading = reading
         self._spec = client.spec()
+        self._conf = split_conf(self._spec)
         self._rows = [0] * len(self._spec.offset_keys)
         self._began_s: float | None = None
         self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
@@ -43,7 +53,7 @@ class ChannelRun:
 
     @property
     def producer_conf(self) -> Mapping[str, Any]:
-        return self._spec.producer_conf
+        return self._conf
 
     @property
     def transactional_id(self) -> str | None:
@@ -112,19 +122,27 @@ class ChannelRun:
         self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
 
     @contextlib.contextmanager
-    def telling_expiry(self) -> Iterator[None]:
-        """Tell the worker of an error that says that the run's one transaction was open for too long.
+    def telling(self) -> Iterator[None]:
+        """Tell the worker of an error that it has to know apart from others: of Spark it hears only that there was one.
 
-        The broker then fences the producer. Somebody newer does that, too, but seldom so late.
+        A transaction that was open for too long the broker has ended: it then fences the producer. Somebody newer does
+        that, too, but seldom so late. What a new producer would not meet again is trouble that passes.
         """
         try:
             yield
-        except WriterFencedError:
+        except Exception as error:
             after_s = time.monotonic() - self._began_s if self._began_s is not None else 0.0
-            if after_s * 1000 >= transaction_timeout_ms(self._spec.producer_conf):
-                with contextlib.suppress(ChannelError):
+            with contextlib.suppress(ChannelError):
+                if self._has_expired(error, after_s):
                     self._client.expired(after_s)
+                elif isinstance(error, _PASSING) and not is_refusal(error):
+                    self._client.trouble(f"{type(error).__name__}: {error}")
             raise
+
+    def _has_expired(self, error: Exception, after_s: float) -> bool:
+        is_late = after_s * 1000 >= transaction_timeout_ms(self._spec.producer_conf)
+        is_unknown = isinstance(error, CommitUnknownError) and error.has_expired
+        return is_unknown or (is_late and isinstance(error, WriterFencedError))
 
     def _rows_of_each(self, all_rows: int) -> list[int]:
         return [all_rows] if len(self._rows) == 1 else self._rows

@@ -1,4 +1,4 @@
-"""Which client writes the transactions of a source's task.
+"""Which client writes the transactions of a source's task, or of a split.
 
 Where nobody has said which (`producer.client=auto`), the batch client writes what is columns or batches already, and
 librdkafka the rest: a record that is objects of Python's has to be looked at by itself in any case.
@@ -12,7 +12,7 @@ from fencepost.api import Form
 from fencepost.kafka.clients import batch_client_fault, sends_batches
 from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.task.processing import Processor
-from fencepost.task.spec import TaskSpec
+from fencepost.task.spec import SplitRun, TaskSpec
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,17 @@ def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Process
         return spec.producer_conf
     log.info("task %s writes with the batch client", spec.id)
     return conf
+
+
+def split_conf(run: SplitRun) -> Mapping[str, Any]:
+    """Return the settings of the producers of a split's run, whose records are columns, with the client it chooses."""
+    if not run.chooses_client or run.transactional_id is None:
+        return run.producer_conf
+    refusal = batch_client_fault(run.producer_conf)
+    if refusal is not None:
+        log.info("split run %s writes with librdkafka: %s", run.run, refusal)
+        return run.producer_conf
+    return {**run.producer_conf, CLIENT: BATCH}
 
 
 def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processor) -> str | None:

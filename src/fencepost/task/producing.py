@@ -23,6 +23,7 @@ from fencepost.transaction import (
     TransactionalWriter,
     WriterFencedError,
     WriterOpenError,
+    is_refusal,
     lane_ids,
     open_lanes,
 )
@@ -57,16 +58,6 @@ def _smaller(batch_bytes: int) -> int:
     return batch_bytes // 4 if batch_bytes >= 4 * _SMALLEST_BATCH_BYTES else 1
 
 
-def _is_final(error: Exception) -> bool:
-    """Say whether a new producer would only meet the same refusal.
-
-    A broker that was away, or a machine that slept, for longer than a transaction may take is no such refusal.
-    """
-    if isinstance(error, WriterOpenError):
-        return not error.is_passing
-    return isinstance(error, ProduceError) and error.is_refused
-
-
 class ProducingLife(TaskLife):
     """Runs one start of such a task, through as many producers and instances as it takes."""
 
@@ -98,7 +89,7 @@ class ProducingLife(TaskLife):
         self._close_delivery()
 
     def _start_over(self, error: Exception) -> None:
-        if _is_final(error) and not self._try_smaller_batches(error):
+        if is_refusal(error) and not self._try_smaller_batches(error):
             raise error
         self._close_delivery()
         self._before_another_try(error)

@@ -27,6 +27,7 @@ class Path(StrEnum):
     SPLIT_COPY = "/split/copy"  # (SplitCopies, nothing)
     SPLIT_REPORT = "/split/report"  # (SplitReport, nothing)
     SPLIT_EXPIRED = "/split/expired"  # (SplitExpiry, nothing)
+    SPLIT_TROUBLE = "/split/trouble"  # (SplitTrouble, nothing)
     EPOCH_READING = "/epoch/reading"  # (RunRequest, EpochReading)
 
 
@@ -328,7 +329,7 @@ class SplitRun:
     """One run of one split, or of several together, as one transaction.
 
     `offset_keys` has a key for each of them. `rows_per_commit` 0: all rows in one transaction, as always with several.
-    `forget`: offset keys to tombstone.
+    `forget`: offset keys to tombstone. `chooses_client`: as of TaskSpec.
     """
 
     run: str
@@ -340,6 +341,7 @@ class SplitRun:
     rows_per_commit: int = 0
     forget: tuple[bytes, ...] = ()
     copies_offsets: bool = False
+    chooses_client: bool = False
 
     def to_json(self) -> dict[str, Any]:
         keys = {name: [key.decode() for key in getattr(self, name)] for name in ("offset_keys", "forget")}
@@ -473,6 +475,21 @@ class SplitExpiry:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SplitExpiry":
         return cls(data["run"], float(data["after_s"]))
+
+
+@dataclass(frozen=True)
+class SplitTrouble:
+    """The run ended for what passes: a broker that is away, a connection that was lost. `reason` says which."""
+
+    run: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SplitTrouble":
+        return cls(data["run"], str(data["reason"]))
 
 
 def _copies(data: Mapping[str, Any]) -> tuple[OffsetCopy, ...]:

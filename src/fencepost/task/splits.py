@@ -14,6 +14,7 @@ from fencepost.task.spec import (
     SplitExpiry,
     SplitReport,
     SplitRun,
+    SplitTrouble,
     SplitUnchanged,
 )
 
@@ -37,6 +38,9 @@ class SplitClient(Protocol):
 
     def expired(self, after_s: float) -> None:
         """Tell that the broker has ended the transaction, for it was open for longer than it may be."""
+
+    def trouble(self, reason: str) -> None:
+        """Tell that the run ends for what passes, so that it is tried again as often as it takes."""
 
 
 class _ChannelSplitClient:
@@ -70,6 +74,9 @@ class _ChannelSplitClient:
 
     def expired(self, after_s: float) -> None:
         self._call(Path.SPLIT_EXPIRED, SplitExpiry(self._run, after_s).to_json())
+
+    def trouble(self, reason: str) -> None:
+        self._call(Path.SPLIT_TROUBLE, SplitTrouble(self._run, reason).to_json())
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:

@@ -10,6 +10,7 @@ from fencepost.transaction.errors import (
     StaleMemberError,
     WriterFencedError,
     WriterOpenError,
+    is_refusal,
 )
 from fencepost.transaction.fencing import ConfOf, fence
 from fencepost.transaction.lane import lane_ids, lock_out, open_lanes
@@ -27,6 +28,7 @@ __all__ = [
     "WriterState",
     "WriterTimeouts",
     "fence",
+    "is_refusal",
     "lane_ids",
     "lock_out",
     "open_lanes",

@@ -58,3 +58,13 @@ class CommitUnknownError(ConnectError):
     def __init__(self, message: str, *, has_expired: bool = False) -> None:
         super().__init__(message)
         self.has_expired = has_expired
+
+
+def is_refusal(error: Exception) -> bool:
+    """Say whether a new producer would only meet the same refusal.
+
+    A broker that was away, or a machine that slept, for longer than a transaction may take is no such refusal.
+    """
+    if isinstance(error, WriterOpenError):
+        return not error.is_passing
+    return isinstance(error, ProduceError) and error.is_refused

@@ -29,6 +29,8 @@ class SplitWorker:
         self.producer_conf = {"bootstrap.servers": bootstrap}
         self.reports: list[dict[str, Any]] = []
         self.expired: list[float] = []
+        self.troubles: list[str] = []
+        self.chooses_client = True
         self.admissions = 0
         self.unchanged: Iterator[bool] = itertools.repeat(True)
         self._splits: Sequence[Split] = ()
@@ -43,6 +45,7 @@ class SplitWorker:
             "/split/unchanged": lambda body: {"is_unchanged": next(self.unchanged)},
             "/split/report": lambda body: self.reports.append(body) or {},
             "/split/expired": lambda body: self.expired.append(body["after_s"]) or {},
+            "/split/trouble": lambda body: self.troubles.append(body["reason"]) or {},
         }
 
     def run(self, connector: DataFrameConnector, *splits: Split, **properties: str) -> dict[str, Any]:
@@ -77,6 +80,7 @@ class SplitWorker:
             "offset_keys": [encode_key(CONNECTOR, split.partition).decode() for split in self._splits],
             "transactional_id": f"{self.topic}-0",
             "rows_per_commit": self.rows_per_commit,
+            "chooses_client": self.chooses_client,
         }
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from fencepost.spark.session import SparkRuntime
 from fencepost.spark.split_lines import LineChoice
 from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
 from fencepost.testing import eventually
+from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.worker.channel import RefusedError
 
 
@@ -558,22 +559,67 @@ def test_a_file_that_is_gone_is_not_called_broken(worker: SplitWorker, runtime: 
     assert not is_unreadable(raised.value)
 
 
+@pytest.mark.parametrize("chooses_client", [True, False], ids=["batch client", "librdkafka"])
 def test_the_worker_is_told_when_a_transaction_has_expired(
-    worker: SplitWorker, runtime: SparkRuntime, inbox: Path
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, chooses_client: bool
 ) -> None:
-    """And of no other error."""
-    (inbox / "a.csv").write_text("id\n1\n")
-    connector = source(inbox, input_schema="id INT")
+    """And of no other error. What is sent has to be more than a client holds back."""
+    worker.chooses_client = chooses_client
+    (inbox / "a.csv").write_text("id\n" + f"{'x' * 500}\n" * 20_000)
+    connector = source(inbox)
     split = only_split(connector, runtime)
     worker.producer_conf |= {"transaction.timeout.ms": "1000"}
     worker.unchanged = wait_until_expired(worker, then=[True, False])
-    with pytest.raises(SplitError, match="fenced"):
+    with pytest.raises(SplitError, match="WriterFencedError"):
         worker.run(connector, split)
     assert [after_s >= 1 for after_s in worker.expired] == [True]
     with pytest.raises(SplitError, match="the source changed"):
         worker.run(connector, split)
     assert len(worker.expired) == 1
     assert (records(worker), worker.offsets()) == ([], {})
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.PRODUCE, ApiKey.END_TXN])
+def test_the_worker_is_told_of_a_connection_that_is_lost_and_the_next_run_writes_what_is_missing(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, api_key: int
+) -> None:
+    """The batch client ends with its connection."""
+    (inbox / "a.csv").write_text("id,name\n" + "".join(f"{n},x\n" for n in range(1_000)))
+    connector = source(inbox)
+    split = only_split(connector, runtime)
+    with KafkaProxy(worker.bootstrap) as proxy:
+        worker.producer_conf |= {"bootstrap.servers": proxy.bootstrap_servers}
+        lost = proxy.on(api_key, Action.ANSWER_LOST)
+        with pytest.raises(SplitError):
+            worker.run(connector, split)
+        assert lost.met == 1
+        assert len(worker.troubles) == 1, worker.troubles
+        assert worker.expired == []
+        assert worker.run(connector, split)["rows"] == [1_000]
+    assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(1_000)]
+    assert len(worker.troubles) == 1
+
+
+def test_a_refused_record_is_no_trouble_that_passes(worker: SplitWorker, runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id,name\n1," + "x" * 2_000_000 + "\n")
+    connector = source(inbox)
+    split = only_split(connector, runtime)
+    with pytest.raises(SplitError, match="too large"):
+        worker.run(connector, split)
+    assert (worker.troubles, records(worker)) == ([], [])
+
+
+@pytest.mark.parametrize("chooses_client", [True, False], ids=["batch client", "librdkafka"])
+def test_files_are_written_alike_by_either_client(
+    worker: SplitWorker, runtime: SparkRuntime, inbox: Path, chooses_client: bool
+) -> None:
+    worker.chooses_client = chooses_client
+    (inbox / "a.json").write_text("".join(f'{{"id": {n}, "name": "x{n}"}}\n' for n in range(30_000)))
+    connector = source(inbox, input_format="json")
+    split = only_split(connector, runtime)
+    properties = {"key.field": "id", "key.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert worker.run(connector, split, **properties)["rows"] == [30_000]
+    assert records(worker) == [(str(n).encode(), {"id": n, "name": f"x{n}"}) for n in range(30_000)]
 
 
 def wait_until_expired(worker: SplitWorker, then: list[bool]) -> Iterator[bool]:

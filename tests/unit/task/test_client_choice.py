@@ -10,12 +10,12 @@ from fencepost.kafka.clients import sends_batches
 from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.kafka.settings import transactional_conf
 from fencepost.plugin import find
-from fencepost.task.client_choice import batches_refusal, chosen_conf
+from fencepost.task.client_choice import batches_refusal, chosen_conf, split_conf
 from fencepost.task.control import Control
 from fencepost.task.lane import HELD_BYTES, HELD_COLUMNS_BYTES, Room, held_bytes
 from fencepost.task.plugins import processor_of
 from fencepost.task.processing import Processor
-from fencepost.task.spec import TaskSpec
+from fencepost.task.spec import SplitRun, TaskSpec
 from fencepost.task.tolerance import ErrorCounters
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -139,3 +139,15 @@ def test_a_lane_of_the_batch_client_holds_more_back() -> None:
     conf = {**task().producer_conf, CLIENT: BATCH}
     assert Room.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
     assert Room.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES
+
+
+def test_a_split_is_written_by_the_batch_client_in_transactions_where_nobody_chose_and_settings_allow_it() -> None:
+    def run(conf: dict[str, Any], transactional_id: str | None = "id", **how: Any) -> bool:
+        return sends_batches(split_conf(SplitRun("r", conf, "t", "o", (b"k",), transactional_id, **how)))
+
+    conf = dict(task().producer_conf)
+    assert run(conf, chooses_client=True)
+    assert not run(conf, chooses_client=False)
+    assert run({**conf, CLIENT: BATCH}, chooses_client=False)
+    assert not run(conf, None, chooses_client=True)
+    assert not run({**conf, "sasl.mechanism": "GSSAPI", "security.protocol": "sasl_plaintext"}, chooses_client=True)

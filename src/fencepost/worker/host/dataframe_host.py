@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fencepost.api import RetriableError
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
@@ -26,6 +27,7 @@ from fencepost.task.spec import (
     SplitExpiry,
     SplitReport,
     SplitRun,
+    SplitTrouble,
     SplitUnchanged,
     TaskSpec,
 )
@@ -138,6 +140,7 @@ class DataFrameHost:
             Path.SPLIT_COPY: self._copy,
             Path.SPLIT_REPORT: self._report,
             Path.SPLIT_EXPIRED: self._expired,
+            Path.SPLIT_TROUBLE: self._trouble,
             Path.EPOCH_READING: self._reading,
         }
 
@@ -198,6 +201,7 @@ class DataFrameHost:
             rows_per_commit=run.rows_per_commit,
             forget=tuple(run.forget),
             copies_offsets=spec.copies_offsets,
+            chooses_client=spec.chooses_client,
         ).to_json()
 
     def _admit(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -229,6 +233,11 @@ class DataFrameHost:
     def _expired(self, body: dict[str, Any]) -> dict[str, Any]:
         message = SplitExpiry.from_json(body)
         self._run(message.run).expired_s = message.after_s
+        return {}
+
+    def _trouble(self, body: dict[str, Any]) -> dict[str, Any]:
+        message = SplitTrouble.from_json(body)
+        self._run(message.run).error = RetriableError(message.reason)
         return {}
 
     def _reading(self, body: dict[str, Any]) -> dict[str, Any]:

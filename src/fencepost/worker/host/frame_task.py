@@ -33,7 +33,8 @@ class Run:
     """One run of one split, or of several together. `rows` of each are known when it is committed.
 
     `rows_per_commit`: after how many rows it is committed in part; 0: not at all. `expired_s`: how long its transaction
-    was open, where the broker has ended it for that. `error`: what passes, and the worker met for an executor.
+    was open, where the broker has ended it for that. `error`: what passes, and was met by an executor, or by
+    the worker for one.
     """
 
     task: "FrameTask"

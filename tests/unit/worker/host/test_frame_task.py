@@ -227,6 +227,21 @@ def _asks_in_vain(it: Stage) -> None:
             raise job_failed("/split/admit: 500") from None
 
 
+def test_a_task_goes_on_when_trouble_of_which_an_executor_has_told_has_passed(stage: Callable[..., Stage]) -> None:
+    it = stage("a")
+
+    def tells(names: list[str]) -> None:
+        if len(it.runs) < 10:
+            it.ask("trouble", reason="CommitUnknownError: the connection was lost")
+            raise job_failed("some error of Python's")
+
+    it.trouble = tells
+    it.run()
+    assert it.written == ["a"]
+    assert "FAILED" not in it.events.told
+    assert len(it.runs) == 10
+
+
 def test_other_trouble_with_planning_fails_the_task_after_a_few_turns(stage: Callable[..., Stage]) -> None:
     it = stage("a")
     it.listing = fails(100, RuntimeError("a bug"))
