@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fencepost.spark.csv_objects import CsvForm, LeftToSparkError, objects, with_objects
 
 MARK = "split"
+EDGES = [n for k in range(19) for n in (10**k - 1, 10**k, 1 - 10**k, -(10**k))] + [2**63 - 1, -(2**63)]
 TEXTS = ["a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "back\\slash", "", "NA", "1"]
 
 
@@ -49,6 +50,21 @@ def lines_of(*lines: str | bytes) -> pa.Array:
 def test_what_is_not_plain_is_left_to_spark(line: str | bytes, of: CsvForm) -> None:
     with pytest.raises(LeftToSparkError):
         objects(lines_of(of.separator.join("11"), line) if line != "\ufeffa,1" else lines_of(line), of)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.sampled_from([str(n) for n in EDGES])), min_size=1, max_size=6), st.data())
+def test_whole_numbers_are_plain_where_all_are_written_as_they_would_be_again(
+    numbers: list[str | None], data: st.DataObject
+) -> None:
+    of = form("a STRING, b BIGINT", null="NA")
+    lines = [f"x,{number or 'NA'}" for number in numbers]
+    expected = [b'{"a":"x","b":%s}' % (number or "null").encode() for number in numbers]
+    assert objects(lines_of(*lines), of).to_pylist() == expected
+    odd = data.draw(st.sampled_from(["+1", "01", "-0", "-01", "00", "0x1", "0x10", " 1", "1 ", "1.0", "1e3", "-"]))
+    lines.insert(data.draw(st.integers(0, len(lines))), f"x,{odd}")
+    with pytest.raises(LeftToSparkError):
+        objects(lines_of(*lines), of)
 
 
 def batch(lines: Sequence[str], marks: Sequence[str] | None = None) -> pa.RecordBatch:
