@@ -4,26 +4,28 @@ Lines are cut by Arrow, all columns as text, and joined again. Wherever Spark mi
 Arrow does, nobody decides: the lines are left to Spark (docs/decisions/0055).
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any
 
 import orjson
 
 from fencepost.converter.json_column import dumped_all
-from fencepost.spark.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, is_utf8, quoted, span
+from fencepost.spark.csv_blocks import (
+    BYTE_ORDER_MARK,
+    LINE_END,
+    VALUE_COLUMN,
+    LeftToSparkError,
+    blocks_of_files,
+    blocks_of_lines,
+)
+from fencepost.spark.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, quoted
 
-VALUE_COLUMN = "value"
-_LINE, _TAB = b"\n", b"\t"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_FIRST_NOT_ASCII = 0x80
+_TAB = b"\t"
+_BLANKS = (b" ", _TAB)
+_BLANK_LINE = re.compile(rb"^[ \t]+$", re.MULTILINE)
 _MOST_BYTES = 1 << 30
-_BLANKS = " \t"
-
-
-class LeftToSparkError(Exception):
-    """Lines are not plain: Spark has to read them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class CsvForm:
 
     `names` of the columns, of which there are two at least; `bits` of each: 8, 16, 32 or 64 of a whole number, 0 of
     text. `header`: what the first line of each file has to be, None where it is a record; "" for any. An object stands
-    between `before` and `after`.
+    between `before` and `after`. `is_of_files`: lines are found in files, which the executor opens itself.
     """
 
     names: tuple[str, ...]
@@ -40,8 +42,9 @@ class CsvForm:
     separator: str
     null_value: str
     header: str | None
-    before: str
-    after: str
+    before: str = ""
+    after: str = ""
+    is_of_files: bool = False
 
     def encoded(self) -> str:
         return orjson.dumps(asdict(self)).decode()
@@ -53,114 +56,82 @@ class CsvForm:
 
 
 def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[Any]:
-    """Yield the objects of Arrow batches of lines, as batches of the same columns.
+    """Yield the objects of Arrow batches of lines, or of files, as batches of the same columns.
 
-    `value` has a line each. The column `mark`, where there is one, says of which file a line is: files come one after
-    the other, whole. Raises LeftToSparkError.
+    `value` has a line each, or the path of a file. The column `mark`, where there is one, says of which file a line is:
+    files come one after the other, whole. Raises LeftToSparkError.
     """
     import pyarrow as pa
 
-    last: str | None = None
-    for batch in batches:
-        lines = batch.column(VALUE_COLUMN)
-        marks = batch.column(mark) if mark in batch.schema.names else None
-        for file, start, count in _files(batch.num_rows, marks):
-            first = start
-            if form.header is not None and file != last:
-                _check_header(lines[start].as_py(), form.header)
-                first += 1
-            last = file
-            written = objects(lines.slice(first, start + count - first), form)
-            columns = {VALUE_COLUMN: written}
-            if marks is not None:
-                columns[mark] = pa.repeat(pa.scalar(file, marks.type), len(written))
-            if len(written):
-                yield pa.RecordBatch.from_pydict(columns)
+    blocks = blocks_of_files if form.is_of_files else blocks_of_lines
+    last: str | None = ""  # which no file is called
+    for file, block in blocks(batches, mark):
+        lines = block
+        if form.header is not None and file != last:
+            first, _, lines = block.partition(LINE_END)
+            _check_header(first, form.header.encode())
+        last = file
+        written = objects(lines, form)
+        columns = {VALUE_COLUMN: written}
+        if file is not None:
+            columns[mark] = pa.repeat(pa.scalar(file, pa.string()), len(written))
+        if len(written):
+            yield pa.RecordBatch.from_pydict(columns)
 
 
-def _files(rows: int, marks: Any) -> Iterator[tuple[str, int, int]]:
-    """Yield the files of which a batch has lines, with where they begin in it and how many there are."""
-    if marks is None:
-        if rows:
-            yield "", 0, rows
-        return
-    start = 0
-    for file, run in groupby(marks.to_pylist()):
-        count = sum(1 for _ in run)
-        yield file, start, count
-        start += count
-
-
-def _check_header(line: str, header: str) -> None:
+def _check_header(line: bytes, header: bytes) -> None:
     """Ensure that this is the line which Spark takes for the header: the first that is not blank."""
     if not line.strip() or (header and line != header):
         raise LeftToSparkError("the first line is not the header that Spark has seen")
 
 
-def objects(lines: Any, form: CsvForm) -> Any:
+def objects(lines: bytes, form: CsvForm) -> Any:
     """Return the objects as an Arrow array of bytes: one for each line that is not empty. Raises LeftToSparkError."""
     import pyarrow as pa
 
-    data = bytes_of(lines)
-    if not len(data):
+    if not lines.strip(LINE_END):
         return pa.array([], pa.binary())
-    text = bytes(memoryview(data))
-    _check_bytes(lines, data, text, form.separator.encode())
-    _check_blanks(lines, form)
-    table = _cut(lines, form)
-    columns = [column.combine_chunks() for column in table.columns]
+    _check_bytes(lines, form.separator.encode())
+    columns = [column.combine_chunks() for column in _cut(lines, form).columns]
     for name, bits, column in zip(form.names, form.bits, columns, strict=True):
         if bits:
             _check_numbers(name, bits, column)
-    return _joined(columns, form, is_escaped=ESCAPE in text)
+    return _joined(columns, form, is_escaped=ESCAPE in lines)
 
 
-def _check_bytes(lines: Any, data: Any, text: bytes, separator: bytes) -> None:
-    """Ensure that lines are UTF-8, and have neither quotes nor anything below a blank but the separator."""
+def _check_bytes(lines: bytes, separator: bytes) -> None:
+    """Ensure that lines are UTF-8, without quotes, without anything below a blank but the separator, and none blank.
+
+    Spark passes over a blank line. Where the separator is none, it has one column here, and is refused for that.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if QUOTE in text:
+    if QUOTE in lines:
         raise LeftToSparkError("there are quotes")
-    low, high = span(data)
-    if low < FIRST_PRINTABLE:
-        below = pc.sum(pc.less(pa.Array.from_buffers(pa.uint8(), len(data), [None, data]), FIRST_PRINTABLE)).as_py()
-        if separator != _TAB or below != text.count(_TAB):
-            raise LeftToSparkError("there are control characters")
-    if text.startswith(_BYTE_ORDER_MARK):
+    each = pa.Array.from_buffers(pa.uint8(), len(lines), [None, pa.py_buffer(lines)])
+    below = pc.sum(pc.less(each, FIRST_PRINTABLE)).as_py()
+    if below != lines.count(LINE_END) + (lines.count(_TAB) if separator == _TAB else 0):
+        raise LeftToSparkError("there are control characters")
+    if lines.startswith(BYTE_ORDER_MARK):
         raise LeftToSparkError("there is a mark of the byte order")
-    if high >= _FIRST_NOT_ASCII and not is_utf8(lines):
+    if not _is_utf8(lines):
         raise LeftToSparkError("there is text that is not UTF-8")
-
-
-def _check_blanks(lines: Any, form: CsvForm) -> None:
-    """Ensure that no line is blank without being empty: Spark passes over it, and here a separator may be blank.
-
-    Where it is not, such a line has one column, and is refused for that.
-    """
-    import pyarrow.compute as pc
-
-    if form.separator not in _BLANKS:
-        return
-    blank = pc.and_(pc.equal(pc.utf8_trim(lines, _BLANKS), ""), pc.not_equal(lines, ""))
-    if pc.any(blank).as_py():
+    if separator in _BLANKS and _BLANK_LINE.search(lines):
         raise LeftToSparkError("there are blank lines")
 
 
-def _cut(lines: Any, form: CsvForm) -> Any:
+def _cut(lines: bytes, form: CsvForm) -> Any:
     """Return a table of texts, with null for what Spark takes for null."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import csv
 
-    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines.cast(pa.binary()))
-    data = bytes_of(pc.binary_join(whole, constant(_LINE)))
-    if len(data) > _MOST_BYTES:
+    if len(lines) > _MOST_BYTES:
         raise LeftToSparkError("lines are very long")
     try:
         return csv.read_csv(
-            pa.BufferReader(data),
-            csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=list(form.names)),
+            pa.BufferReader(lines),
+            csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=list(form.names)),
             csv.ParseOptions(delimiter=form.separator, quote_char=False, escape_char=False, ignore_empty_lines=True),
             csv.ConvertOptions(
                 check_utf8=False,
@@ -206,6 +177,16 @@ def _length_of_all(numbers: Any) -> int:
             count += pc.sum(pc.less_equal(numbers, -power)).as_py()
         power *= 10
     return count
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _joined(columns: list[Any], form: CsvForm, *, is_escaped: bool) -> Any:

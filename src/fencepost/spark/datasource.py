@@ -144,7 +144,8 @@ class SplitWriter(_Writer):
     """The runtime's: a split, or several, as the worker describes it."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from fencepost.spark.csv_objects import CsvForm, LeftToSparkError, with_objects
+        from fencepost.spark.csv_blocks import LeftToSparkError
+        from fencepost.spark.csv_objects import CsvForm, with_objects
         from fencepost.spark.partition import write_partition
         from fencepost.spark.split_run import SPLIT_COLUMN, split_run
 
@@ -164,7 +165,7 @@ class SplitWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Raise LeftToSparkError where lines could not be cut."""
-        from fencepost.spark.csv_objects import LeftToSparkError
+        from fencepost.spark.csv_blocks import LeftToSparkError
 
         for message in messages:
             if isinstance(message, PartitionLeft):

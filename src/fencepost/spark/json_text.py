@@ -30,11 +30,11 @@ def is_plain(texts: Any) -> bool:
     data = bytes_of(texts)
     if not len(data):
         return True
-    low, high = span(data)
+    low, high = _span(data)
     text = bytes(memoryview(data))
     if low < FIRST_PRINTABLE or QUOTE in text or ESCAPE in text:
         return False
-    return high < _FIRST_NOT_ASCII or is_utf8(texts)
+    return high < _FIRST_NOT_ASCII or _is_utf8(texts)
 
 
 def bytes_of(texts: Any) -> Any:
@@ -49,7 +49,7 @@ def bytes_of(texts: Any) -> Any:
     return data.slice(first, last - first)
 
 
-def span(data: Any) -> tuple[int, int]:
+def _span(data: Any) -> tuple[int, int]:
     """Return the smallest and the greatest byte of a buffer that is not empty."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,7 +58,7 @@ def span(data: Any) -> tuple[int, int]:
     return low.as_py(), high.as_py()
 
 
-def is_utf8(texts: Any) -> bool:
+def _is_utf8(texts: Any) -> bool:
     """Say whether all bytes of an array of text are UTF-8, which Arrow takes for granted."""
     import pyarrow as pa
 

@@ -1,7 +1,8 @@
 """Splits of CSV whose lines are cut in executors, not by Spark: which, and from which frames (docs/decisions/0055)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pyspark.sql import types as T  # noqa: N812
@@ -9,10 +10,14 @@ from pyspark.sql import types as T  # noqa: N812
 from fencepost.api import CsvLines, DataFrameConnector, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.spark.connect_json import around_payload
-from fencepost.spark.csv_objects import VALUE_COLUMN, CsvForm
+from fencepost.spark.csv_blocks import VALUE_COLUMN
+from fencepost.spark.csv_objects import CsvForm
+from fencepost.spark.split_run import SPLIT_COLUMN
+from fencepost.spark.union import mark_column, mark_of, union
 
 _BITS = {T.StringType: 0, T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _MOST_IN_SUCCESSION = 3
+_ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
@@ -23,10 +28,26 @@ class Lines:
     paths: tuple[str, ...]
     schema: Any
 
-    def frames(self, session: Session) -> list[DataFrame]:
-        """Return the lines of each file, as Spark's CSV source finds them."""
+    def frame(self, session: Session) -> DataFrame:
+        """Return the lines of each file, as Spark's CSV source finds them, or the files for executors to open."""
+        if self.form.is_of_files:
+            rows = [(str(local_file(path)), mark_of(n)) for n, path in enumerate(self.paths)]
+            files = session.createDataFrame(rows, f"{VALUE_COLUMN} string, {SPLIT_COLUMN} string")
+            return files if len(rows) > 1 else files.drop(SPLIT_COLUMN)
         reader = session.read.option("__globPaths__", "false")
-        return [reader.text(path).select(VALUE_COLUMN) for path in self.paths]
+        frames = [reader.text(path).select(VALUE_COLUMN) for path in self.paths]
+        return union([frame.select("*", mark_column(n)) for n, frame in enumerate(frames)] if frames[1:] else frames)
+
+
+def local_file(path: str) -> Path | None:
+    """Return a file as Python can open it, where Spark would read just its bytes; None where it would not, or may not.
+
+    Hadoop takes a file out of its compression by its ending, and compares it with a sum beside it, if there is one.
+    """
+    if not path.startswith("file:/") or PurePosixPath(path).suffix.lower() not in _ENDINGS:
+        return None
+    file = Path("/", path.removeprefix("file:").lstrip("/"))
+    return None if file.with_name(f".{file.name}.crc").exists() else file
 
 
 class LineChoice:
@@ -54,7 +75,8 @@ class LineChoice:
                 return None
             found.append((lines, form))
         first, form = found[0]
-        return Lines(form, tuple(lines.path for lines, _ in found), first.schema)
+        paths = tuple(lines.path for lines, _ in found)
+        return Lines(replace(form, is_of_files=all(map(local_file, paths))), paths, first.schema)
 
     def taken(self) -> None:
         """Note that lines were cut to their end."""

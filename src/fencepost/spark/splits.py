@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pyspark.sql import functions as F  # noqa: N812
-
 from fencepost.api import DataFrameConnector, RecordError, Split
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
-from fencepost.spark.csv_objects import VALUE_COLUMN, LeftToSparkError
+from fencepost.spark.csv_blocks import LeftToSparkError
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.failure import causes_of, is_broken_content, raised_in_python, reason
 from fencepost.spark.frame import JSON, ConverterChoice, is_repeatable, record_columns, with_sql
@@ -18,7 +16,7 @@ from fencepost.spark.reading import TIME_ZONE, ReadingChangedError, fingerprint
 from fencepost.spark.runtime_options import CHANNEL_OPTION, CSV_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.slots import job_group
 from fencepost.spark.split_lines import LineChoice
-from fencepost.spark.split_run import SPLIT_COLUMN
+from fencepost.spark.union import mark_column, union
 
 log = logging.getLogger(__name__)
 
@@ -86,18 +84,15 @@ class SplitReader:
         lines = self.choice.lines(session, splits)
         if lines is None:
             return self.frame_by_spark(session, splits)
-        frames = lines.frames(session)
-        if len(splits) > 1:
-            frames = [frame.select(VALUE_COLUMN, _mark(n)) for n, frame in enumerate(frames)]
         self._has_fitted = True
         reading = self._reading(session, lines.schema) if len(splits) == 1 else ""
-        return SplitFrame(_union(frames).coalesce(1), reading, lines.form.encoded())
+        return SplitFrame(lines.frame(session).coalesce(1), reading, lines.form.encoded())
 
     def frame_by_spark(self, session: Session, splits: Sequence[Split]) -> SplitFrame:
         """Return the same as `frame`, with all of it done by Spark."""
         frames, misfit, rows = [], None, None
         for n, split in enumerate(splits):
-            mark = [_mark(n)] if len(splits) > 1 else []
+            mark = [mark_column(n)] if len(splits) > 1 else []
             try:
                 rows = self._connector.read(session, split)
                 frames.append(self._records(self._transformed(session, rows), *mark))
@@ -109,7 +104,7 @@ class SplitReader:
         if misfit is not None:
             raise misfit
         reading = self._reading(session, rows.schema) if len(splits) == 1 and rows is not None else ""
-        return SplitFrame(_union(frames).coalesce(1), reading)
+        return SplitFrame(union(frames).coalesce(1), reading)
 
     def _records(self, rows: DataFrame, *more: Any) -> DataFrame:
         schema = rows.schema
@@ -135,18 +130,6 @@ class SplitReader:
 
     def _transformed(self, session: Session, rows: DataFrame) -> DataFrame:
         return rows if self._query is None else with_sql(session, rows, self._query)
-
-
-def _mark(n: int) -> Any:
-    """Return the column that says of which split a row is, as text: of a number Spark would make, and compile, another
-    program for each split."""
-    return F.lit(str(n)).alias(SPLIT_COLUMN)
-
-
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    """Put frames one after the other, half by half: each union is analysed whole."""
-    half = len(frames) // 2
-    return _union(frames[:half]).union(_union(frames[half:])) if half else frames[0]
 
 
 def run_splits(runtime: Runtime, reader: SplitReader, splits: Sequence[Split], channel_url: str, run_id: str) -> None:

@@ -1,13 +1,17 @@
 """Lines of CSV as objects, without Spark: which are left to it, and where files begin."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.spark.csv_objects import CsvForm, LeftToSparkError, objects, with_objects
+from fencepost.spark import csv_blocks
+from fencepost.spark.csv_blocks import LeftToSparkError, blocks_of_files, blocks_of_lines
+from fencepost.spark.csv_objects import CsvForm, objects, with_objects
+from fencepost.spark.split_lines import local_file
 
 MARK = "split"
 EDGES = [n for k in range(19) for n in (10**k - 1, 10**k, 1 - 10**k, -(10**k))] + [2**63 - 1, -(2**63)]
@@ -17,12 +21,11 @@ TEXTS = ["a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "back\\slash", "",
 def form(columns: str = "a STRING, b INT", separator: str = ",", null: str = "", header: str | None = None) -> CsvForm:
     names, kinds = zip(*(column.split() for column in columns.split(", ")), strict=True)
     bits = tuple({"STRING": 0, "INT": 32, "BIGINT": 64}[kind] for kind in kinds)
-    return CsvForm(names, bits, separator, null, header, "", "")
+    return CsvForm(names, bits, separator, null, header)
 
 
-def lines_of(*lines: str | bytes) -> pa.Array:
-    raw = pa.array([line.encode() if isinstance(line, str) else line for line in lines], pa.binary())
-    return pa.StringArray.from_buffers(len(raw), *raw.buffers()[1:])
+def lines_of(*lines: str | bytes) -> bytes:
+    return b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +102,57 @@ def test_any_first_line_is_the_header_where_columns_are_given() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(st.sampled_from(TEXTS), min_size=2, max_size=2), max_size=8), st.data())
-def test_a_part_of_lines_is_cut_as_they_are(values: list[list[str]], data: st.DataObject) -> None:
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=8), st.data())
+def test_a_part_of_a_batch_has_the_lines_that_it_has(lines: list[str], data: st.DataObject) -> None:
     """An array of Arrow's may begin in the middle of its buffers."""
-    of = form("a STRING, b STRING", null="NA")
-    lines = [",".join(pair) for pair in values]
-    start = data.draw(st.integers(0, len(lines)))
-    part, whole = lines_of(*lines[start:]), lines_of(*lines).slice(start)
-    assert outcome(lambda: objects(part, of).to_pylist()) == outcome(lambda: objects(whole, of).to_pylist())
+    start = data.draw(st.integers(0, len(lines) - 1))
+    part = list(blocks_of_lines([batch(lines).slice(start)], MARK))
+    assert part == [(None, lines_of(*lines[start:]))]
 
 
-def outcome(act: Callable[[], list[bytes]]) -> list[bytes] | str:
-    try:
-        return act()
-    except LeftToSparkError as error:
-        return str(error)
+# files that executors open
+
+
+@pytest.mark.parametrize("read_bytes", [1, 2, 3, 5, 1 << 20])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_blocks_of_a_file_have_whole_lines_and_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int, end: bytes, is_ended: bool
+) -> None:
+    monkeypatch.setattr(csv_blocks, "_READ_BYTES", read_bytes)
+    lines = [b"", b"a,b", b"x" * 11, b"\xc3\xbc,1", b"", b"\xef\xbb\xbfz", b"9"]
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + end.join(lines) + (end if is_ended else b""))
+    (tmp_path / "empty.csv").touch()
+    paths = [str(tmp_path / "a.csv"), str(tmp_path / "empty.csv"), str(tmp_path / "a.csv")]
+    found = list(blocks_of_files([batch(paths[:1], ["0"]), batch(paths[1:], ["1", "2"])], MARK))
+    for mark in ("0", "2"):
+        blocks = [block for file, block in found if file == mark]
+        assert b"".join(blocks) == b"\n".join(lines) + (b"\n" if is_ended else b"")
+        assert all(block.endswith(b"\n") for block in blocks[:-1])
+    assert {file for file, _ in found} == {"0", "2"}
+
+
+@pytest.mark.parametrize("content", [b"a,b\rc,d\n", b"a,b\n\r", b"a,b\r\r\n"])
+def test_carriage_returns_alone_are_left_to_spark(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(LeftToSparkError):
+        list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK))
+
+
+def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_blocks, "_LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr(csv_blocks, "_READ_BYTES", 4)
+    (tmp_path / "a.csv").write_bytes(b"x" * 100)
+    with pytest.raises(LeftToSparkError):
+        list(blocks_of_files([batch([str(tmp_path / "a.csv")])], MARK))
+
+
+def test_only_files_whose_bytes_are_their_lines_are_opened(tmp_path: Path) -> None:
+    for name in ("a.csv", "b [1] %20.TXT", "c", "d.csv.gz", "e.zst", "f.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / ".f.csv.crc").touch()
+    opened = {name: local_file(f"file:{tmp_path}/{name}") for name in ("a.csv", "b [1] %20.TXT", "c")}
+    assert opened == {name: tmp_path / name for name in opened}
+    assert local_file(f"file://{tmp_path}/a.csv") == tmp_path / "a.csv"
+    others = ["file:{}/d.csv.gz", "file:{}/e.zst", "file:{}/f.csv", "hdfs://n{}/a.csv", "{}/a.csv"]
+    assert [local_file(other.format(tmp_path)) for other in others] == [None] * 5
