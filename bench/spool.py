@@ -51,7 +51,7 @@ def run(options: Options) -> Result:
             "records/s",
             samples[case],
             is_more_better=True,
-            reach="1 × or more",
+            reach={"years": "2 × or more", "months": "1.5 × or more"}[case],
             detail=detail[case],
         )
         for case in _CASES
