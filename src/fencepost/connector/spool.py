@@ -47,7 +47,8 @@ class SpoolDirectorySource(DataFrameConnector):
     topic: str = setting("topic", check=non_empty(), doc="Where records go.", importance=HIGH)
     format: str = setting(
         "input.format", default="csv", check=one_of("csv", "json", "parquet", "text"), importance=HIGH,
-        doc="How the files are read. `json` is one object a line.",
+        doc="How the files are read. `json` is one object a line. CSV goes fastest where columns are text and whole "
+        "numbers, nothing is quoted, and neither `transforms.sql` nor `key.field` is set.",
     )  # fmt: skip
     pattern: str = setting("input.pattern", default="*", doc="Only files whose name fits this pattern (*, ?, [a-z]).")
     schema: str | None = setting(
