@@ -269,7 +269,8 @@ class GroupInput:
         """`topics`: names, or what says of a name whether it is meant; the cluster's are looked through over and over,
         as often as `metadata.max.age.ms` says, each 30 s by default. One that does not fetch is only a member: it has
         partitions, and commits; somebody else reads them. Topics that are read `whole` begin at their earliest record,
-        whatever `auto.offset.reset` says. `positions` reads where the group stands, instead of the client.
+        whatever `auto.offset.reset` says; beside such topics the client goes there, too, where a position is out of
+        range. `positions` reads where the group stands, instead of the client.
 
         `conf` names the group; nothing is committed by itself. Raises KafkaRequestError for settings that the client
         does not take.
@@ -302,6 +303,8 @@ class GroupInput:
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
         }
+        if self._whole and self._resets_to == "latest":  # the client has one rule for all, and would skip what is left
+            settings["auto.offset.reset"] = "earliest"
         self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
         self._look_every_s = float(conf.get(_REFRESH, _LOOK_EVERY_MS)) / 1000
         self._looked_s = float("-inf")

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.api import FencedError
-from fencepost.kafka import group_input
+from fencepost.kafka import group_batches, group_input
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_batches import BatchGroupInput
@@ -59,6 +59,31 @@ def test_a_topic_that_is_read_whole_begins_at_its_earliest_record(
     member = members.join(notes, [members.topic] if is_whole else [], auto_offset_reset="latest")
     eventually(lambda: member.poll(0.1, 1) is None or notes.log)
     assert notes.log[0][1][TopicPartition(members.topic, 0)] == (0 if is_whole else 5)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_is_left_of_a_topic_that_is_read_whole_is_read_where_its_position_is_gone(
+    members: Members, log_writer: LogWriter, is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client fetches: what reads batches goes there itself."""
+    monkeypatch.setattr(group_batches, "_MOST_PARTITIONS", 1)
+    place, notes = TopicPartition(members.topic, 0), Notes()
+    log_writer.send(members.topic, [str(n) for n in range(5)])
+    with closing(members.join(notes, auto_offset_reset="earliest")) as first:
+        eventually(lambda: first.poll(0.1, 100) is None or notes.log)
+        first.commit({place: 1})
+    log_writer.truncate(members.topic, 3)
+    member = members.join(Notes(), [members.topic] if is_whole else [], auto_offset_reset="latest")
+    seen: list[int] = []
+
+    def is_next_seen() -> bool:
+        """Write until it is read: who goes on at the latest record has to be there first."""
+        log_writer.send(members.topic, ["5"])
+        seen.extend(int(value) for value in member.poll(0.3, 100).values)
+        return 5 in seen
+
+    eventually(is_next_seen, within_s=60)
+    assert [n for n in seen if n < 5] == ([3, 4] if is_whole else [])
 
 
 def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members: Members, produce: Any) -> None:
