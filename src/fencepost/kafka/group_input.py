@@ -281,7 +281,7 @@ class GroupInput:
         self._assignee = assignee
         self._begins: dict[TopicPartition, int] = {}  # where each partition of the assignment began
         self._is_cooperative = "cooperative" in str(conf.get("partition.assignment.strategy", ""))
-        self._whole = frozenset(whole)
+        self._whole = frozenset(filter(None, whole))  # a sink may have no such topic
         self._resets_to = str(conf.get("auto.offset.reset", "earliest"))
         self._revoked: set[TopicPartition] = set()  # since the last look
         self._trouble: Exception | None = None  # of a callback: it cannot be raised in the client

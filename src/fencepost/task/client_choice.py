@@ -24,7 +24,11 @@ def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Process
     if not spec.is_exactly_once or form is Form.RECORDS:
         return spec.producer_conf
     conf = {**spec.producer_conf, CLIENT: BATCH}
-    refusal = batch_client_fault(spec.producer_conf) or _refusal(spec, conf, form, make_processor())
+    refusal = batch_client_fault(spec.producer_conf)
+    if refusal is None:
+        processor = make_processor()
+        refusal = _refusal(spec, conf, form, processor)
+        processor.close()
     if refusal is not None:
         log.info("task %s writes with librdkafka: %s", spec.id, refusal)
         return spec.producer_conf

@@ -51,6 +51,9 @@ class Processor:
         whole = self._as_columns(batch)
         return whole if whole is not None else self._one_by_one(batch)
 
+    def close(self) -> None:
+        self.chain.close()
+
     def _as_columns(self, batch: Batch) -> Outgoing | None:
         headers = self._header_column(batch)
         if headers is None and batch.headers is not None:

@@ -75,18 +75,18 @@ class TaskRunner(ProducingLife):
         keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
         book = OffsetBook(admission.offsets, keys)
         boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
-        task, loop = self._build(book, boundary)
+        processor = self._processor()
+        task, loop = self._build(book, boundary, processor)
         try:
             task.start()  # step 8
             self.report(RunState.RUNNING)
             loop.run(delivery)
         finally:
-            self._stop(task)
+            self._stop(task, processor)
             self._close_delivery()
 
-    def _build(self, book: OffsetBook, boundary: Boundary) -> tuple[SourceTask, SourceLoop]:
+    def _build(self, book: OffsetBook, boundary: Boundary, processor: Processor) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)
-        processor = self._processor()
         context = TaskContext(
             {k: v for k, v in self.spec.task_config.items() if v is not None},
             book,

@@ -1,5 +1,6 @@
 """The transforms of a connector, in order, each with the predicate that it is tied to."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -7,6 +8,8 @@ from typing import Any, TypeVar
 from fencepost.api import Config, ConfigError, ConnectRecord, Predicate, Record, Transform
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.setting import embedded, validate_settings
+
+log = logging.getLogger(__name__)
 
 Find = Callable[[str, str], type[Any]]
 """Returns a plug-in's class by kind (`transform` or `predicate`) and name; raises ConfigError when there is none."""
@@ -61,9 +64,12 @@ class Chain:
         return changed
 
     def close(self) -> None:
-        """Close the transforms."""
+        """Close the transforms. What one raises is logged, and keeps none of the others open."""
         for link in self.links:
-            link.transform.close()
+            try:
+                link.transform.close()
+            except Exception:
+                log.exception("transforms.%s: an error in close() is ignored", link.alias)
 
 
 class _Building:

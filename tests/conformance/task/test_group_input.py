@@ -73,7 +73,7 @@ def test_what_is_left_of_a_topic_that_is_read_whole_is_read_where_its_position_i
         eventually(lambda: first.poll(0.1, 100) is None or notes.log)
         first.commit({place: 1})
     log_writer.truncate(members.topic, 3)
-    member = members.join(Notes(), [members.topic] if is_whole else [], auto_offset_reset="latest")
+    member = members.join(Notes(), [members.topic if is_whole else ""], auto_offset_reset="latest")
     seen: list[int] = []
 
     def is_next_seen() -> bool:

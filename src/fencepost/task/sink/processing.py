@@ -37,6 +37,9 @@ class SinkProcessor:
         whole = self._as_columns(fetched)
         return whole if whole is not None else self._one_by_one(fetched)
 
+    def close(self) -> None:
+        self.chain.close()
+
     def _as_columns(self, fetched: Fetched) -> SinkBatch | None:
         if self.chain.links or (fetched.headers is not None and self.resend_topic):
             return None

@@ -91,7 +91,7 @@ class SinkRunner(TaskLife):
             loop.run(self._input)
         finally:
             self._close()
-            self._stop(task)
+            self._stop(task, processor)
 
     def _member(self, loop: SinkLoop) -> GroupInput:
         """Return the group's member: one that reads whole batches where it has all the settings, else by records.

@@ -40,6 +40,10 @@ class StreamProcessor:
     def has_letters(self) -> bool:
         return self._letters is not None
 
+    def close(self) -> None:
+        self._incoming.close()
+        self._outgoing.close()
+
     def read(self, fetched: Fetched) -> SinkBatch:
         """Return the records for `process`. Raises FatalError where an error is not tolerated."""
         if self._letters is not None:

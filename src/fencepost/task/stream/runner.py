@@ -89,7 +89,7 @@ class StreamRunner(ProducingLife):
             loop.run(self._input, delivery)  # step 8
         finally:
             self._close()
-            self._stop(task)
+            self._stop(task, processor)
 
     def _open_delivery(self) -> LanedDelivery:
         assert self.spec.transactional_id is not None
