@@ -99,9 +99,11 @@ class Cluster:
     def connection(self, node: int, deadline_s: float) -> Connection:
         """Return the connection to a node, a new one where nothing is under way in the one before.
 
-        Raises LostError, AnswerError.
+        Where that may have ended meanwhile, what is under way is taken first. Raises LostError, AnswerError.
         """
         known = self._connections.get(node)
+        if known is not None and known.unanswered and known.may_have_ended:
+            known.take(deadline_s)
         if known is not None and (known.unanswered or known.is_usable()):
             return known
         if known is not None:

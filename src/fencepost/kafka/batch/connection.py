@@ -25,6 +25,7 @@ OnAnswer = Callable[[Any], None]
 _NAME = "fencepost"
 _PART_BYTES = 65_536
 _LONGEST_NAP_S = 1.0
+_IDLE_S = 5.0  # for which no broker, nor what stands before it, closes a connection
 _RENEWED_AFTER = 0.85  # of the time for which a broker lets a principal in
 
 
@@ -45,7 +46,7 @@ class Connection:
         self._arrived: deque[Any] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
-        self._waits_until_s = self._renew_at_s = 0.0
+        self._waits_until_s = self._renew_at_s = self._sent_s = 0.0
         self._socket = self._connected(deadline_s)
         try:
             self._agree(deadline_s)
@@ -85,6 +86,15 @@ class Connection:
             )
         return version
 
+    @property
+    def may_have_ended(self) -> bool:
+        """Say whether the broker may have closed it: nothing was sent for some time, or somebody was let in long ago.
+
+        Who sends takes all answers first, then, and asks `is_usable`.
+        """
+        now_s = time.monotonic()
+        return now_s - self._sent_s > _IDLE_S or bool(self._renew_at_s and now_s >= self._renew_at_s)
+
     def is_usable(self) -> bool:
         """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
 
@@ -116,6 +126,7 @@ class Connection:
         self._await_quota(deadline_s)
         frame = self._frames.framed(request, version, body)  # E21
         self._answers.append(on_answer)
+        self._sent_s = time.monotonic()
         try:
             self._socket.settimeout(self._left_s(deadline_s))
             self._socket.sendall(frame)

@@ -1,0 +1,56 @@
+"""A producer whose broker closes connections over which nothing was sent for long."""
+
+import os
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.batch import connection
+from fencepost.kafka.setting_table import BATCH
+from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
+from support.quick import quick_kafka
+
+TOPIC = "t"
+IMPATIENT = {
+    "connections.max.idle.ms": "2000",
+    "broker.session.timeout.ms": "60000",  # it closes its own, too
+    "broker.heartbeat.interval.ms": "1000",
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedKafka]:
+    with quick_kafka(properties=IMPATIENT) as running:
+        Admin({"bootstrap.servers": running.bootstrap_servers}).create_topic(TOPIC, partitions=1, replication=1)
+        yield running
+
+
+def is_closed(port: int) -> bool:
+    """Say whether the other end has closed the connection that has this port here."""
+    found = psutil.Process(os.getpid()).net_connections("tcp")
+    return any(each.status == psutil.CONN_CLOSE_WAIT and each.laddr.port == port for each in found)
+
+
+@pytest.mark.parametrize("client", [BATCH], indirect=True)
+def test_answers_that_have_come_are_taken_before_a_connection_that_is_closed_is_made_again(
+    broker: EmbeddedKafka, make_writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is under way is not under way any more: it was answered before the broker lost its patience."""
+    monkeypatch.setattr(connection, "_IDLE_S", 1.0)
+    writer = make_writer("w", bootstrap=broker.bootstrap_servers, conf={"batch.size": "1"})
+    writer.open()
+    expected = [b"%d" % n for n in range(6)]
+    for value in expected[:3]:
+        writer.send(TOPIC, value, partition=0)
+    (busy,) = (each for each in writer._client._cluster.connections() if each.unanswered)
+    _, port = busy._socket.getsockname()
+    eventually(lambda: is_closed(port), within_s=30)
+    for value in expected[3:]:
+        writer.send(TOPIC, value, partition=0)
+    writer.commit()
+    with CommittedReader(broker.bootstrap_servers, [TOPIC]) as reader:
+        assert [each.value for each in reader.catch_up()] == expected
