@@ -39,6 +39,7 @@ class StatusBoard:
         self._lock = threading.Lock()  # so that nothing older is put behind something newer
         self._said: dict[Subject, Status] = {}  # last, and not UNASSIGNED
         self._answered: dict[Subject, int] = {}  # the newest generation in which another worker was answered
+        self._unanswered: set[Subject] = set()  # of which another had the last word, in a newer generation
         self._tracks_topics = tracks_topics
         self._version = version
         topic.listen(self._heard)
@@ -98,8 +99,23 @@ class StatusBoard:
                 return
             if not self._owns(subject):
                 self._forget(subject)
-            elif status.generation <= (own := self._generation()) or self._is_first_answer(subject, status.generation):
-                self._topic.put(subject, replace(said, generation=own))
+            elif status.generation <= self._generation() or self._is_first_answer(subject, status.generation):
+                self._say_again(subject, said)
+            else:
+                self._unanswered.add(subject)
+
+    def assigned(self) -> None:
+        """Say again what another worker has spoken over before this one had read that all is still its own."""
+        with self._lock:
+            for subject in [each for each in self._unanswered if self._answered[each] <= self._generation()]:
+                if self._owns(subject):
+                    self._say_again(subject, self._said[subject])
+                else:
+                    self._forget(subject)
+
+    def _say_again(self, subject: Subject, said: Status) -> None:
+        self._unanswered.discard(subject)
+        self._topic.put(subject, replace(said, generation=self._generation()))
 
     def _is_first_answer(self, subject: Subject, generation: int) -> bool:
         is_first = generation > self._answered.get(subject, -1)
@@ -109,6 +125,7 @@ class StatusBoard:
     def _forget(self, subject: Subject) -> None:
         self._said.pop(subject, None)
         self._answered.pop(subject, None)
+        self._unanswered.discard(subject)
 
 
 def _restart(plan: Plan) -> Restart:

@@ -91,6 +91,7 @@ class Supervision:
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
         """Follow what the config topic says now."""
+        self.board.assigned()
         self.supervisor.changed(snapshot)
         self.connectors.changed(snapshot)
 

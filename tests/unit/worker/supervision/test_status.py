@@ -52,6 +52,29 @@ def test_what_comes_from_a_newer_generation_is_answered_once() -> None:
     assert worker.hear(7) == [(State.RUNNING, 7)]
 
 
+def test_who_has_come_to_the_newer_generation_and_is_still_the_owner_has_the_last_word() -> None:
+    worker = Worker(5)
+    assert [worker.hear(6), worker.hear(6)] == [[(State.RUNNING, 5)], []]
+    worker.topic.put_states.clear()
+    worker.board.assigned()
+    assert worker.topic.put_states == []
+    worker.generation = 6
+    worker.board.assigned()
+    worker.board.assigned()
+    assert worker.topic.put_states == [(State.RUNNING, 6)]
+
+
+def test_who_is_the_owner_no_more_leaves_the_last_word_to_the_other() -> None:
+    worker = Worker(5)
+    assert [worker.hear(6), worker.hear(6)] == [[(State.RUNNING, 5)], []]
+    worker.topic.put_states.clear()
+    worker.generation, worker.owned = 6, False
+    worker.board.assigned()
+    worker.owned = True
+    worker.board.assigned()
+    assert worker.topic.put_states == []
+
+
 def test_nobody_answers_what_is_not_its_own_or_its_own_words() -> None:
     worker = Worker(5)
     assert worker.hear(4, "this:1") == []
