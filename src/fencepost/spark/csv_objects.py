@@ -24,6 +24,8 @@ from fencepost.spark.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, byte
 
 _TAB = b"\t"
 _BLANKS = (b" ", _TAB)
+_TRIMMED = bytes(range(FIRST_PRINTABLE + 1))  # what a line is blank of for Java
+_OF_NUMBERS = b"0123456789-"
 _BLANK_LINE = re.compile(rb"^[ \t]+$", re.MULTILINE)
 _MOST_BYTES = 1 << 30
 
@@ -81,7 +83,7 @@ def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[A
 
 def _check_header(line: bytes, header: bytes) -> None:
     """Ensure that this is the line which Spark takes for the header: the first that is not blank."""
-    if not line.strip() or (header and line != header):
+    if not line.strip(_TRIMMED) or (header and line != header):
         raise LeftToSparkError("the first line is not the header that Spark has seen")
 
 
@@ -147,15 +149,17 @@ def _cut(lines: bytes, form: CsvForm) -> Any:
 def _check_numbers(name: str, bits: int, column: Any) -> None:
     """Ensure that texts are whole numbers as they are written, so that they are what is read of them.
 
-    No text is shorter than its number has to be, so none is longer if all together are as long as all numbers.
+    Of digits, and of minus signs before them, no text is shorter than its number has to be: none is longer if all
+    together are as long as all numbers. Arrow reads hexadecimal ones, too.
     """
     import pyarrow as pa
 
+    text = bytes(memoryview(bytes_of(column)))
     try:
-        numbers = column.cast(f"int{bits}")
+        numbers = None if text.translate(None, _OF_NUMBERS) else column.cast(f"int{bits}")
     except pa.ArrowInvalid:
         numbers = None
-    if numbers is None or _length_of_all(numbers) != len(bytes_of(column)):
+    if numbers is None or _length_of_all(numbers) != len(text):
         raise LeftToSparkError(f"not all of column {name} are plain whole numbers")
 
 

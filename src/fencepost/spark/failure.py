@@ -56,6 +56,8 @@ _STORAGE_CLASSES = frozenset(
         "org.apache.hadoop.security.AccessControlException",
     }
 )
+_ADDRESS_CLASSES = frozenset({"java.net.MalformedURLException", "java.net.URISyntaxException"})
+"""What no waiting makes better: an address that is none."""
 _STORAGE_PACKAGES = (
     "java.net.",
     "javax.net.ssl.",
@@ -138,6 +140,8 @@ def _condition(java: Any) -> str:
 
 
 def _is_storage(cause: Cause) -> bool:
+    if cause.java_class in _ADDRESS_CLASSES:
+        return False
     return cause.java_class in _STORAGE_CLASSES or cause.java_class.startswith(_STORAGE_PACKAGES)
 
 

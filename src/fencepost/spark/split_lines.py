@@ -1,5 +1,6 @@
 """Splits of CSV whose lines are cut in executors, not by Spark: which, and from which frames (docs/decisions/0055)."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from fencepost.spark.union import mark_column, mark_of, union
 
 _BITS = {T.StringType: 0, T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _MOST_IN_SUCCESSION = 3
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
 
 
@@ -47,7 +49,7 @@ def local_file(path: str) -> Path | None:
     if not path.startswith("file:/") or PurePosixPath(path).suffix.lower() not in _ENDINGS:
         return None
     file = Path("/", path.removeprefix("file:").lstrip("/"))
-    return None if file.with_name(f".{file.name}.crc").exists() else file
+    return None if os.path.exists(file.with_name(f".{file.name}.crc")) else file  # says no of a name that is too long
 
 
 class LineChoice:
@@ -70,7 +72,7 @@ class LineChoice:
         found: list[tuple[CsvLines, CsvForm]] = []
         for split in splits:
             lines = self._connector.csv_lines(session, split)
-            form = None if lines is None else self._form(lines)
+            form = None if lines is None else self._form(lines, str(session.conf.get(_CORRUPT)))
             if lines is None or form is None or (found and found[0][1] != form):
                 return None
             found.append((lines, form))
@@ -86,12 +88,17 @@ class LineChoice:
         """Note that lines were left to Spark."""
         self._refused += 1
 
-    def _form(self, lines: CsvLines) -> CsvForm | None:
-        """Return None for columns that are neither text nor whole numbers, and where there is one only."""
+    def _form(self, lines: CsvLines, corrupt: str) -> CsvForm | None:
+        """Return None for columns that are neither text nor whole numbers, and where there is one only.
+
+        A column named `corrupt` Spark fills itself, and looks for in no line.
+        """
         fields = lines.schema.fields
         names = tuple(field.name for field in fields)
         kinds = [type(field.dataType) for field in fields]
         if len(fields) < 2 or len({name.lower() for name in names}) < len(names) or not all(map(_is_plain, names)):
+            return None
+        if corrupt.lower() in (name.lower() for name in names):
             return None
         if any(kind not in _BITS for kind in kinds) or any(field.metadata for field in fields):
             return None

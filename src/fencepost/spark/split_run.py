@@ -126,7 +126,8 @@ class ChannelRun:
         """Tell the worker of an error that it has to know apart from others: of Spark it hears only that there was one.
 
         A transaction that was open for too long the broker has ended: it then fences the producer. Somebody newer does
-        that, too, but seldom so late. What a new producer would not meet again is trouble that passes.
+        that, too, but seldom so late. What a new producer would not meet again is trouble that passes; not at least
+        once, where all that is tried again is written again.
         """
         try:
             yield
@@ -135,14 +136,26 @@ class ChannelRun:
             with contextlib.suppress(ChannelError):
                 if self._has_expired(error, after_s):
                     self._client.expired(after_s)
-                elif isinstance(error, _PASSING) and not is_refusal(error):
+                elif self._passes(error):
                     self._client.trouble(f"{type(error).__name__}: {error}")
             raise
 
     def _has_expired(self, error: Exception, after_s: float) -> bool:
+        """Say whether the broker has, in all likelihood, ended the transaction for its age.
+
+        Nobody knows how old the last transaction of a run in parts is: of those, only what fences tells it.
+        """
         is_late = after_s * 1000 >= transaction_timeout_ms(self._spec.producer_conf)
-        is_unknown = isinstance(error, CommitUnknownError) and error.has_expired
-        return is_unknown or (is_late and isinstance(error, WriterFencedError))
+        if isinstance(error, WriterFencedError):
+            return is_late
+        if isinstance(error, CommitUnknownError) and error.has_expired:
+            return True
+        return is_late and not self._spec.rows_per_commit and self._passes(error)
+
+    def _passes(self, error: Exception) -> bool:
+        """Say whether a new producer may do better: in a transaction, as nothing of this one is left then."""
+        is_exact = self._spec.transactional_id is not None
+        return is_exact and isinstance(error, _PASSING) and not is_refusal(error)
 
     def _rows_of_each(self, all_rows: int) -> list[int]:
         return [all_rows] if len(self._rows) == 1 else self._rows

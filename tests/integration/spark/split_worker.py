@@ -31,6 +31,7 @@ class SplitWorker:
         self.expired: list[float] = []
         self.troubles: list[str] = []
         self.chooses_client = True
+        self.positions: list[list[Any]] = []  # that were told, at each admission
         self.admissions = 0
         self.unchanged: Iterator[bool] = itertools.repeat(True)
         self._splits: Sequence[Split] = ()
@@ -87,6 +88,7 @@ class SplitWorker:
         self.admissions += 1
         offsets = self.offsets()
         positions = [offsets.get(encode_key(CONNECTOR, split.partition)) for split in self._splits]
+        self.positions.append(positions)
         return {"is_admitted": True, "reason": "", "positions": positions}
 
 

@@ -19,9 +19,10 @@ FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else
 PLAIN = [
     "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",
 ]  # fmt: skip
-NUMBERS = ["0", "1", "-1", "127", "128", "-32768", "2147483647", "2147483648", "9223372036854775807"]
+BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 ODD = [
-    "\ufeff", '"', '"q"', 'a"b', "\x00", "\x1b", "\t", " ", "+1", "007", "-0", "1 ", "1e3", "9" * 20, "",
+    "\ufeff", '"', '"q"', 'a"b', "\x00", "\x1b", "\t", " ", "",
+    "+1", "007", "-0", "1 ", "1e3", "9" * 20, "0x7FFFFFFF", "0xDEADBEEF",
 ]  # fmt: skip
 FORMS = [
     ({}, "a STRING, b STRING, c STRING"),
@@ -40,12 +41,17 @@ def source(inbox: Path, schema: str | None, properties: dict[str, str]) -> Spool
     )
 
 
+def numbers_of(bits: int) -> list[str]:
+    limit = 1 << (bits - 1)
+    return ["0", "1", "-1", "10", "-100", str(limit - 1), str(-limit)]
+
+
 def drawn(rng: random.Random, kinds: Sequence[str], separator: str, null: str, *, is_plain: bool) -> str:
     """Return a line. One that is not plain may be anything that somebody types."""
     values = []
     for kind in kinds:
-        most = {"TINYINT": 3, "SMALLINT": 5, "INT": 7, "BIGINT": 9}.get(kind)
-        pool = [*PLAIN, "1", null, ""] if most is None else [*NUMBERS[:most], null, ""]
+        most = BITS.get(kind)
+        pool = [*PLAIN, "1", null, ""] if most is None else [*numbers_of(most), null, ""]
         values.append(rng.choice(pool if is_plain or rng.random() < 0.9 else ODD))
     if separator in " \t" and is_plain:
         values = [value.replace(separator, "") or "1" for value in values]

@@ -152,16 +152,16 @@ def test_lines_are_cut_in_the_executor_and_what_is_not_plain_is_written_by_spark
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
     """The line that is not plain comes last, so others are in the transaction before it."""
-    rows = [f"{n},x{n}" for n in range(20_000)]
+    rows = [f"{n},{'x' * 100}" for n in range(20_000)]  # more than a block
     (inbox / "a.csv").write_text("\n".join(["id,name", *rows]))
-    (inbox / "b.csv").write_text("\n".join(["id,name", *rows, f"20000,{QUOTED}"]))
+    (inbox / "b.csv").write_text("\n".join(["id,name", *rows, f"20000,{QUOTED}\n"]))
     connector = source(inbox, input_schema="id INT, name STRING")
     splits = sorted(connector.splits(runtime.session), key=lambda split: str(split.partition["file"]))
     assert worker.run(connector, splits[0])["rows"] == [20_000]
     assert read_by == ["lines"]
     assert worker.run(connector, splits[1])["rows"] == [20_001]
     assert read_by == ["lines", "lines, and then Spark"]
-    expected = [{"id": n, "name": f"x{n}"} for n in range(20_000)]
+    expected = [{"id": n, "name": "x" * 100} for n in range(20_000)]
     assert [value for _, value in records(worker)] == [*expected, *expected, {"id": 20_000, "name": "a, word"}]
 
 
@@ -187,12 +187,13 @@ def test_lines_of_files_together_are_cut_where_all_are_alike(
 def test_a_file_in_parts_goes_on_with_spark_behind_lines_that_were_cut(
     worker: SplitWorker, runtime: SparkRuntime, inbox: Path, read_by: list[str]
 ) -> None:
-    rows = [f"{n},x" for n in range(25_000)]
-    (inbox / "a.csv").write_text("\n".join(["id,name", *rows, f"25000,{QUOTED}"]))
+    rows = [f"{n},{'x' * 100}" for n in range(25_000)]
+    (inbox / "a.csv").write_text("\n".join(["id,name", *rows, f"25000,{QUOTED}\n"]))
     connector = source(inbox)
     worker.rows_per_commit = 4_000
     assert worker.run(connector, only_split(connector, runtime))["rows"] == [25_001]
     assert read_by == ["lines, and then Spark"]
+    assert [found and found["rows"] > 0 for (found,) in worker.positions] == [None, True]
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(25_001)]
 
 
@@ -221,6 +222,7 @@ def test_lines_are_cut_no_more_after_files_in_succession_that_were_not_plain(
         {"reader.header": "false"},
         {"reader.multiLine": "true"},
         {"input.schema": "id STRING, name DATE"},
+        {"input.schema": "id STRING, _Corrupt_Record STRING"},
     ],
 )
 def test_lines_are_not_cut_where_settings_ask_for_more(

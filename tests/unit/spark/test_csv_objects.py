@@ -15,6 +15,9 @@ from fencepost.spark.split_lines import local_file
 
 MARK = "split"
 EDGES = [n for k in range(19) for n in (10**k - 1, 10**k, 1 - 10**k, -(10**k))] + [2**63 - 1, -(2**63)]
+ODD_NUMBERS = [
+    "+1", "01", "-0", "-01", "00", "0x1", "0x10", "0x7FFFFFFF", "0XDEADBEEF", " 1", "1 ", "1.0", "1e3", "-",
+]  # fmt: skip
 TEXTS = ["a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "back\\slash", "", "NA", "1"]
 
 
@@ -64,10 +67,15 @@ def test_whole_numbers_are_plain_where_all_are_written_as_they_would_be_again(
     lines = [f"x,{number or 'NA'}" for number in numbers]
     expected = [b'{"a":"x","b":%s}' % (number or "null").encode() for number in numbers]
     assert objects(lines_of(*lines), of).to_pylist() == expected
-    odd = data.draw(st.sampled_from(["+1", "01", "-0", "-01", "00", "0x1", "0x10", " 1", "1 ", "1.0", "1e3", "-"]))
+    odd = data.draw(st.sampled_from(ODD_NUMBERS))
     lines.insert(data.draw(st.integers(0, len(lines))), f"x,{odd}")
     with pytest.raises(LeftToSparkError):
         objects(lines_of(*lines), of)
+
+
+def test_a_number_that_is_too_short_makes_up_for_none_that_is_too_long() -> None:
+    with pytest.raises(LeftToSparkError):
+        objects(lines_of("x,0xFFFFFFFFFFFFFFF", "x,007"), form("a STRING, b BIGINT"))
 
 
 def batch(lines: Sequence[str], marks: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -90,7 +98,9 @@ def test_each_file_has_a_header_wherever_batches_are_cut() -> None:
         assert rows(cut, form(header="a,b")) == expected
 
 
-@pytest.mark.parametrize(("first", "header"), [("", ""), (" ", ""), ("a,c", "a,b"), ('"a",b', "a,b")])
+@pytest.mark.parametrize(
+    ("first", "header"), [("", ""), (" ", ""), ("\x1a", ""), ("\x00\x00 ", ""), ("a,c", "a,b"), ('"a",b', "a,b")]
+)
 def test_a_first_line_that_is_not_the_header_is_left_to_spark(first: str, header: str) -> None:
     with pytest.raises(LeftToSparkError):
         list(with_objects([batch([first, "x,1"])], form(header=header), MARK))
@@ -148,10 +158,11 @@ def test_a_line_without_an_end_is_not_read_for_ever(tmp_path: Path, monkeypatch:
 
 
 def test_only_files_whose_bytes_are_their_lines_are_opened(tmp_path: Path) -> None:
-    for name in ("a.csv", "b [1] %20.TXT", "c", "d.csv.gz", "e.zst", "f.csv"):
+    long = "g" * 251 + ".csv"  # the name of its sum would be longer than a name may be
+    for name in ("a.csv", "b [1] %20.TXT", "c", "d.csv.gz", "e.zst", "f.csv", long):
         (tmp_path / name).touch()
     (tmp_path / ".f.csv.crc").touch()
-    opened = {name: local_file(f"file:{tmp_path}/{name}") for name in ("a.csv", "b [1] %20.TXT", "c")}
+    opened = {name: local_file(f"file:{tmp_path}/{name}") for name in ("a.csv", "b [1] %20.TXT", "c", long)}
     assert opened == {name: tmp_path / name for name in opened}
     assert local_file(f"file://{tmp_path}/a.csv") == tmp_path / "a.csv"
     others = ["file:{}/d.csv.gz", "file:{}/e.zst", "file:{}/f.csv", "hdfs://n{}/a.csv", "{}/a.csv"]

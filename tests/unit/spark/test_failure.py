@@ -93,6 +93,15 @@ def test_what_a_file_system_throws_is_trouble_with_it(java_class: str) -> None:
     assert is_storage_trouble([failed, Cause(java_class, "", "SlowDown"), cause])
 
 
-@pytest.mark.parametrize("java_class", ["java.lang.ArithmeticException", PYTHON, "org.apache.spark.SparkException"])
+@pytest.mark.parametrize(
+    "java_class",
+    [
+        "java.lang.ArithmeticException",
+        "java.net.MalformedURLException",
+        "java.net.URISyntaxException",
+        PYTHON,
+        "org.apache.spark.SparkException",
+    ],
+)
 def test_what_a_query_throws_is_no_trouble_with_a_file_system(java_class: str) -> None:
     assert not is_storage_trouble([Cause(java_class, "", "org.apache.hadoop.fs.s3a.AWSStatus500Exception: 500")])
