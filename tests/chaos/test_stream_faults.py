@@ -19,15 +19,15 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    StreamHurt.KILL_SLOT: 8,
-    StreamHurt.STOP_SLOT: 2,
+    StreamHurt.KILL_SLOT: 9,
+    StreamHurt.STOP_SLOT: 3,
     StreamHurt.KILL_WORKER: 1,
     StreamHurt.STOP_WORKER: 2,
-    StreamHurt.LOSE_BROKER: 3,
-    StreamHurt.KILL_BROKER: 2,
-    StreamHurt.RESCALE: 2,
-    StreamHurt.KILL_OLD: 2,
-    StreamHurt.STOP_OLD: 2,
+    StreamHurt.LOSE_BROKER: 2,
+    StreamHurt.KILL_BROKER: 1,
+    StreamHurt.RESCALE: 4,
+    StreamHurt.KILL_OLD: 1,
+    StreamHurt.STOP_OLD: 1,
 }
 LONG_QUOTAS = {
     StreamHurt.KILL_SLOT: 48,

@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.batch import protocol
 from fencepost.kafka.leave import MemberRemoval
 from fencepost.kafka.transactions import TransactionAdmin
 from fencepost.task.stream import runner as stream_runner
@@ -309,8 +310,9 @@ def test_a_hundred_partitions_have_two_producers(make: Make) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_topic_that_is_deleted_before_its_commit_is_told_of_soon_and_holds_up_no_other(
-    stage: StreamStage, client: str
+    stage: StreamStage, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(protocol, "_MOVING_S", 2.0)  # the batch client's patience with what may be on its way
     other = f"{stage.name}-other"
     stage.admin.create_topic(other, partitions=1, replication=1)
     entered, is_deleted = threading.Event(), threading.Event()
