@@ -31,12 +31,8 @@ _MAKING_S = 150  # half of what the test has in which it is made
 
 
 def quick_kafka(**how: Any) -> EmbeddedKafka:
-    """Return an `EmbeddedKafka`, not started, made with `how`, whose JVM is quick to start.
-
-    It deletes nothing for its age: it looks every five minutes, in which a record of 2001 is there for a test or not.
-    """
-    properties = {"log.retention.ms": "-1", **how.pop("properties", {})}
-    return EmbeddedKafka(jvm_options=[QUICK], properties=properties, **how)
+    """Return an `EmbeddedKafka`, not started, made with `how`, whose JVM is quick to start."""
+    return EmbeddedKafka(jvm_options=[QUICK], **how)
 
 
 class LentKafka:
