@@ -19,10 +19,10 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    StreamHurt.KILL_SLOT: 9,
+    StreamHurt.KILL_SLOT: 10,
     StreamHurt.STOP_SLOT: 3,
     StreamHurt.KILL_WORKER: 1,
-    StreamHurt.STOP_WORKER: 2,
+    StreamHurt.STOP_WORKER: 1,
     StreamHurt.LOSE_BROKER: 2,
     StreamHurt.KILL_BROKER: 1,
     StreamHurt.RESCALE: 4,

@@ -32,8 +32,9 @@ from support.old_style.successor import Successor
 from support.stream_stage import StreamStage
 
 Start = Callable[[CopyScene], OldProgram]
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 # Each member holds one transaction open.
-PARTITIONS, MEMBERS = (50, 10) if os.environ.get("FENCEPOST_CHAOS") == "long" else (15, 5)
+PARTITIONS, MEMBERS = (50, 10) if IS_LONG else (15, 5)
 
 
 @pytest.fixture
@@ -66,8 +67,10 @@ def adopt(scene: CopyScene, *options: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGSTOP])
 def test_e20_a_group_is_adopted_in_the_middle_of_its_transactions(
-    scene: CopyScene, start: Start, what: signal.Signals
+    scene: CopyScene, start: Start, what: signal.Signals, request: pytest.FixtureRequest
 ) -> None:
+    if what is signal.SIGKILL and request.node.callspec.params["start"] == "streams" and not IS_LONG:
+        pytest.skip("only in `make chaos`: who is killed is not told from who stands still until that one goes on")
     with scene.watched() as reader, start(scene) as program:
         scene.hold(program, reader)
         program.signal(what)

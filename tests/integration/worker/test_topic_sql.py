@@ -102,13 +102,13 @@ def test_a_python_worker_that_is_killed_at_its_work_doubles_and_loses_nothing(
         produce(last + 1, last + count)
         last += count
 
-    more(1_500)
+    more(1_200)
     config = topic_sql(topic, target, epoch__rows__max="600", transforms__sql="SELECT value.n FROM records")
     assert worker.create(name, config).status_code == 201
     with CommittedReader(kafka.bootstrap_servers, [target]) as reader:
         eventually(lambda: len(reader.seen()) >= 600, within_s=100)
         _kill_python_workers(worker)
-        more(600)
+        more(300)
         eventually(lambda: offsets(worker, name) == dict.fromkeys(range(PARTITIONS), last // PARTITIONS), within_s=100)
         expected = {p: [n for n in range(1, last + 1) if n % PARTITIONS == p] for p in range(PARTITIONS)}
         seen = [(n % PARTITIONS, n) for n in numbers(reader.catch_up())]
