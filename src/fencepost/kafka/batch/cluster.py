@@ -102,11 +102,11 @@ class Cluster:
         Where that may have ended meanwhile, what is under way is taken first. Raises LostError, AnswerError.
         """
         known = self._connections.get(node)
-        if known is not None and known.unanswered and known.may_have_ended:
-            known.take(deadline_s)
-        if known is not None and (known.unanswered or known.is_usable()):
-            return known
         if known is not None:
+            if known.unanswered and known.may_have_ended:
+                known.take(deadline_s)
+            if known.unanswered or known.is_usable():
+                return known
             known.close()
         made = self._connections[node] = Connection(self._addresses[node], self._access, deadline_s)
         self._ensure_open(made)

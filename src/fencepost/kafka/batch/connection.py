@@ -92,15 +92,18 @@ class Connection:
 
         Who sends takes all answers first, then, and asks `is_usable`.
         """
-        now_s = time.monotonic()
-        return now_s - self._sent_s > _IDLE_S or bool(self._renew_at_s and now_s >= self._renew_at_s)
+        return time.monotonic() - self._sent_s > _IDLE_S or self._is_to_be_renewed
+
+    @property
+    def _is_to_be_renewed(self) -> bool:
+        return self._renew_at_s > 0 and time.monotonic() >= self._renew_at_s
 
     def is_usable(self) -> bool:
         """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
 
         Ask only while nothing is under way.
         """
-        if self._renew_at_s and time.monotonic() >= self._renew_at_s:
+        if self._is_to_be_renewed:
             return False
         try:
             self._socket.settimeout(0)
