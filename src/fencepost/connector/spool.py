@@ -158,7 +158,7 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def csv_lines(self, session: Session, split: Split) -> CsvLines | None:
         """Return None where settings of the reader change how a line is read, or which columns it has."""
-        options = {k.lower(): str(v) for k, v in self.with_prefix(_READER).items()}
+        options = self._reader_options
         has_header = options.get("header", "false").lower()
         is_known = options.keys() <= _LINE_OPTIONS and has_header in ("true", "false")
         if self._format != "csv" or not is_known or options.keys() >= _SEPARATORS:
@@ -169,7 +169,7 @@ class SpoolDirectorySource(DataFrameConnector):
         self._put_back(session, file)
         return CsvLines(
             file.path,
-            self._given_schema(session, file) if self.schema else self._reader(session).load(file.path).schema,
+            self._given_schema(session, file) if self.schema else self._schema(session, file),
             has_header=has_header == "true",
             takes_names=not self.schema,
             separator=options.get("sep", options.get("delimiter", ",")),
@@ -268,8 +268,13 @@ class SpoolDirectorySource(DataFrameConnector):
 
     @property
     def _is_inferred(self) -> bool:
-        options = {k.lower(): str(v).lower() for k, v in self.with_prefix(_READER).items()}
-        return self._format == "json" or (self._format == "csv" and options.get("inferschema") == "true")
+        infers = self._reader_options.get("inferschema", "").lower() == "true"
+        return self._format == "json" or (self._format == "csv" and infers)
+
+    @property
+    def _reader_options(self) -> dict[str, str]:
+        """Return the options of Spark's reader, whose names are as good in any case, in lower case."""
+        return {k.lower(): str(v) for k, v in self.with_prefix(_READER).items()}
 
     def _reader(self, session: Session) -> Any:
         # A path is a path, whatever brackets are in a file's name.

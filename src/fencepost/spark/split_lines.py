@@ -24,7 +24,10 @@ _ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
 
 @dataclass(frozen=True)
 class Lines:
-    """How lines are cut, and of which files, in their order. `schema`: the columns, as Spark would read them."""
+    """How lines are cut, and of which files, in their order. `schema`: the columns, as Spark would read them.
+
+    `paths` are Spark's, or Python's where executors open the files.
+    """
 
     form: CsvForm
     paths: tuple[str, ...]
@@ -33,7 +36,7 @@ class Lines:
     def frame(self, session: Session) -> DataFrame:
         """Return the lines of each file, as Spark's CSV source finds them, or the files for executors to open."""
         if self.form.is_of_files:
-            rows = [(str(local_file(path)), mark_of(n)) for n, path in enumerate(self.paths)]
+            rows = [(path, mark_of(n)) for n, path in enumerate(self.paths)]
             files = session.createDataFrame(rows, f"{VALUE_COLUMN} string, {SPLIT_COLUMN} string")
             return files if len(rows) > 1 else files.drop(SPLIT_COLUMN)
         reader = session.read.option("__globPaths__", "false")
@@ -69,16 +72,20 @@ class LineChoice:
         """Return how to cut the lines of these splits, which have to be alike; None where Spark is to do it."""
         if not self._is_open or self._refused >= _MOST_IN_SUCCESSION:
             return None
+        corrupt = str(session.conf.get(_CORRUPT))
         found: list[tuple[CsvLines, CsvForm]] = []
         for split in splits:
             lines = self._connector.csv_lines(session, split)
-            form = None if lines is None else self._form(lines, str(session.conf.get(_CORRUPT)))
+            form = None if lines is None else self._form(lines, corrupt)
             if lines is None or form is None or (found and found[0][1] != form):
                 return None
             found.append((lines, form))
         first, form = found[0]
-        paths = tuple(lines.path for lines, _ in found)
-        return Lines(replace(form, is_of_files=all(map(local_file, paths))), paths, first.schema)
+        paths = [lines.path for lines, _ in found]
+        files = [file for path in paths if (file := local_file(path)) is not None]
+        if len(files) == len(paths):
+            return Lines(replace(form, is_of_files=True), tuple(map(str, files)), first.schema)
+        return Lines(form, tuple(paths), first.schema)
 
     def taken(self) -> None:
         """Note that lines were cut to their end."""
