@@ -19,12 +19,12 @@ LOST = ProduceError("a connection was lost", is_refused=False)
 
 class Client:
     def __init__(self, transactional_id: str | None = "id", rows_per_commit: int = 0) -> None:
-        self.run = SplitRun("r", {"transaction.timeout.ms": 60_000}, "t", "o", (b"k",), transactional_id)
-        self.rows_per_commit = rows_per_commit
+        conf = {"transaction.timeout.ms": 60_000}
+        self.run = SplitRun("r", conf, "t", "o", (b"k",), transactional_id, rows_per_commit)
         self.told: list[str] = []
 
     def spec(self) -> SplitRun:
-        return SplitRun(**{**vars(self.run), "rows_per_commit": self.rows_per_commit})
+        return self.run
 
     def expired(self, after_s: float) -> None:
         self.told.append("expired")
