@@ -22,6 +22,7 @@ PARTS = (
     "stream",
     "latency",
     "memory",
+    "slot",
     "recovery",
     "rest",
     "cluster",
@@ -39,6 +40,7 @@ TITLES = {
     "streams": "Kafka Streams",
     "spark": "Spark Structured Streaming",
     "old way": "a producer for each partition",
+    "librdkafka": "by librdkafka",
 }
 
 _HEAD = """\

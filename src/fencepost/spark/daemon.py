@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fencepost.task.memory import give_back, share_a_heap
+
 _LIGHT = (
     "pyspark.worker",
     "orjson",
@@ -33,9 +35,11 @@ def main() -> None:
     Besides the executors' workers Spark has a daemon for each step of planning a data source, which needs none of it.
     """
     sys.path[:] = without_archives(sys.path)
+    share_a_heap()
     for name in _LIGHT if _EXECUTORS in sys.argv else ():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    give_back()
     importlib.import_module("pyspark.daemon").manager()
 
 

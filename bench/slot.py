@@ -1,0 +1,131 @@
+"""What a slot takes of memory for the file sources in it, by the batch client and by librdkafka."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.family import family, has_open
+from bench.lines import write_lines
+from bench.options import Options, say
+from bench.result import Result, Row
+from bench.side import SIDES
+from bench.throughput import FILE_SOURCE
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.testing import eventually
+
+_CLIENTS = {"fencepost": "batch", "librdkafka": "librdkafka"}
+_TASKS = 16
+_BATCHES = (2000, 20000)
+_WITHIN_S = 240.0
+_MB = 1e6
+_REST_S = 12.0  # what is free is given back each ten
+
+
+@dataclass(frozen=True)
+class Found:
+    """Megabytes of one slot: the most while its tasks work, and once they have been without work for a while."""
+
+    at_work: float
+    at_rest: float
+
+
+def run(options: Options) -> Result:
+    """A worker for each client, number of lines a transaction, and number of tasks."""
+    lines = options.size(1_000_000, 100_000)
+    result = Result("slot", "A slot of file sources", _method(lines), _settings())
+    found: dict[tuple[int, int, str], list[Found]] = {}
+    with options.directory() as directory:
+        file = directory / "lines.txt"
+        write_lines(file, lines)
+        for turn in options.turns_of(2):
+            for name in list(_CLIENTS) if turn % 2 == 0 else list(_CLIENTS)[::-1]:
+                for batch in _BATCHES:
+                    for tasks in (1, _TASKS):
+                        found.setdefault((batch, tasks, name), []).append(
+                            one := _turn(_CLIENTS[name], file, directory, lines, batch, tasks)
+                        )
+                        say(f"slot {name:10} batch.size {batch:6} {tasks:3} tasks {one}")
+    result.rows = [row for batch in _BATCHES for row in _rows(batch, found)]
+    return result
+
+
+def _turn(client: str, file: Path, directory: Path, lines: int, batch: int, tasks: int) -> Found:
+    with EmbeddedKafka() as kafka, SIDES["fencepost"](kafka.bootstrap_servers, directory, {"slots.max": "1"}) as side:
+        topics = [f"{side.group}-{number}" for number in range(tasks)]
+        admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+        for topic in topics:
+            admin.create_topic(topic, partitions=1, replication=1)
+            side.create(topic, _connector(file, topic, batch, client))
+        _await(kafka.bootstrap_servers, topics, lines)
+        time.sleep(_REST_S)
+        slot = eventually(lambda: [one for one in family(side.pid) if has_open(one, file)], within_s=_WITHIN_S)[0]
+        return Found(_most_mb(slot.pid), slot.memory_info().rss / _MB)
+
+
+def _most_mb(pid: int) -> float:
+    """The largest resident size that a process has had, as the kernel keeps it."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 / _MB for line in lines if line.startswith("VmHWM:"))
+
+
+def _connector(file: Path, topic: str, batch: int, client: str) -> dict[str, str]:
+    return {
+        "connector.class": FILE_SOURCE,
+        "tasks.max": "1",
+        "file": str(file),
+        "topic": topic,
+        "batch.size": str(batch),
+        "producer.client": client,
+    }
+
+
+def _await(bootstrap: str, topics: Sequence[str], lines: int) -> None:
+    """Return when each topic has all lines; the marker of the last transaction stands behind them."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "slot"})
+    try:
+        for topic in topics:
+            is_all = partial(_has, consumer, TopicPartition(topic, 0), lines)
+            eventually(is_all, within_s=_WITHIN_S, every_s=0.1)
+    finally:
+        consumer.close()
+
+
+def _has(consumer: Consumer, partition: TopicPartition, lines: int) -> bool:
+    return bool(consumer.get_watermark_offsets(partition)[1] > lines)
+
+
+def _rows(batch: int, found: dict[tuple[int, int, str], list[Found]]) -> list[Row]:
+    def samples(tasks: int, what: str) -> dict[str, list[float]]:
+        return {name: [getattr(one, what) for one in found[batch, tasks, name]] for name in _CLIENTS}
+
+    rows = []
+    for what, words in (("at_work", "at work, the most"), ("at_rest", "at rest")):
+        one, many = samples(1, what), samples(_TASKS, what)
+        each = {name: [(m - o) / (_TASKS - 1) for m, o in zip(many[name], one[name], strict=True)] for name in _CLIENTS}
+        reach = "1 × or less"
+        rows += [
+            Row(f"batch.size {batch}: a slot with 1 task, {words}", "MB", one),
+            Row(f"batch.size {batch}: a slot with {_TASKS} tasks, {words}", "MB", many),
+            Row(f"batch.size {batch}: each further task, {words}", "MB", each, reach=reach),
+        ]
+    return rows
+
+
+def _method(lines: int) -> list[str]:
+    return [
+        f"FileStreamSources with one task each read a file of {lines:,} lines of 100 bytes, all in one slot "
+        "(`slots.max=1`), one of them or sixteen, each to a topic of its own. The resident size is that of the slot's "
+        f"process, shared pages included: the most that the kernel has seen, and {_REST_S:.0f} s after "
+        "all is written. A further task is the difference, by fifteen.",
+    ]
+
+
+def _settings() -> dict[str, dict[str, str]]:
+    return {
+        "both": {"fencepost": "producer.client=batch (what auto chooses)", "librdkafka": "producer.client=librdkafka"}
+    }
