@@ -1,5 +1,6 @@
 """What the connectors of a snapshot are, as far as their classes are here."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,9 +54,18 @@ def refusal_of_change(before: RawConfig, after: RawConfig) -> str | None:
 
 
 def is_dataframe(snapshot: ClusterSnapshot, name: str) -> bool:
-    """Say whether a connector, whose class is here, reads or writes DataFrames."""
+    """Say whether a connector reads or writes DataFrames. Raises ConfigError where its class is not here."""
     name_of_class = snapshot.connectors.get(name, {}).get("connector.class") or ""
     return ConnectorClasses().is_dataframe(name_of_class)
+
+
+def has_dataframes(snapshot: ClusterSnapshot) -> bool:
+    """Say whether a connector, as far as its class is here, reads or writes DataFrames."""
+    for name in snapshot.connectors:
+        with contextlib.suppress(ConfigError):
+            if is_dataframe(snapshot, name):
+                return True
+    return False
 
 
 class ConnectorClasses:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fencepost.worker.connector_classes import has_dataframes
 from fencepost.worker.membership.attendance import Attendance
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.topics import WorkerTopics
@@ -15,13 +16,17 @@ class TaskOutlook:
     topics: WorkerTopics
     supervision: Supervision
     attendance: Attendance
-    awaits_frames: bool = True
 
     @property
     def takes_over(self) -> bool:
         """Say whether tasks may come that run elsewhere now."""
         assignment = self.topics.snapshot.assignment
         return any(w.tasks and w.url != self.url for w in (assignment.workers if assignment else ()))
+
+    @property
+    def awaits_frames(self) -> bool:
+        """Say whether there is a connector that reads or writes DataFrames: its tasks may come here."""
+        return has_dataframes(self.topics.snapshot)
 
     @property
     def began_last_s(self) -> float:

@@ -52,7 +52,7 @@ class WorkerProcess:
         supervision = self._supervision = Supervision(
             settings, topics, life, departures, fence, classes, membership.line, membership
         )
-        outlook = TaskOutlook(url, topics, supervision, membership.attendance, awaits_frames=declared is None)
+        outlook = TaskOutlook(url, topics, supervision, membership.attendance)
         hosts = self._hosts = Hosts(config, driver, classes, supervision, outlook, life.stopping)
         lifeline = self._lifeline = Lifeline(
             membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.cluster.info import ConnectorType
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.connector_classes import type_of
+from fencepost.worker.connector_classes import has_dataframes, type_of
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,19 @@ def test_a_connector_whose_class_is_not_here_is_of_unknown_type(
     snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": connector_class}})
     assert type_of(snapshot, "c") is expected
     assert type_of(snapshot, "gone") is ConnectorType.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("connector_classes", "expected"),
+    [
+        ([], False),
+        (["FileStreamSource", "FileStreamSink"], False),
+        (["not.here", None, "SpoolDirectorySource"], True),
+        (["FilesSink"], True),
+    ],
+)
+def test_dataframes_are_awaited_where_a_connector_that_is_here_has_them(
+    connector_classes: list[str | None], expected: bool
+) -> None:
+    connectors = {str(n): {"name": str(n), "connector.class": each} for n, each in enumerate(connector_classes)}
+    assert has_dataframes(ClusterSnapshot(connectors=connectors)) is expected

@@ -82,7 +82,7 @@ class Outlook(Protocol):
 
     @property
     def awaits_frames(self) -> bool:
-        """Say whether there may soon be a DataFrame, whose session had better be there already."""
+        """Say whether there is a connector of DataFrames, whose session had better be there already."""
 
     @property
     def began_last_s(self) -> float:
@@ -168,10 +168,10 @@ class SparkKeeper:
 
         Tasks that move here wait for nothing more than their own start: slots are there before they are asked for,
         and the session, seconds of processor time, is made when no more of them start (a DataFrame does not wait for
-        that). A session takes two hundred megabytes, too: where no DataFrame is to be expected, the first one makes it.
+        that). A session takes two hundred megabytes, too: where no connector needs it, nobody makes it.
         """
         began_s, ready_s = time.monotonic(), None
-        is_session_due = self._outlook.awaits_frames
+        has_session = False
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:
@@ -179,13 +179,15 @@ class SparkKeeper:
                 if is_there or now_s > began_s + _SLOTS_S:
                     ready_s = now_s
                     self._outlook.be_ready()
-            elif is_session_due and now_s > min(
-                max(ready_s, self._outlook.began_last_s) + _SESSION_AFTER_S, ready_s + _SESSION_BY_S
-            ):
-                is_session_due = False
+            elif not has_session and self._is_session_due(ready_s, now_s):
+                has_session = True
                 self._make_session(runtime)
             else:
                 gone.wait(_TICK_S)
+
+    def _is_session_due(self, ready_s: float, now_s: float) -> bool:
+        is_quiet = now_s > max(ready_s, self._outlook.began_last_s) + _SESSION_AFTER_S
+        return (is_quiet or now_s > ready_s + _SESSION_BY_S) and self._outlook.awaits_frames
 
     def _make_session(self, runtime: Runtime) -> None:
         """Make the session for the first DataFrame; where one runs already, that one has made it."""

@@ -131,3 +131,27 @@ def test_a_session_is_made_ahead_only_where_dataframes_may_come(
     scene = Idle(awaits_frames=awaits_frames)
     scene.keeper.run()
     assert scene.sessions == awaits_frames
+
+
+class Awaiting(Idle):
+    """Its first connector of DataFrames comes after some looks."""
+
+    looks = 0
+
+    @property
+    def awaits_frames(self) -> bool:  # type: ignore[override]
+        self.looks += 1
+        return self.looks > 3
+
+    @awaits_frames.setter
+    def awaits_frames(self, _value: bool) -> None: ...
+
+
+def test_a_session_is_made_once_when_the_first_connector_of_dataframes_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+    scene = Awaiting(awaits_frames=False)
+    scene.keeper.run()
+    assert (scene.sessions, scene.looks) == (1, 4)
