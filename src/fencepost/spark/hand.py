@@ -47,7 +47,7 @@ class HandRun:
         self._columns = columns
         # Nobody compares what cannot be run again; its parts are compared when Spark does.
         self._digest = None if options.is_anonymous and not options.rows_per_commit else RowDigest()
-        self.producer_conf = options.conf(Kind.PRODUCER)
+        self.producer_conf = options.transactional_conf()
         self.transactional_id: str | None = transactional_id(options.write_id, partition)
         self.offsets_topic = options.offsets_topic
         self.rows_per_commit = options.rows_per_commit

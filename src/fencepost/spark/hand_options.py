@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.kafka.settings import Kind, translate
+from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, LIBRDKAFKA
+from fencepost.kafka.settings import Kind, client_faults, translate
 
 COMPARE_OPTION = "fencepost.compare"
 """Where what a comparison found is left. The write then reads rows and writes none. See `rerun`."""
 COMPARED_OPTION = "fencepost.compared"
 """Where a comparison has left what it found."""
 
-_OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit")
+_CLIENT_OPTION = "producer.client"
+_OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit", _CLIENT_OPTION)
 # A partition is one transaction; the broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
 
@@ -30,6 +32,7 @@ class HandOptions:
     rows_per_commit: int
     compare: Path | None
     compared: Path | None
+    client: str
     kafka: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -56,6 +59,7 @@ class HandOptions:
             rows_per_commit=_number("rows.per.commit", options.get("rows.per.commit", "0"), 0),
             compare=_path(options.get(COMPARE_OPTION)),
             compared=_path(options.get(COMPARED_OPTION)),
+            client=_client(options.get(_CLIENT_OPTION, AUTO), kafka),
             kafka=kafka,
         )
 
@@ -69,9 +73,24 @@ class HandOptions:
         given = {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka} if kind is Kind.PRODUCER else self.kafka
         return dict(translate(kind, given).conf)
 
+    def transactional_conf(self) -> dict[str, Any]:
+        """Return the settings of the producer of rows, with the client that was chosen."""
+        return self.conf(Kind.PRODUCER) | ({CLIENT: BATCH} if self.client == BATCH else {})
+
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def _client(text: str, kafka: Mapping[str, str]) -> str:
+    """Return which client writes the rows: with `auto` librdkafka, which waits by itself for brokers that are away."""
+    client = text.strip().lower()
+    if client not in CLIENTS:
+        raise ConfigError(f"option {_CLIENT_OPTION} is {text}: it must be one of {', '.join(CLIENTS)}")
+    faults = client_faults({**kafka, "client": client})
+    for key, why in faults.items():
+        raise ConfigError(f"option kafka.{key}: {why}: leave it out, or set {_CLIENT_OPTION} to {LIBRDKAFKA}")
+    return client
 
 
 def _number(name: str, text: str, low: int) -> int:

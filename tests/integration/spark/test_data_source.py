@@ -47,14 +47,15 @@ def write(kafka: EmbeddedKafka, topic: str) -> Write:
     return write_frame
 
 
+@pytest.mark.parametrize("client", ["librdkafka", "batch"])
 def test_rerun_writes_nothing_more_when_the_write_has_an_id(
-    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     frame = runtime.session.range(0, 25_000, 1, 2).selectExpr(
         "cast(id as string) as key", "cast(id as string) as value"
     )
     for _ in range(2):
-        write(frame, write_id=topic, write_partitions="2")
+        write(frame, write_id=topic, write_partitions="2", producer_client=client)
     values = [int(value) for _, value in read(topic)]
     assert len(values) == 25_000
     assert set(values) == set(range(25_000))
@@ -77,26 +78,29 @@ def test_rows_are_json_objects_when_there_is_no_value_column(
     assert [orjson.loads(value) for _, value in read(topic)] == [{"a": 1, "b": "x", "c": 2.5, "d": None}]
 
 
+@pytest.mark.parametrize("client", ["librdkafka", "batch"])
 def test_nothing_is_committed_when_spark_fails_in_the_middle(
-    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
+    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]], tmp_path: Path
 ) -> None:
     """PyArrow takes the broken pipe for the end of the rows: half a file must not be committed as done."""
     file = tmp_path / "broken.csv"
     file.write_text("".join(f"{n}\n" if n != 45_000 else "oops\n" for n in range(60_000)))
     frame = runtime.session.read.schema("a int").option("mode", "FAILFAST").csv(str(file)).coalesce(1)
     with pytest.raises(Exception, match="FAILED_READ_FILE"):
-        write(frame, write_id=topic, write_partitions="1")
+        write(frame, write_id=topic, write_partitions="1", producer_client=client)
     assert read(topic) == []
     file.write_text(file.read_text().replace("oops", "45000"))
-    write(runtime.session.read.schema("a int").csv(str(file)).coalesce(1), write_id=topic, write_partitions="1")
+    whole = runtime.session.read.schema("a int").csv(str(file)).coalesce(1)
+    write(whole, write_id=topic, write_partitions="1", producer_client=client)
     assert len(read(topic)) == 60_000
 
 
+@pytest.mark.parametrize("client", ["librdkafka", "batch"])
 def test_rows_are_committed_in_parts_when_asked(
-    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+    client: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:
     frame = runtime.session.range(0, 1000, 1, 1).selectExpr("cast(id as string) as value")
-    write(frame, write_id=topic, write_partitions="1", rows_per_commit="300")
+    write(frame, write_id=topic, write_partitions="1", rows_per_commit="300", producer_client=client)
     assert sorted(int(value) for _, value in read(topic)) == list(range(1000))
 
 
@@ -107,6 +111,16 @@ def test_rows_are_committed_in_parts_when_asked(
         ({"topic": "t"}, "1 as value", "column value is int: it must be string or binary"),
         ({"topic": "t"}, "'x' as value, 1 as other", "column other has no place beside value"),
         ({"topic": "t", "rows_per_commit": "x"}, "'x' as value", "option rows.per.commit is x"),
+        (
+            {"topic": "t", "producer_client": "java"},
+            "'x' as value",
+            "option producer.client is java: it must be one of",
+        ),
+        (
+            {"topic": "t", "producer_client": "batch", "kafka.send.buffer.bytes": "1"},
+            "'x' as value",
+            r"option kafka.send.buffer.bytes: .* has no such setting: leave it out, or set producer.client to librdkafka",
+        ),
     ],
 )
 def test_bad_options_are_refused_with_their_name(

@@ -81,7 +81,10 @@ def start(kafka: EmbeddedKafka, topic: str, lines: Path, tmp_path: Path) -> Iter
 def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the_rest(
     kafka: EmbeddedKafka, topic: str, start: Start, runtime: SparkRuntime, lines: Path
 ) -> None:
-    """Spark cuts a scan by the number of its cores: partitions that are left out are not those that were written."""
+    """Spark cuts a scan by the number of its cores: partitions that are left out are not those that were written.
+
+    The batch client wrote them, and librdkafka writes the rest.
+    """
 
     def rerun(cores: int) -> None:
         cut = _cut(lines) | {"spark.sql.files.minPartitionNum": str(cores)}  # by default the number of cores
@@ -89,7 +92,7 @@ def test_a_rerun_that_is_cut_elsewhere_is_refused_and_one_that_is_not_writes_the
             frame = runtime.session.read.text(str(lines)).coalesce(2)
             _write(kafka, frame, **{"topic": topic, "write.id": topic, "write.partitions": "2"})
 
-    killed = start(write_id=topic, write_partitions="2")
+    killed = start(write_id=topic, write_partitions="2", producer_client="batch")
     first = eventually(lambda: _committed(kafka, topic), within_s=_WITHIN_S)
     _kill(killed)
 

@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from fencepost.kafka.clients import sends_batches
+from fencepost.kafka.settings import Kind
 from fencepost.spark.columns import RecordColumns
 from fencepost.spark.hand import HandRun
 from fencepost.spark.hand_digest import digest_rows
@@ -45,3 +47,13 @@ def test_a_partition_that_ends_earlier_than_when_it_was_compared_is_not_done() -
     run.outgoing(rows("a", "b"))
     with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
         run.offset_records({"rows": 2, "done": True})
+
+
+@pytest.mark.parametrize(("client", "is_batch"), [("", False), ("auto", False), ("librdkafka", False), ("Batch", True)])
+def test_rows_are_written_by_the_client_that_is_asked_for_and_all_else_by_librdkafka(
+    client: str, *, is_batch: bool
+) -> None:
+    options = HandOptions.parse(OPTIONS | ({"producer.client": client} if client else {}))
+    run = HandRun(options, WritePlan("run", "struct<value:string>", {}, None, {}), 0, COLUMNS)
+    assert sends_batches(run.producer_conf) is is_batch
+    assert not sends_batches(options.conf(Kind.PRODUCER))
