@@ -127,12 +127,13 @@ class Connection:
         That is when the answer is taken.
         """
         self._await_quota(deadline_s)
-        frame = self._frames.framed(request, version, body)  # E21
+        pieces = self._frames.framed(request, version, body)  # E21
         self._answers.append(on_answer)
         self._sent_s = time.monotonic()
         try:
-            self._socket.settimeout(self._left_s(deadline_s))
-            self._socket.sendall(frame)
+            for piece in pieces:
+                self._socket.settimeout(self._left_s(deadline_s))
+                self._socket.sendall(piece)
         except (OSError, ValueError) as error:
             raise self._lost(error) from None
 

@@ -8,6 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from io import BytesIO
+from itertools import groupby
 from typing import Any, NamedTuple
 
 Data = bytes | bytearray | memoryview
@@ -18,7 +19,7 @@ _HEAD = struct.Struct(">i4si")
 _NUMBER_AT, _NUMBER_ENDS = 4, 8  # in a header
 _NUMBERS = 1 << 31
 _MOST_BYTES = 100_000_000
-_LARGE_BYTES = 1 << 17  # of an answer that gets its room at once, and is not put together of parts
+_LARGE_BYTES = 1 << 17  # of what is not copied once more: an answer gets its room at once, a request goes in pieces
 _NOTHING_TAGGED = 0
 
 
@@ -44,15 +45,18 @@ class Frames:
         self._large: memoryview | None = None  # an answer that has begun, with room for all of it
         self._large_bytes = 0  # of it that have come
 
-    def framed(self, request: Any, version: int, body: Sequence[Data] | None = None) -> bytes:
-        """Return the frame of a request, or of one of its class with a given body. Its answer is due from now on."""
+    def framed(self, request: Any, version: int, body: Sequence[Data] | None = None) -> list[Data]:
+        """Return the frame of a request, or of one of its class with a given body, in as few pieces as copy little.
+
+        Its answer is due from now on.
+        """
         if body is None:
             body = (request.encode(version),)
         kind = self._kind(request, version)
         self._number = (self._number + 1) % _NUMBERS
         self._asked.append((self._number, kind))
         size = _NUMBER_ENDS + len(kind.end) + sum(map(len, body))
-        return b"".join((_HEAD.pack(size, kind.begin, self._number), kind.end, *body))
+        return _gathered((_HEAD.pack(size, kind.begin, self._number), kind.end, *body))
 
     def room(self) -> memoryview | None:
         """Return where the next bytes belong, where a large answer has begun: who puts them there calls `filled`.
@@ -115,6 +119,15 @@ class Frames:
         if found is None:
             found = self._kinds[of, version] = _kind(of, version, self._client_id)
         return found
+
+
+def _gathered(buffers: Sequence[Data]) -> list[Data]:
+    """Return large buffers as they are, and what is between them put together."""
+    pieces: list[Data] = []
+    for is_large, group in groupby(buffers, lambda buffer: len(buffer) >= _LARGE_BYTES):
+        together = list(group)
+        pieces += together if is_large else [b"".join(together)]
+    return pieces
 
 
 def _kind(of: Any, version: int, client_id: str) -> Kind:

@@ -69,6 +69,13 @@ class Batch(NamedTuple):
     data: Data
 
 
+class _Sent(NamedTuple):
+    """What is kept of a batch until its answer comes: its bytes are not sent again."""
+
+    columns: Content
+    size_bytes: int
+
+
 class Protocol:
     """One transactional id, one incarnation. Used by one thread at a time.
 
@@ -284,8 +291,9 @@ class Protocol:
             settings.transactional_id, frozenset(by_place), settings.acknowledged_within_ms, version
         )
         body = form.filled({place: batch.data for place, batch in by_place.items()})
+        sent = {place: _Sent(batch.columns, len(batch.data)) for place, batch in by_place.items()}
         connection.send(
-            self._produce_request, version, lambda answer: on_failures(_taken(answer, by_place)), deadline_s, body
+            self._produce_request, version, lambda answer: on_failures(_taken(answer, sent)), deadline_s, body
         )
 
     def _ask_coordinator(self, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
@@ -422,14 +430,14 @@ def _until_known(ask: Callable[[], None], deadline_s: float) -> None:
     patiently(lambda: patiently(ask, BUSY, deadline_s, _ASK_AGAIN_S), _ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)
 
 
-def _taken(answer: Any, sent: Mapping[TopicPartition, Batch]) -> Failures:
+def _taken(answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
     """Tell of each batch that was written, and return the partitions of those that were not, with the reason."""
     failures: Failures = {}
     for topic in answer.responses:
         for each in topic.partition_responses:
             place = TopicPartition(topic.name, each.index)
             if each.error_code == KafkaError.MSG_SIZE_TOO_LARGE:
-                failures[place] = _too_large(topic.name, sent[place].columns, f"{len(sent[place].data)} bytes")
+                failures[place] = _too_large(topic.name, sent[place].columns, f"{sent[place].size_bytes} bytes")
             elif each.error_code:
                 failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
             else:

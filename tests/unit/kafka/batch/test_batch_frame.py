@@ -37,10 +37,9 @@ def plain(protocol: KafkaProtocol, request: object, version: int) -> bytes:
 def test_every_frame_is_that_of_kafka_python(client_id: str, version: int) -> None:
     frames, protocol = Frames(client_id), KafkaProtocol(client_id=client_id)
     for _ in range(3):
-        assert frames.framed(end(version), version) == plain(protocol, end(version), version)
-        assert frames.framed(ApiVersionsRequest(), min(version, 4)) == plain(
-            protocol, ApiVersionsRequest(), min(version, 4)
-        )
+        assert frames.framed(end(version), version) == [plain(protocol, end(version), version)]
+        expected = plain(protocol, ApiVersionsRequest(), min(version, 4))
+        assert frames.framed(ApiVersionsRequest(), min(version, 4)) == [expected]
 
 
 @pytest.mark.parametrize("version", range(8, 13))
@@ -55,7 +54,17 @@ def test_a_produce_request_around_its_batches_is_that_of_kafka_python(version: i
         }
         form = requests.produce_form("some", frozenset(batches), 30_000, version)
         made = frames.framed(ProduceRequest, version, form.filled(batches))
-        assert made == plain(protocol, requests.produce("some", batches, 30_000), version)
+        assert b"".join(made) == plain(protocol, requests.produce("some", batches, 30_000), version)
+
+
+def test_only_large_parts_of_a_request_are_not_copied() -> None:
+    sizes = (1, 200_000, 5, 7, 131_072, 300_000, 131_071, 3)
+    body = [bytes([at]) * size for at, size in enumerate(sizes)]
+    pieces = Frames("fencepost").framed(EndTxnRequest, 1, body)
+    assert [piece for piece in pieces if any(piece is part for part in body)] == [body[1], body[4], body[5]]
+    assert b"".join(pieces)[-sum(sizes) :] == b"".join(body)
+    assert int.from_bytes(pieces[0][:4]) == sum(map(len, pieces)) - 4
+    assert len(pieces) == 6
 
 
 def framed_answer(number: int, answer: object, version: int) -> bytes:
