@@ -28,10 +28,14 @@ _REST_S = 12.0  # what is free is given back each ten
 
 @dataclass(frozen=True)
 class Found:
-    """Megabytes of one slot: the most while its tasks work, and once they have been without work for a while."""
+    """Megabytes of one slot: the most while its tasks work, and once they have been without work for a while.
+
+    `private` are those of the latter that no other process has mapped.
+    """
 
     at_work: float
     at_rest: float
+    private: float
 
 
 def run(options: Options) -> Result:
@@ -64,7 +68,8 @@ def _turn(client: str, file: Path, directory: Path, lines: int, batch: int, task
         _await(kafka.bootstrap_servers, topics, lines)
         time.sleep(_REST_S)
         slot = eventually(lambda: [one for one in family(side.pid) if has_open(one, file)], within_s=_WITHIN_S)[0]
-        return Found(_most_mb(slot.pid), slot.memory_info().rss / _MB)
+        memory = slot.memory_full_info()
+        return Found(_most_mb(slot.pid), memory.rss / _MB, memory.uss / _MB)
 
 
 def _most_mb(pid: int) -> float:
@@ -104,7 +109,7 @@ def _rows(batch: int, found: dict[tuple[int, int, str], list[Found]]) -> list[Ro
         return {name: [getattr(one, what) for one in found[batch, tasks, name]] for name in _CLIENTS}
 
     rows = []
-    for what, words in (("at_work", "at work, the most"), ("at_rest", "at rest")):
+    for what, words in (("at_work", "at work, the most"), ("at_rest", "at rest"), ("private", "at rest, private")):
         one, many = samples(1, what), samples(_TASKS, what)
         each = {name: [(m - o) / (_TASKS - 1) for m, o in zip(many[name], one[name], strict=True)] for name in _CLIENTS}
         reach = "1 × or less"
@@ -121,7 +126,7 @@ def _method(lines: int) -> list[str]:
         f"FileStreamSources with one task each read a file of {lines:,} lines of 100 bytes, all in one slot "
         "(`slots.max=1`), one of them or sixteen, each to a topic of its own. The resident size is that of the slot's "
         f"process, shared pages included: the most that the kernel has seen, and {_REST_S:.0f} s after "
-        "all is written. A further task is the difference, by fifteen.",
+        "all is written; private is what no other process has mapped. A further task is the difference, by fifteen.",
     ]
 
 
