@@ -26,6 +26,7 @@ from support.quick import quick_kafka
 
 _STORE_PASSWORD = "of-the-store-only"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -79,7 +80,8 @@ def parsed(commands: str) -> list[Grant]:
 class SecuredKafka:
     """An embedded broker whose clients come in by SASL_SSL, and the right to say what they may do.
 
-    `users` are of SCRAM-SHA-512, `plain_users` of PLAIN; both map names to passwords. Administration goes by the
+    `users` are of SCRAM-SHA-512, `plain_users` of PLAIN; both map names to passwords. Whoever brings a token of
+    OAUTHBEARER is who it says: nobody looks for a signature. Administration goes by the
     node's own listener, which a client of the tests must not use for anything else.
     """
 
@@ -95,7 +97,8 @@ class SecuredKafka:
             start_timeout_s=200,
             properties={
                 "listener.security.protocol.map": "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-                "listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+                "listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+                "listener.name.client.oauthbearer.sasl.jaas.config": f"{_OAUTH} required;",
                 "listener.name.client.plain.sasl.jaas.config": f"{_PLAIN} required {known};",
                 "listener.name.client.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
                 "listener.name.client.ssl.keystore.location": str(store),
@@ -134,9 +137,16 @@ class SecuredKafka:
         password = self._plain_users[user] if is_plain else self._users[user]
         module = _PLAIN if is_plain else _SCRAM
         return {
-            "security.protocol": "SASL_SSL",
+            **self.channel,
             "sasl.mechanism": "PLAIN" if is_plain else "SCRAM-SHA-512",
             "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+        }
+
+    @property
+    def channel(self) -> dict[str, str]:
+        """Return the settings of all clients, whoever they are."""
+        return {
+            "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.authority),
         }

@@ -123,12 +123,12 @@ class SecurityConfig(Config):
         doc="Whether connections are encrypted and authenticated.",
     )
     sasl_mechanism: str | None = setting(
-        "sasl.mechanism", default=None, doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI."
+        "sasl.mechanism", default=None, doc="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."
     )
     sasl_jaas_config: Secret | None = setting(
         "sasl.jaas.config",
         default=None,
-        doc="Login module with user name and password, as Kafka's Java clients take it (PLAIN and SCRAM).",
+        doc="Login module, as Kafka's Java clients take it: with user name and password, or client id and secret.",
     )
     ssl_truststore_type: str = setting(
         "ssl.truststore.type", default="JKS", doc="PEM is what our client library reads."

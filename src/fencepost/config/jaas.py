@@ -2,12 +2,14 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="it's \\"secret\\"";
 
-Our client library takes user name and password instead, so only the modules that have no more than those are read.
-No text of an error shows any part of the value (E11).
+Our client libraries take what a module's options say as settings of their own, so only these modules are read: PLAIN
+and SCRAM, with user name and password, and OAUTHBEARER, with what a token is asked for with (KIP-768). No text of an
+error shows any part of the value (E11).
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from fencepost.config.errors import ConfigError
 from fencepost.config.setting import Secret
@@ -18,6 +20,8 @@ _MECHANISMS = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_EXTENSION = "extension_"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -30,22 +34,47 @@ class Credentials:
     mechanisms: tuple[str, ...]
 
 
-def parse_jaas(text: str) -> Credentials:
+@dataclass(frozen=True)
+class ClientCredentials:
+    """What a token is asked for with: an id and its secret (OAuth 2.0's client credentials, RFC 6749, 4.4).
+
+    `extensions` are told to the broker beside the token (KIP-342).
+    """
+
+    client_id: str
+    client_secret: Secret
+    scope: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+    mechanisms = ("OAUTHBEARER",)
+
+
+def parse_jaas(text: str) -> Credentials | ClientCredentials:
     """Raise ConfigError with the reason alone; the caller names the key."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS:
         raise ConfigError('write it like `<login module> required username="..." password="...";`')
-    mechanisms = _MECHANISMS.get(tokens[0])
-    if mechanisms is None:
-        raise ConfigError(
-            f"only these login modules can be translated for our client library: {', '.join(_MECHANISMS)}; "
-            "for OAUTHBEARER use the sasl.oauthbearer.* settings"
-        )
+    module = tokens[0]
+    if module not in (*_MECHANISMS, _OAUTH):
+        known = ", ".join((*_MECHANISMS, _OAUTH))
+        raise ConfigError(f"only these login modules can be translated for our client library: {known}")
     options = _options(tokens[2:])
-    missing = [name for name in ("username", "password") if name not in options]
+    if module == _OAUTH:
+        return _client_credentials(options)
+    _ensure_there(options, "username", "password")
+    return Credentials(options["username"], Secret(options["password"]), _MECHANISMS[module])
+
+
+def _client_credentials(options: Mapping[str, str]) -> ClientCredentials:
+    _ensure_there(options, "clientId", "clientSecret")
+    extensions = {key.removeprefix(_EXTENSION): text for key, text in options.items() if key.startswith(_EXTENSION)}
+    return ClientCredentials(options["clientId"], Secret(options["clientSecret"]), options.get("scope"), extensions)
+
+
+def _ensure_there(options: Mapping[str, str], *names: str) -> None:
+    missing = [name for name in names if name not in options]
     if missing:
         raise ConfigError(f"the login module has no {' and no '.join(missing)}")
-    return Credentials(options["username"], Secret(options["password"]), mechanisms)
 
 
 def _tokens(text: str) -> list[str]:

@@ -42,7 +42,7 @@ class ListedGroup:
 
 
 _DEAD = "Dead"
-_SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 def can_ask(conf: Mapping[str, Any]) -> bool:

@@ -31,6 +31,10 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
             result[name] = str(result[name]).upper()
     if str(result.get("security_protocol", "")).endswith("SSL"):
         result["ssl_context"] = ssl_context(conf)
+    if result.get("sasl_mechanism") == "OAUTHBEARER" and conf.get("sasl.oauthbearer.token.endpoint.url"):
+        from fencepost.kafka.oauth_tokens import token_provider  # kafka-python and an HTTP client, for those who use it
+
+        result["sasl_oauth_token_provider"] = token_provider(conf)
     return result
 
 

@@ -108,7 +108,7 @@ class MemberRemoval:
     @contextmanager
     def _asking(self, group: str, conf: Mapping[str, Any]) -> Iterator[GroupAdmin]:
         """Lend what describes a group, which lives for as long as somebody has it."""
-        key = (group, conf["bootstrap.servers"], conf.get("sasl.username"))
+        key = (group, conf["bootstrap.servers"], conf.get("sasl.username") or conf.get("sasl.oauthbearer.client.id"))
         with self._lock:
             shared = self._shared.get(key) or _Shared(GroupAdmin(conf, timeout_s=self._timeout_s))
             self._shared[key] = shared

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError, Secret
-from fencepost.config.jaas import parse_jaas
+from fencepost.config.jaas import ClientCredentials, Credentials, parse_jaas
 from fencepost.config.override import check_overrides
 from fencepost.kafka.batch.settings import lacking, lacking_to_read
 from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, LIBRDKAFKA, NO_COUNTERPART, RULES, Kind
@@ -78,6 +78,7 @@ def translate(kind: Kind, properties: Mapping[str, object]) -> Translated:
     _translate_keystore(given, outcome)
     for key, value in given.items():
         _translate_one(key, value, outcome)
+    _complete_oauth(outcome)
     if outcome.faults:
         raise SettingsError(outcome.faults)
     return Translated(_fitted(outcome.conf), outcome.warnings)
@@ -161,8 +162,41 @@ def _translate_jaas(given: dict[str, str], outcome: _Outcome) -> None:
         outcome.faults[mechanism_key] = f"with this login module it must be {' or '.join(credentials.mechanisms)}"
         return
     outcome.conf[mechanism_key] = mechanism
-    outcome.conf["sasl.username"] = credentials.username
-    outcome.conf["sasl.password"] = credentials.password.reveal()
+    if isinstance(credentials, Credentials):
+        outcome.conf["sasl.username"] = credentials.username
+        outcome.conf["sasl.password"] = credentials.password.reveal()
+    else:
+        given |= _of_tokens(credentials, given)
+
+
+def _of_tokens(credentials: ClientCredentials, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that the login module has in it; those that are given by themselves win, as with Kafka's."""
+    found = {
+        "sasl.oauthbearer.client.credentials.client.id": credentials.client_id,
+        "sasl.oauthbearer.client.credentials.client.secret": credentials.client_secret.reveal(),
+    }
+    if credentials.scope:
+        found["sasl.oauthbearer.scope"] = credentials.scope
+    if credentials.extensions:
+        found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in credentials.extensions.items())
+    return {key: text for key, text in found.items() if key not in given}
+
+
+_TOKENS = ("token.endpoint.url", "client.credentials.client.id", "client.credentials.client.secret")
+
+
+def _complete_oauth(outcome: _Outcome) -> None:
+    """Have a client ask for tokens by itself, and refuse one that does not know where, or with what."""
+    conf = outcome.conf
+    if str(conf.get("sasl.mechanism", "")).upper() != "OAUTHBEARER" or "sasl.jaas.config" in outcome.faults:
+        return
+    for setting in _TOKENS:
+        if not conf.get(RULES[f"sasl.oauthbearer.{setting}"][0].target):
+            outcome.faults[f"sasl.oauthbearer.{setting}"] = (
+                "OAUTHBEARER needs it: the address that gives tokens, and a client's id and secret, which may be "
+                "clientId and clientSecret in sasl.jaas.config, too"
+            )
+    conf["sasl.oauthbearer.method"] = "oidc"
 
 
 def _translate_truststore(given: dict[str, str], outcome: _Outcome) -> None:

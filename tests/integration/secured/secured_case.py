@@ -67,7 +67,7 @@ def lines(secured: Secured) -> list[str]:
 
 def is_delivered(secured: Secured) -> bool:
     """Whether as many records can be seen as lines were ever appended."""
-    reader = CommittedReader(secured.broker.kafka.internal_servers, [TOPIC])
+    reader = CommittedReader(secured.broker.kafka.internal_servers, [secured.config["topic"]])
     return len(reader.read_all(30)) >= len(lines(secured))
 
 
@@ -75,7 +75,7 @@ def deliver(secured: Secured, count: int) -> None:
     """Append lines; all that were ever appended are in the topic, once and in order."""
     append(secured, count)
     eventually(lambda: is_delivered(secured), within_s=60)
-    reader = CommittedReader(secured.broker.kafka.internal_servers, [TOPIC])
+    reader = CommittedReader(secured.broker.kafka.internal_servers, [secured.config["topic"]])
     expected = lines(secured)
     verdict = judge({"file": expected}, reader.read_all(30), sighting=lambda o: ("file", (o.value or b"").decode()))
     assert verdict.is_clean, verdict

@@ -26,6 +26,11 @@ from fencepost.kafka.settings import (
 )
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="s3cret";'
+OAUTH = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'clientId="alice" clientSecret="s3cret" scope="kafka";'
+)
+TOKENS = {"sasl.oauthbearer.token.endpoint.url": "http://localhost:1/token"}
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='bob' password='s3cret';"
 BROKER = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -165,6 +170,36 @@ def test_jaas_of_plain_and_scram_becomes_user_name_and_password():
     open_client(Kind.ADMIN, plain)
 
 
+def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
+    conf = translate(Kind.PRODUCER, {"sasl.jaas.config": Secret(OAUTH), **TOKENS}).conf
+    assert conf == {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "http://localhost:1/token",
+        "sasl.oauthbearer.client.id": "alice",
+        "sasl.oauthbearer.client.secret": "s3cret",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    by_itself = {"sasl.oauthbearer.scope": "other", "sasl.oauthbearer.client.credentials.client.id": "bob"}
+    other = translate(Kind.ADMIN, {"sasl.jaas.config": OAUTH, **TOKENS, **by_itself}).conf
+    assert (other["sasl.oauthbearer.client.id"], other["sasl.oauthbearer.scope"]) == ("bob", "other")
+    assert not lacking({**conf, "transactional.id": "t"})
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        ({"sasl.jaas.config": OAUTH}, {"token.endpoint.url"}),
+        (TOKENS, {"client.credentials.client.id", "client.credentials.client.secret"}),
+    ],
+)
+def test_oauthbearer_without_what_it_needs_is_refused_by_name(given, keys):
+    with pytest.raises(SettingsError, match=r"clientId and clientSecret in sasl\.jaas\.config") as caught:
+        translate(Kind.CONSUMER, {"sasl.mechanism": "OAUTHBEARER", **given})
+    assert set(caught.value.by_key) == {f"sasl.oauthbearer.{key}" for key in keys}
+    assert "s3cret" not in str(caught.value)
+
+
 def test_what_is_translated_is_not_printed():
     assert "s3cret" not in repr(translate(Kind.ADMIN, {"sasl.jaas.config": PLAIN}))
 
@@ -174,6 +209,8 @@ def test_what_is_translated_is_not_printed():
     [
         (SCRAM, None, "sasl.mechanism"),
         (PLAIN, "SCRAM-SHA-256", "sasl.mechanism"),
+        (OAUTH, "PLAIN", "sasl.mechanism"),
+        (OAUTH.replace('clientSecret="s3cret"', ""), "OAUTHBEARER", "sasl.jaas.config"),
         (PLAIN.rstrip(";"), "PLAIN", "sasl.jaas.config"),
         (PLAIN.replace('password="s3cret"', ""), "PLAIN", "sasl.jaas.config"),
         (PLAIN.replace('s3cret"', "s3cret"), "PLAIN", "sasl.jaas.config"),
@@ -261,7 +298,7 @@ def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
         ({"max.poll.interval.ms": "9000", "session.timeout.ms": "9000", "check.crcs": "true"}, []),
         ({"client.rack": "here", "isolation.level": "read_uncommitted"}, ["client.rack"]),
         ({"statistics.interval.ms": "1000"}, ["statistics.interval.ms"]),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, ["sasl.mechanism"]),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, ["sasl.mechanism"]),
     ],
 )
 def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking):
@@ -350,14 +387,13 @@ def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_
     "given",
     [
         {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"},
-        {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://tokens"},
         {},  # Kerberos is what is meant
     ],
 )
 def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
     properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
     with pytest.raises(
-        SettingsError, match=r"sasl\.mechanism: .*SCRAM-SHA-512: leave it out, or take the client librdkafka"
+        SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: leave it out, or take the client librdkafka"
     ) as refused:
         transactional_conf(properties, "id")
     assert "sasl.mechanism" in refused.value.by_key

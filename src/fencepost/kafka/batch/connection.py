@@ -208,8 +208,11 @@ class Connection:
         conversation = get_sasl_mechanism(mechanism)(host=self.address[0], **self._access.sasl)
         version = self.version(SaslAuthenticateRequest, 0, 2)
         while not conversation.is_done():
-            request = SaslAuthenticateRequest(auth_bytes=conversation.auth_bytes())
-            answer = self.ask(request, version, deadline_s)
+            try:
+                said = conversation.auth_bytes()
+            except OSError as error:  # whoever gives tokens does not, just now
+                raise self._lost(error) from None
+            answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
             ensure(answer.error_code, "SaslAuthenticate", answer.error_message)
             try:
                 conversation.receive(answer.auth_bytes)

@@ -8,13 +8,15 @@ from fencepost.config import ConfigError
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
 _COMPRESSION = "compression.type"
 _MOST_ANSWERED_BYTES = 64 << 20  # less than what a frame may have, which holds more than batches
 
 _CONNECTING = frozenset({
     "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",
+    "sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions",
     "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
     "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
     "socket.connection.setup.timeout.ms", "socket.timeout.ms", "topic.metadata.refresh.interval.ms",

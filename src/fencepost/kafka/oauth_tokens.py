@@ -1,0 +1,104 @@
+"""Tokens for SASL's OAUTHBEARER, by OAuth 2.0's client credentials (RFC 6749, 4.4; KIP-768).
+
+librdkafka asks for its own; this is for the clients whose protocol is kafka-python's.
+https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md: sasl.oauthbearer.*
+"""
+
+import base64
+import threading
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import httpx
+import orjson
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+_ANSWER_S = 10.0
+_RENEWED_AFTER = 0.8  # of a token's life, as Java's clients do
+_SHORTEST_LIFE_S = 1.0
+_ASKED_AGAIN_S = 1.0  # after a refusal: clients that open connections ask far more often
+_MOST_PROVIDERS = 64
+_PREFIX = "sasl.oauthbearer."
+
+
+class TokenRefusedError(OSError):
+    """The endpoint gives no token, or cannot be reached. Nothing secret is in the text (E11)."""
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Asks for a token, and keeps it for most of its life. For any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        secret: str,
+        scope: str | None = None,
+        extensions: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self._url = url
+        self._access = (client_id, secret)
+        self._form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+        self._extensions = dict(extensions or {})
+        self._asking = threading.Lock()
+        self._token = ""
+        self._renew_at_s = 0.0
+        self._refused: TokenRefusedError | None = None
+        self._ask_at_s = 0.0
+
+    def token(self) -> str:
+        """Return a token that is good for some time. Raises TokenRefusedError."""
+        with self._asking:
+            if not self._token or time.time() >= self._renew_at_s:
+                self._renew()
+            return self._token
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
+
+    def _renew(self) -> None:
+        if self._refused is not None and time.monotonic() < self._ask_at_s:
+            raise TokenRefusedError(str(self._refused))
+        try:
+            self._token, self._renew_at_s = self._asked()
+            self._refused = None
+        except TokenRefusedError as error:
+            self._refused, self._ask_at_s = error, time.monotonic() + _ASKED_AGAIN_S
+            raise
+
+    def _asked(self) -> tuple[str, float]:
+        now_s = time.time()
+        try:
+            answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise TokenRefusedError(f"{self._url} gives no token: {error or type(error).__name__}") from None
+        if not answer.is_success:
+            raise TokenRefusedError(f"{self._url} gives no token: it answers {answer.status_code}")
+        try:
+            said = orjson.loads(answer.content)
+            token = str(said["access_token"])
+            life_s = float(said["expires_in"]) if "expires_in" in said else _ends_s(token) - now_s
+        except (ValueError, KeyError, TypeError):
+            raise TokenRefusedError(f"{self._url} gives no token: its answer has none, or not until when") from None
+        return token, now_s + max(life_s, _SHORTEST_LIFE_S) * _RENEWED_AFTER
+
+
+def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
+    """Return the provider for librdkafka's settings; clients with the same ones share it, and its token."""
+    names = ("token.endpoint.url", "client.id", "client.secret", "scope", "extensions")
+    return _provider(*(str(conf.get(_PREFIX + name) or "") for name in names))
+
+
+@lru_cache(_MOST_PROVIDERS)
+def _provider(url: str, client_id: str, secret: str, scope: str, extensions: str) -> TokenProvider:
+    pairs = (pair.partition("=") for pair in extensions.split(",") if pair)
+    return TokenProvider(url, client_id, secret, scope, {key.strip(): text for key, _, text in pairs})
+
+
+def _ends_s(token: str) -> float:
+    """Return when a JSON web token ends (RFC 7519), in seconds since 1970."""
+    payload = token.split(".")[1]
+    return float(orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"])

@@ -1,0 +1,86 @@
+"""SASL's OAUTHBEARER: every client of a worker gets in with tokens that it asks for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from secured_case import CONNECTOR, TOPIC, Secured, deliver, granted
+
+from fencepost.kafka.settings import transactional_conf
+from fencepost.transaction import TransactionalWriter, WriterOpenError
+from support.cluster import LightWorker
+from support.secured import Grant, SecuredKafka
+from support.tokens import TokenServer
+
+CLIENTS = {
+    "worker": "hush-worker-4721",
+    "maker": "hush-maker-4722",
+    "reader": "hush-reader-4723",
+    "writer": "hush-writer-4724",
+}
+ROLES = {"worker": "worker", "producer": "writer", "consumer": "reader", "admin": "maker"}
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Iterator[TokenServer]:
+    with TokenServer(CLIENTS) as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", ["auto", "librdkafka"])
+def test_a_worker_and_its_task_get_in_with_tokens(
+    client: str, broker: SecuredKafka, tokens: TokenServer, tmp_path: Path
+) -> None:
+    settings = {**broker.channel, **tokens.login("worker")}
+    for role, user in ROLES.items():
+        if role != "worker":
+            settings |= {f"{role}.{key}": value for key, value in {**broker.channel, **tokens.login(user)}.items()}
+    group = f"tokens-{client}"
+    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, settings, group=group)
+    file, topic = tmp_path / "lines.txt", f"{TOPIC}-{client}"
+    file.write_text("")
+    config = {
+        "connector.class": "FileStreamSource",
+        "file": str(file),
+        "topic": topic,
+        "offsets.storage.topic": f"{CONNECTOR}-{client}-offsets",
+        "producer.client": client,
+        "topic.creation.default.partitions": 1,
+        "topic.creation.default.replication.factor": 1,
+    }
+    worker.write_file()
+    # What a principal is called stands in the token, which `fencepost acls` does not ask for.
+    named = [f"--principal={role}=User:{user}" for role, user in ROLES.items()]
+    grants = granted(worker, CONNECTOR, config, *named)
+    broker.grant(grants)
+    with worker:
+        assert worker.create(CONNECTOR, config).status_code == 201
+        worker.wait_for_tasks(CONNECTOR, "RUNNING", within_s=100)
+        deliver(Secured(broker, worker, config, file, grants), 500)
+        log = worker.log_text()
+    assert ("writes with the batch client" in log) is (client == "auto")
+    assert not [secret for secret in CLIENTS.values() if secret in log]
+    assert set(CLIENTS) <= set(tokens.asked)
+
+
+@pytest.mark.parametrize("client", ["batch", "librdkafka"])
+def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
+    client: str, broker: SecuredKafka, tokens: TokenServer
+) -> None:
+    broker.grant([Grant("User:writer", "transactional-id", f"lone-{client}", "Write")])
+    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": client, **broker.channel}
+
+    def opened(secret: str, within_s: float) -> None:
+        conf = transactional_conf({**given, **tokens.login("writer", secret)}, f"lone-{client}").conf
+        writer = TransactionalWriter(conf, f"lone-{client}")
+        try:
+            writer.open(within_s)
+        finally:
+            writer.close()
+
+    with pytest.raises(WriterOpenError) as refused:
+        opened("hush-wrong", 4.0)
+    assert "hush" not in str(refused.value)
+    if client == "batch":
+        assert f"{tokens.url} gives no token: it answers 401" in str(refused.value)
+    opened(CLIENTS["writer"], 60.0)

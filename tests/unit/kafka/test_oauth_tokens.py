@@ -1,0 +1,95 @@
+"""Tokens are asked for when they are needed, kept for most of their life, and nothing secret is told."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fencepost.kafka import oauth_tokens
+from fencepost.kafka.kafka_python import kafka_python_conf
+from fencepost.kafka.oauth_tokens import TokenProvider, TokenRefusedError
+from fencepost.kafka.settings import Kind, translate
+from support.tokens import TokenServer
+
+SECRET = "hush-4720"
+
+
+@pytest.fixture
+def server() -> Iterator[TokenServer]:
+    with TokenServer({"alice": SECRET}) as running:
+        yield running
+
+
+@pytest.fixture
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    clock = [1_000_000.0]
+    monkeypatch.setattr(oauth_tokens.time, "time", lambda: clock[0])
+    return clock
+
+
+def test_a_token_is_asked_for_once_by_all_clients_with_the_same_settings(server: TokenServer) -> None:
+    given = {"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL", **server.login("alice")}
+    providers = [
+        kafka_python_conf(translate(kind, given).conf)["sasl_oauth_token_provider"]
+        for kind in (Kind.PRODUCER, Kind.ADMIN)
+    ]
+    with ThreadPoolExecutor(8) as threads:
+        tokens = set(threads.map(lambda n: providers[n % 2].token(), range(16)))
+    assert len(tokens) == 1
+    assert server.asked == ["alice"]
+    assert server.forms == [{"grant_type": "client_credentials", "scope": "kafka"}]
+
+
+@pytest.mark.parametrize("says_life", [True, False])
+def test_a_token_is_kept_for_most_of_its_life(server: TokenServer, now_s: list[float], *, says_life: bool) -> None:
+    server.life_s, server.says_life = 100.0, says_life
+    if not says_life:  # its end stands in it, by the server's clock, which is the same
+        now_s[0] = 2_000_000_000.0
+    provider = TokenProvider(server.url, "alice", SECRET)
+    first = provider.token()
+    now_s[0] += 79
+    assert provider.token() == first
+    now_s[0] += 2
+    provider.token()
+    assert server.asked == ["alice"] * 2
+
+
+def test_a_refusal_names_the_address_and_no_secret_and_is_no_refusal_for_ever(
+    server: TokenServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_s = time.monotonic()
+    monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: before_s)
+    wrong = TokenProvider(server.url, "alice", "hush-other")
+    with pytest.raises(TokenRefusedError, match=r"/token gives no token: it answers 401") as refused:
+        wrong.token()
+    assert "hush" not in str(refused.value)
+    provider = TokenProvider(server.url, "alice", SECRET)
+    server.status = 503
+    with pytest.raises(TokenRefusedError, match="it answers 503"):
+        provider.token()
+    server.status = 200
+    with pytest.raises(TokenRefusedError, match="it answers 503"):  # not asked again at once
+        provider.token()
+    assert len(server.asked) == 2
+    monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: before_s + 3_600)
+    assert provider.token()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/token", "nonsense", "http://[half"])
+def test_an_endpoint_that_cannot_be_reached_is_a_refusal(url: str) -> None:
+    with pytest.raises(TokenRefusedError, match="gives no token"):
+        TokenProvider(url, "alice", SECRET).token()
+    assert SECRET not in repr(TokenProvider(url, "alice", SECRET))
+
+
+def test_extensions_are_told_to_the_broker() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    jaas = (
+        f'{module} required clientId="a" clientSecret="{SECRET}" extension_logicalCluster="lkc-1" extension_pool="p=2";'
+    )
+    given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
+    conf = translate(Kind.CONSUMER, given).conf
+    assert conf["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1,pool=p=2"
+    provider = kafka_python_conf({"bootstrap.servers": "a:1", **conf})["sasl_oauth_token_provider"]
+    assert provider.extensions() == {"logicalCluster": "lkc-1", "pool": "p=2"}
