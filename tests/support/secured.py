@@ -85,7 +85,10 @@ class SecuredKafka:
     node's own listener, which a client of the tests must not use for anything else.
     """
 
-    def __init__(self, directory: Path, users: Mapping[str, str], plain_users: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, users: Mapping[str, str], plain_users: Mapping[str, str], session_ms: int = 0
+    ) -> None:
+        """`session_ms`: after which a client has to get in again; 0: never."""
         directory.mkdir(parents=True, exist_ok=True)
         self._users = dict(users)
         self._plain_users = dict(plain_users)
@@ -104,6 +107,7 @@ class SecuredKafka:
                 "listener.name.client.ssl.keystore.location": str(store),
                 "listener.name.client.ssl.keystore.type": "PKCS12",
                 "listener.name.client.ssl.keystore.password": _STORE_PASSWORD,
+                "connections.max.reauth.ms": str(session_ms),
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 # The node itself, and whoever administers it by its plain listener.
                 "super.users": "User:ANONYMOUS",

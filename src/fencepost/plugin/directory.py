@@ -22,7 +22,7 @@ def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[Modu
         for file in _files(path):
             try:
                 yield _imported(file)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 log.warning("plug-in %s could not be loaded", file, exc_info=True)
                 failures.append(f"plugin.path: {file} could not be loaded: {type(error).__name__}: {error}")
 

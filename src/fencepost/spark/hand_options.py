@@ -43,6 +43,8 @@ class HandOptions:
         unknown = [k for k in options if not k.startswith("kafka.") and k not in known]
         if unknown:
             raise ConfigError(f"option {unknown[0]} is unknown; there are {', '.join(_OPTIONS)} and kafka.*")
+        if "client" in kafka:
+            raise ConfigError(f"option kafka.client is no setting of a client: set {_CLIENT_OPTION}")
         if "bootstrap.servers" not in kafka:
             raise ConfigError("option kafka.bootstrap.servers is missing: it names the brokers to write to")
         has_id = "write.id" in options

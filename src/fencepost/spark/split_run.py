@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from fencepost.api import FatalError, RetriableError
-from fencepost.kafka.settings import transaction_timeout_ms
 from fencepost.spark.partition import OffsetRecords, Position, Written, behind
 from fencepost.spark.reading import READING, ensure_same_reading
 from fencepost.task.channel import ChannelError
@@ -126,31 +125,23 @@ class ChannelRun:
         """Tell the worker of an error that it has to know apart from others: of Spark it hears only that there was one.
 
         A transaction that was open for too long the broker has ended: it then fences the producer. Somebody newer does
-        that, too, but seldom so late. What a new producer would not meet again is trouble that passes; not at least
-        once, where all that is tried again is written again.
+        that, too, but seldom so late. What a new producer would not meet again is trouble that passes, however late it
+        comes: brokers that are silent are noticed after a minute. Not at least once, where all that is tried again is
+        written again.
         """
         try:
             yield
         except Exception as error:
-            after_s = time.monotonic() - self._began_s if self._began_s is not None else 0.0
             with contextlib.suppress(ChannelError):
-                if self._has_expired(error, after_s):
-                    self._client.expired(after_s)
+                if isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired:
+                    self._client.expired(self._took_s())
                 elif self._passes(error):
                     self._client.trouble(f"{type(error).__name__}: {error}")
             raise
 
-    def _has_expired(self, error: Exception, after_s: float) -> bool:
-        """Say whether the broker has, in all likelihood, ended the transaction for its age.
-
-        Nobody knows how old the last transaction of a run in parts is: of those, only what fences tells it.
-        """
-        is_late = after_s * 1000 >= transaction_timeout_ms(self._spec.producer_conf)
-        if isinstance(error, WriterFencedError):
-            return is_late
-        if isinstance(error, CommitUnknownError) and error.has_expired:
-            return True
-        return is_late and not self._spec.rows_per_commit and self._passes(error)
+    def _took_s(self) -> float:
+        """Return for how long rows have been handed over."""
+        return 0.0 if self._began_s is None else time.monotonic() - self._began_s
 
     def _passes(self, error: Exception) -> bool:
         """Say whether a new producer may do better: in a transaction, as nothing of this one is left then."""

@@ -6,6 +6,7 @@ librdkafka the rest: a record that is objects of Python's has to be looked at by
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 from fencepost.api import Form
@@ -27,8 +28,8 @@ def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Process
     refusal = batch_client_fault(spec.producer_conf)
     if refusal is None:
         processor = make_processor()
-        refusal = _refusal(spec, conf, form, processor)
-        processor.close()
+        with closing(processor):
+            refusal = _refusal(spec, conf, form, processor)
     if refusal is not None:
         log.info("task %s writes with librdkafka: %s", spec.id, refusal)
         return spec.producer_conf

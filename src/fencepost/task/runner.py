@@ -76,7 +76,11 @@ class TaskRunner(ProducingLife):
         book = OffsetBook(admission.offsets, keys)
         boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
         processor = self._processor()
-        task, loop = self._build(book, boundary, processor)
+        try:
+            task, loop = self._build(book, boundary, processor)
+        except BaseException:
+            processor.close()
+            raise
         try:
             task.start()  # step 8
             self.report(RunState.RUNNING)

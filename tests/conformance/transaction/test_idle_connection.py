@@ -1,6 +1,7 @@
 """A producer whose broker closes connections over which nothing was sent for long."""
 
 import os
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -54,3 +55,23 @@ def test_answers_that_have_come_are_taken_before_a_connection_that_is_closed_is_
     writer.commit()
     with CommittedReader(broker.bootstrap_servers, [TOPIC]) as reader:
         assert [each.value for each in reader.catch_up()] == expected
+
+
+@pytest.mark.parametrize("client", [BATCH], indirect=True)
+@pytest.mark.parametrize(("idle_s", "is_new"), [(30.0, False), (90.0, True)])
+def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used(
+    kafka: EmbeddedKafka, topic: str, make_writer, monkeypatch: pytest.MonkeyPatch, idle_s: float, *, is_new: bool
+) -> None:
+    """A load balancer that has forgotten it answers with a reset, and what was sent is lost."""
+    writer = make_writer(conf={"transaction.timeout.ms": "300000"})
+    writer.open()
+    writer.send(topic, b"0")
+    writer.flush()
+    before = writer._client._cluster.connections()
+    now_s = time.monotonic
+    monkeypatch.setattr(connection.time, "monotonic", lambda: now_s() + idle_s)
+    writer.send(topic, b"1")
+    writer.commit()
+    assert all((each in before) is not is_new for each in writer._client._cluster.connections())
+    with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
+        assert [each.value for each in reader.catch_up()] == [b"0", b"1"]

@@ -132,12 +132,14 @@ def test_files_on_the_plugin_path_are_found_by_class_name(tmp_path: Path) -> Non
 
 def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path: Path) -> None:
     (tmp_path / "fp_broken.py").write_text("import no_such_module")
+    (tmp_path / "fp_ends.py").write_text("import sys\nsys.exit(3)")
     (tmp_path / "json.py").write_text("")
     (tmp_path / "fp_good.py").write_text(PRICES)
     registry = PluginRegistry([str(tmp_path), str(tmp_path / "missing")])
     assert registry.find(PluginKind.CONNECTOR, "PriceConnector").__module__ == "fp_good"
     with pytest.raises(ConfigError, match=r"fp_broken\.py could not be loaded: ModuleNotFoundError"):
         registry.find(PluginKind.CONNECTOR, "Other")
+    assert any("fp_ends.py could not be loaded: SystemExit: 3" in text for text in registry.failures())
     assert any("json.py" in text for text in registry.failures())
     assert any("missing is not a directory" in text for text in registry.failures())
 

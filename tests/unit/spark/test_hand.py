@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from fencepost.config import ConfigError
 from fencepost.kafka.clients import sends_batches
 from fencepost.kafka.settings import Kind
 from fencepost.spark.columns import RecordColumns
@@ -47,6 +48,11 @@ def test_a_partition_that_ends_earlier_than_when_it_was_compared_is_not_done() -
     run.outgoing(rows("a", "b"))
     with pytest.raises(WriteDiffersError, match="partition 0 changed since it was compared"):
         run.offset_records({"rows": 2, "done": True})
+
+
+def test_a_client_is_no_setting_of_kafkas() -> None:
+    with pytest.raises(ConfigError, match=r"option kafka\.client is no setting of a client: set producer\.client"):
+        HandOptions.parse(OPTIONS | {"kafka.client": "batch"})
 
 
 @pytest.mark.parametrize(("client", "is_batch"), [("", False), ("auto", False), ("librdkafka", False), ("Batch", True)])

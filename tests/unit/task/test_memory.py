@@ -20,8 +20,7 @@ share_a_heap()
 now_s = [0.0]
 garbage = Garbage(lambda: now_s[0])
 before = resident()
-pieces = [b"x" * 100_000 for _ in range(2_000)]
-last = b"x" * 100_000  # above them: the end of the heap is in use
+pieces = [b"x" * 200_000 for _ in range(1_000)]  # such are given back at once, one by one, unless told otherwise
 del pieces
 kept = resident() - before
 now_s[0] = 10.0
@@ -32,6 +31,7 @@ print(kept, resident() - before)
 _POOL = """
 from fencepost.spark import daemon
 import importlib, sys
+daemon.give_back = lambda: print("given back", end=" ")
 sys.argv = ["daemon", "pyspark.worker"]
 importlib.import_module("pyspark.daemon").manager = lambda: None
 daemon.main()
@@ -93,8 +93,8 @@ def test_threads_share_one_heap() -> None:
 
 
 def test_sparks_workers_have_arrow_take_from_it() -> None:
-    assert said(_POOL) == ["system"]
+    assert said(_POOL) == ["given", "back", "system"]
 
 
 def test_a_pool_that_the_environment_names_is_kept() -> None:
-    assert said(_POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc") == ["mimalloc"]
+    assert said(_POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc") == ["given", "back", "mimalloc"]

@@ -26,6 +26,7 @@ _NAME = "fencepost"
 _PART_BYTES = 65_536
 _LONGEST_NAP_S = 1.0
 _IDLE_S = 5.0  # for which no broker, nor what stands before it, closes a connection
+_FORGOTTEN_S = 60.0  # after which what stands before it may know it no more, and says so when it is used
 _RENEWED_AFTER = 0.85  # of the time for which a broker lets a principal in
 
 
@@ -101,9 +102,9 @@ class Connection:
     def is_usable(self) -> bool:
         """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
 
-        Ask only while nothing is under way.
+        A load balancer that has dropped one does not close it. Ask only while nothing is under way.
         """
-        if self._is_to_be_renewed:
+        if self._is_to_be_renewed or time.monotonic() - self._sent_s > _FORGOTTEN_S:
             return False
         try:
             self._socket.settimeout(0)

@@ -187,7 +187,15 @@ class SparkKeeper:
 
     def _is_session_due(self, ready_s: float, now_s: float) -> bool:
         is_quiet = now_s > max(ready_s, self._outlook.began_last_s) + _SESSION_AFTER_S
-        return (is_quiet or now_s > ready_s + _SESSION_BY_S) and self._outlook.awaits_frames
+        return (is_quiet or now_s > ready_s + _SESSION_BY_S) and self._awaits_frames()
+
+    def _awaits_frames(self) -> bool:
+        """Ask for it; a plug-in that cannot be looked at must not end the thread that keeps Spark."""
+        try:
+            return self._outlook.awaits_frames
+        except Exception as error:
+            log.debug("whether there are DataFrames cannot be told: %s", error)
+            return False
 
     def _make_session(self, runtime: Runtime) -> None:
         """Make the session for the first DataFrame; where one runs already, that one has made it."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -347,6 +348,16 @@ def expires(it: Stage, times: int = 1) -> Callable[[list[str]], None]:
             raise job_failed("fenced")
 
     return act
+
+
+@pytest.mark.parametrize("chooses", [True, False])
+def test_a_run_is_told_whether_it_may_choose_its_client(stage: Callable[..., Stage], *, chooses: bool) -> None:
+    it = stage("a")
+    it.task.spec = replace(it.task.spec, chooses_client=chooses)
+    told = []
+    it.trouble = lambda names: told.append(it.ask("spec")["chooses_client"])
+    it.run()
+    assert told == [chooses]
 
 
 def test_a_split_is_committed_in_parts_when_its_transaction_has_expired(stage: Callable[..., Stage]) -> None:

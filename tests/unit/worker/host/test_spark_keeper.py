@@ -1,6 +1,7 @@
 """What a worker does with its tasks when Spark goes, and when the worker itself stops."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -131,6 +132,31 @@ def test_a_session_is_made_ahead_only_where_dataframes_may_come(
     scene = Idle(awaits_frames=awaits_frames)
     scene.keeper.run()
     assert scene.sessions == awaits_frames
+
+
+@pytest.mark.parametrize(("by_s", "sessions"), [(3_600.0, 0), (-1.0, 1)])
+def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
+    by_s: float, sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_keeper, "_SESSION_BY_S", by_s)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+    scene = Idle(awaits_frames=True)
+    scene.began_last_s = time.monotonic() + 60.0
+    scene.keeper.run()
+    assert scene.sessions == sessions
+
+
+def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+
+    def broken(_: Any) -> bool:
+        raise OSError("a plug-in directory cannot be read")
+
+    monkeypatch.setattr(Awaiting, "awaits_frames", property(broken, lambda _self, _value: None))
+    scene = Awaiting(awaits_frames=False)
+    scene.keeper.run()
+    assert (scene.sessions, scene.frames) == (0, ["ready"])
 
 
 class Awaiting(Idle):

@@ -1,0 +1,15 @@
+"""What Spark's keeper is told of a worker's tasks."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.worker.outlook import TaskOutlook
+
+
+def test_dataframes_are_awaited_as_soon_as_the_config_topic_has_a_connector_of_them() -> None:
+    topics = SimpleNamespace(snapshot=ClusterSnapshot())
+    outlook = TaskOutlook("http://w", cast(Any, topics), cast(Any, None), cast(Any, None))
+    assert not outlook.awaits_frames
+    topics.snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FilesSink"}})
+    assert outlook.awaits_frames
