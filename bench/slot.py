@@ -91,7 +91,7 @@ def _connector(file: Path, topic: str, batch: int, client: str) -> dict[str, str
 
 def _await(bootstrap: str, topics: Sequence[str], lines: int) -> None:
     """Return when each topic has all lines; the marker of the last transaction stands behind them."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "slot"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "slot", "topic.metadata.refresh.interval.ms": 500})
     try:
         for topic in topics:
             is_all = partial(_has, consumer, TopicPartition(topic, 0), lines)
