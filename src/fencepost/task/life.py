@@ -6,7 +6,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from fencepost.storage.ids import TargetState
 from fencepost.task.admitted import NotAdmittedError, report_of
@@ -18,12 +18,6 @@ from fencepost.task.spec import RunState, TaskReport, TaskSpec
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class Closes(Protocol):
-    """What transforms belong to."""
-
-    def close(self) -> None: ...
 
 
 class TaskLife(ABC):
@@ -100,13 +94,12 @@ class TaskLife(ABC):
             self._back_off.failed()
         return has_committed
 
-    def _stop(self, task: Any, processor: Closes) -> None:
-        """Have the author's task, and then transforms, let go of what they have."""
+    def _stop(self, task: Any) -> None:
+        """Have the author's task let go of what it has."""
         try:
             task.stop()
         except Exception:
             log.exception("task %s: an error in stop() is ignored", self.spec.id)
-        processor.close()
 
     def _end(self, state: RunState, trace: str | None = None) -> None:
         self._before_the_last_report()

@@ -6,6 +6,7 @@ and 7 before anything is produced, but for 7 where a task only takes a second pr
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 import orjson
@@ -75,19 +76,15 @@ class TaskRunner(ProducingLife):
         keys = {encode_key(self.spec.connector, p): key.encode() for p, key in admission.spellings}
         book = OffsetBook(admission.offsets, keys)
         boundary = boundary_of(self.spec.boundary, self.spec.boundary_interval_ms)
-        processor = self._processor()
-        try:
+        with closing(self._processor()) as processor:
             task, loop = self._build(book, boundary, processor)
-        except BaseException:
-            processor.close()
-            raise
-        try:
-            task.start()  # step 8
-            self.report(RunState.RUNNING)
-            loop.run(delivery)
-        finally:
-            self._stop(task, processor)
-            self._close_delivery()
+            try:
+                task.start()  # step 8
+                self.report(RunState.RUNNING)
+                loop.run(delivery)
+            finally:
+                self._stop(task)
+                self._close_delivery()
 
     def _build(self, book: OffsetBook, boundary: Boundary, processor: Processor) -> tuple[SourceTask, SourceLoop]:
         config, task = connector_of(self.spec)

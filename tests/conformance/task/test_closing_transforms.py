@@ -63,3 +63,12 @@ def test_transforms_of_an_instance_that_is_given_up_are_closed_and_those_of_the_
     assert instances > 1
     assert said(file).count("closed") == instances
     assert said(file)[-1] == "closed"
+
+
+def test_transforms_of_a_task_that_cannot_be_made_are_closed(
+    kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    properties = settings(tmp_path / "one") | {"sizes": "many"}
+    with LoneTask(kafka.bootstrap_servers, *topics, (), properties=properties) as task:
+        eventually(lambda: task.state == "FAILED")
+    assert said(tmp_path / "one") == ["closed"]

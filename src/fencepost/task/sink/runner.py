@@ -7,6 +7,7 @@ and refuses the commits of those whose generation is over (E10).
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.errors import KafkaRequestError
@@ -76,22 +77,24 @@ class SinkRunner(TaskLife):
         configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
         context = SinkContext(configs, self.control, self.spec.generation)
         task.initialize(context, config)
-        processor = sink_processor_of(self.spec, self.control, self.counters.errors)
-        if self.spec.dead_letters_topic:
-            ensure_topics(self.spec)
-            self._letters = DeadLetters(self.spec, self.counters.errors)
-        reporter = Reporter(processor, self._letters)
-        processor.tolerance.tell = reporter.tell
-        context.errant_record_reporter = reporter if self._letters or processor.tolerance.logs else None
-        loop = SinkLoop(self.spec, task, context, processor, self.control, self.counters, self.report, self._letters)
-        try:
-            task.start()
-            self._loop, self._input = loop, self._member(loop)
-            self.report(RunState.RUNNING)
-            loop.run(self._input)
-        finally:
-            self._close()
-            self._stop(task, processor)
+        with closing(sink_processor_of(self.spec, self.control, self.counters.errors)) as processor:
+            if self.spec.dead_letters_topic:
+                ensure_topics(self.spec)
+                self._letters = DeadLetters(self.spec, self.counters.errors)
+            reporter = Reporter(processor, self._letters)
+            processor.tolerance.tell = reporter.tell
+            context.errant_record_reporter = reporter if self._letters or processor.tolerance.logs else None
+            loop = SinkLoop(
+                self.spec, task, context, processor, self.control, self.counters, self.report, self._letters
+            )
+            try:
+                task.start()
+                self._loop, self._input = loop, self._member(loop)
+                self.report(RunState.RUNNING)
+                loop.run(self._input)
+            finally:
+                self._close()
+                self._stop(task)
 
     def _member(self, loop: SinkLoop) -> GroupInput:
         """Return the group's member: one that reads whole batches where it has all the settings, else by records.

@@ -7,6 +7,7 @@ group stands only behind both (E3).
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 from fencepost.kafka.contributors import Contributors
 from fencepost.kafka.group_input import GroupInput
@@ -60,36 +61,36 @@ class StreamRunner(ProducingLife):
             return
         self._admit()  # step 6
         config, task = connector_of(self.spec)
-        processor = stream_processor_of(self.spec, self.control, self.counters.errors)
-        configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
-        context = StreamContext(configs, self.control, processor.report)
-        task.initialize(context, config)
-        if processor.has_letters:
-            ensure_topics(self.spec)
-        loop = StreamLoop(
-            self.spec,
-            task,
-            context,
-            processor,
-            stream_boundary_of(self.spec.boundary, self.spec.boundary_interval_ms),
-            self.control,
-            self.counters,
-            topics_of(self.spec),
-            self._replaced,
-            self.report,
-        )
-        try:
-            task.start()
-            whole = (self.spec.resend_topic,)
-            positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
-            self._input = GroupInput(
-                self.spec.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
+        with closing(stream_processor_of(self.spec, self.control, self.counters.errors)) as processor:
+            configs = {k: v for k, v in self.spec.task_config.items() if v is not None}
+            context = StreamContext(configs, self.control, processor.report)
+            task.initialize(context, config)
+            if processor.has_letters:
+                ensure_topics(self.spec)
+            loop = StreamLoop(
+                self.spec,
+                task,
+                context,
+                processor,
+                stream_boundary_of(self.spec.boundary, self.spec.boundary_interval_ms),
+                self.control,
+                self.counters,
+                topics_of(self.spec),
+                self._replaced,
+                self.report,
             )
-            self.report(RunState.RUNNING)
-            loop.run(self._input, delivery)  # step 8
-        finally:
-            self._close()
-            self._stop(task, processor)
+            try:
+                task.start()
+                whole = (self.spec.resend_topic,)
+                positions = self._takeover.positions(self.spec, self.control)  # step 7, E3, E20
+                self._input = GroupInput(
+                    self.spec.consumer_conf, subscription(self.spec), loop, whole=whole, positions=positions
+                )
+                self.report(RunState.RUNNING)
+                loop.run(self._input, delivery)  # step 8
+            finally:
+                self._close()
+                self._stop(task)
 
     def _open_delivery(self) -> LanedDelivery:
         assert self.spec.transactional_id is not None
