@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.kafka_python import MECHANISMS, group_failure, kafka_python_admin
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,6 @@ class ListedGroup:
 
 
 _DEAD = "Dead"
-_SASL = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 def can_ask(conf: Mapping[str, Any]) -> bool:
@@ -51,7 +50,7 @@ def can_ask(conf: Mapping[str, Any]) -> bool:
         return False
     mechanism = conf.get("sasl.mechanism") or conf.get("sasl.mechanisms")
     has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
-    return not has_sasl or str(mechanism).upper() in _SASL
+    return not has_sasl or str(mechanism).upper() in MECHANISMS
 
 
 class GroupAdmin:

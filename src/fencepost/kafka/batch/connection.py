@@ -93,7 +93,12 @@ class Connection:
 
         Who sends takes all answers first, then, and asks `is_usable`.
         """
-        return time.monotonic() - self._sent_s > _IDLE_S or self._is_to_be_renewed
+        return self._idle_s > _IDLE_S or self._is_to_be_renewed
+
+    @property
+    def _idle_s(self) -> float:
+        """Return for how long nothing was sent."""
+        return time.monotonic() - self._sent_s
 
     @property
     def _is_to_be_renewed(self) -> bool:
@@ -104,7 +109,7 @@ class Connection:
 
         A load balancer that has dropped one does not close it. Ask only while nothing is under way.
         """
-        if self._is_to_be_renewed or time.monotonic() - self._sent_s > _FORGOTTEN_S:
+        if self._is_to_be_renewed or self._idle_s > _FORGOTTEN_S:
             return False
         try:
             self._socket.settimeout(0)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.config import ConfigError
+from fencepost.kafka.kafka_python import MECHANISMS
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
 _COMPRESSION = "compression.type"
 _MOST_ANSWERED_BYTES = 64 << 20  # less than what a frame may have, which holds more than batches
