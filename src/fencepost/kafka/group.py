@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.kafka_python import MECHANISMS, group_failure, kafka_python_admin
+from fencepost.kafka.kafka_python import group_failure, kafka_python_admin
+from fencepost.kafka.setting_table import MECHANISMS
 
 
 @dataclass(frozen=True, slots=True)

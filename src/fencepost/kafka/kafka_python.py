@@ -9,9 +9,6 @@ from typing import Any
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""Those of SASL that kafka-python gets in with, as far as its settings can be derived."""
-
 _RENAMED = {
     "client.id": "client_id",
     "security.protocol": "security_protocol",

@@ -11,6 +11,9 @@ CLIENT = "fencepost.client"
 """Where a producer's settings say which client it is; no client is shown it."""
 AUTO, BATCH, LIBRDKAFKA = CLIENTS = ("auto", "batch", "librdkafka")
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""Those of SASL that kafka-python, whose protocol the batch client speaks, gets in with."""
+
 
 class Kind(Enum):
     """The three kinds of clients."""

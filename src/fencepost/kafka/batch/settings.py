@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.kafka.kafka_python import MECHANISMS
+from fencepost.kafka.setting_table import MECHANISMS
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
