@@ -48,6 +48,11 @@ def has_open(process: psutil.Process, path: Path) -> bool:
         return False
 
 
+def holder(pid: int, path: Path, within_s: float) -> psutil.Process:
+    """Wait for a process below `pid` that has this file open."""
+    return eventually(lambda: [one for one in family(pid) if has_open(one, path)], within_s=within_s, every_s=0.1)[0]
+
+
 def processor_s(pid: int) -> dict[str, float]:
     """Seconds of processor time so far: of the process (`worker`), of JVMs below it (`jvm`), of the rest (`python`)."""
     spent: dict[str, float] = {}

@@ -7,11 +7,11 @@ import psutil
 from confluent_kafka import Producer
 
 from bench.background import Background
-from bench.family import family, has_open
+from bench.family import holder
 from bench.lines import FILLING, line
 from bench.options import Options, say
 from bench.result import Result, Row
-from bench.side import SIDES, Side
+from bench.side import SIDES
 from bench.sink import FILE_SINK
 from bench.statistic import number, statistic
 from fencepost.embedded import EmbeddedKafka
@@ -52,7 +52,7 @@ def _turn(bootstrap: str, directory: Path, records: int, is_quick: bool) -> dict
         writer.write(records)
         side.create(topic, {"connector.class": FILE_SINK, "tasks.max": "1", "topics": topic, "file": str(out)})
         found = {}
-        with Resident(_slot(side, out)) as resident:
+        with Resident(holder(side.pid, out, _WITHIN_S)) as resident:
             eventually(lambda: _lines(out) == records, within_s=_WITHIN_S, every_s=0.2)
             found["while it reads what waits"] = resident.take()
             with writer:
@@ -63,15 +63,6 @@ def _turn(bootstrap: str, directory: Path, records: int, is_quick: bool) -> dict
                     say(f"memory {phase:6} median {number(statistic('median', values))}, max {number(max(values))} MB")
         eventually(lambda: _lines(out) == writer.count, within_s=_WITHIN_S, every_s=0.2)
         return found
-
-
-def _slot(side: Side, out: Path) -> psutil.Process:
-    """The process that writes the file."""
-
-    def holder() -> list[psutil.Process]:
-        return [process for process in family(side.pid) if has_open(process, out)]
-
-    return eventually(holder, within_s=_WITHIN_S, every_s=0.1)[0]
 
 
 def _lines(out: Path) -> int:

@@ -1,22 +1,17 @@
 """What a slot takes of memory for the file sources in it, by the batch client and by librdkafka."""
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-
-from bench.family import family, has_open
+from bench.family import holder
 from bench.lines import write_lines
 from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES
 from bench.throughput import FILE_SOURCE
+from bench.watch import Watcher
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
-from fencepost.testing import eventually
 
 _CLIENTS = {"fencepost": "batch", "librdkafka": "librdkafka"}
 _TASKS = 16
@@ -65,9 +60,9 @@ def _turn(client: str, file: Path, directory: Path, lines: int, batch: int, task
         for topic in topics:
             admin.create_topic(topic, partitions=1, replication=1)
             side.create(topic, _connector(file, topic, batch, client))
-        _await(kafka.bootstrap_servers, topics, lines)
-        time.sleep(_REST_S)
-        slot = eventually(lambda: [one for one in family(side.pid) if has_open(one, file)], within_s=_WITHIN_S)[0]
+        with Watcher(kafka.bootstrap_servers, topics) as watcher:
+            watcher.until_quiet(tasks * lines, _REST_S, _WITHIN_S)
+        slot = holder(side.pid, file, _WITHIN_S)
         memory = slot.memory_full_info()
         return Found(_most_mb(slot.pid), memory.rss / _MB, memory.uss / _MB)
 
@@ -87,21 +82,6 @@ def _connector(file: Path, topic: str, batch: int, client: str) -> dict[str, str
         "batch.size": str(batch),
         "producer.client": client,
     }
-
-
-def _await(bootstrap: str, topics: Sequence[str], lines: int) -> None:
-    """Return when each topic has all lines; the marker of the last transaction stands behind them."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "slot", "topic.metadata.refresh.interval.ms": 500})
-    try:
-        for topic in topics:
-            is_all = partial(_has, consumer, TopicPartition(topic, 0), lines)
-            eventually(is_all, within_s=_WITHIN_S, every_s=0.1)
-    finally:
-        consumer.close()
-
-
-def _has(consumer: Consumer, partition: TopicPartition, lines: int) -> bool:
-    return bool(consumer.get_watermark_offsets(partition)[1] > lines)
 
 
 def _rows(batch: int, found: dict[tuple[int, int, str], list[Found]]) -> list[Row]:

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 from fencepost.embedded.java import find_java
 from fencepost.testing import eventually
 from support.quick import quick_kafka
+from support.tokens import LOGIN_MODULE
 
 _STORE_PASSWORD = "of-the-store-only"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -81,8 +81,8 @@ class SecuredKafka:
     """An embedded broker whose clients come in by SASL_SSL, and the right to say what they may do.
 
     `users` are of SCRAM-SHA-512, `plain_users` of PLAIN; both map names to passwords. Whoever brings a token of
-    OAUTHBEARER is who it says: nobody looks for a signature. Administration goes by the
-    node's own listener, which a client of the tests must not use for anything else.
+    OAUTHBEARER is who it says: nobody looks for a signature. Administration goes by the node's own listener, which a
+    client of the tests must not use for anything else.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SecuredKafka:
             properties={
                 "listener.security.protocol.map": "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-                "listener.name.client.oauthbearer.sasl.jaas.config": f"{_OAUTH} required;",
+                "listener.name.client.oauthbearer.sasl.jaas.config": f"{LOGIN_MODULE} required;",
                 "listener.name.client.plain.sasl.jaas.config": f"{_PLAIN} required {known};",
                 "listener.name.client.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
                 "listener.name.client.ssl.keystore.location": str(store),

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
 
 def token(client_id: str, life_s: float = 3600.0) -> str:
     """Return a JSON web token without a signature: a broker that is told nothing else takes it."""
@@ -59,12 +61,11 @@ class TokenServer:
 
     def login(self, client_id: str, secret: str | None = None) -> dict[str, str]:
         """Return the settings, by their Java names, of a client that asks here."""
-        module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
         known = self.clients[client_id] if secret is None else secret
         return {
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.oauthbearer.token.endpoint.url": self.url,
-            "sasl.jaas.config": f'{module} required clientId="{client_id}" clientSecret="{known}" scope="kafka";',
+            "sasl.jaas.config": f'{LOGIN_MODULE} required clientId="{client_id}" clientSecret="{known}" scope="kafka";',
         }
 
     def _answer(self, headers: Any, body: bytes) -> tuple[int, dict[str, object]]:

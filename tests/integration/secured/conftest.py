@@ -21,7 +21,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def secured(broker: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A worker without Spark, for most tests here: they are about its clients."""
     directory = tmp_path_factory.mktemp("worker")
-    worker = LightWorker(broker.kafka.bootstrap_servers, directory, settings(broker), group=GROUP)
+    worker = LightWorker(broker.kafka.bootstrap_servers, directory, settings(broker.client), group=GROUP)
     file = directory / "lines.txt"
     file.write_text("")
     config = {
@@ -51,6 +51,6 @@ def spark_worker(broker: SecuredKafka, tmp_path: Path) -> Iterator[Worker]:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
     }
-    worker = Worker(broker.kafka.bootstrap_servers, tmp_path, settings(broker) | spark, group="sparks")
+    worker = Worker(broker.kafka.bootstrap_servers, tmp_path, settings(broker.client) | spark, group="sparks")
     yield worker
     worker.stop()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ TOPIC = "lines-read"
 # Passwords that nothing else looks like: wherever one is found, it was leaked.
 USERS = {"worker": "hush-worker-4711", "maker": "hush-maker-4712", "reader": "hush-reader-4713"}
 PLAIN_USERS = {"writer": "hush-writer-4714", "other": "hush-other-4715"}
+ROLES = {"producer": "writer", "consumer": "reader", "admin": "maker"}
 _DENIED = re.compile(r"AUTHORIZATION_FAILED")
 SECRETS = (*USERS.values(), *PLAIN_USERS.values())
 
@@ -47,12 +48,10 @@ class Secured:
     grants: list[Grant]
 
 
-def settings(broker: SecuredKafka) -> dict[str, str]:
-    """Return a worker's client settings: a principal for each role."""
-    found = broker.client("worker")
-    for role, user in (("producer", "writer"), ("consumer", "reader"), ("admin", "maker")):
-        found |= {f"{role}.{key}": value for key, value in broker.client(user).items()}
-    return found
+def settings(client: Callable[[str], Mapping[str, str]]) -> dict[str, str]:
+    """Return a worker's client settings: a principal for each role; `client` returns those of a user."""
+    prefixes = {"": "worker", **{f"{role}.": user for role, user in ROLES.items()}}
+    return {f"{prefix}{key}": value for prefix, user in prefixes.items() for key, value in client(user).items()}
 
 
 def append(secured: Secured, count: int) -> None:

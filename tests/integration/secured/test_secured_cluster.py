@@ -224,7 +224,7 @@ def test_a_worker_that_misses_a_right_ends_with_its_name(
     broker: SecuredKafka, secured: Secured, grant: Grant, tmp_path: Path
 ) -> None:
     group = f"start-{EXIT.index(grant)}"
-    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, settings(broker), group=group)
+    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, settings(broker.client), group=group)
     worker.write_file()
     missing = grant._replace(name=grant.name.replace(GROUP, group))
     grants = [g for g in granted(worker, "c", secured.config) if g.principal == "User:worker"]

@@ -138,7 +138,7 @@ def mirrored(
 ) -> Iterator[Mirrored]:
     directory = tmp_path_factory.mktemp("mirror")
     stores = {"connector.client.config.override.allowed.paths": f"{source.authority},{broker.authority}"}
-    worker = LightWorker(broker.kafka.bootstrap_servers, directory, settings(broker) | stores, group=WORKERS)
+    worker = LightWorker(broker.kafka.bootstrap_servers, directory, settings(broker.client) | stores, group=WORKERS)
     worker.write_file()
     wanted = configs(source, broker)
     grants = list(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from secured_case import CONNECTOR, TOPIC, Secured, deliver, granted
+from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
 
 from fencepost.kafka.settings import transactional_conf
 from fencepost.transaction import TransactionalWriter, WriterOpenError
@@ -18,7 +18,6 @@ CLIENTS = {
     "reader": "hush-reader-4723",
     "writer": "hush-writer-4724",
 }
-ROLES = {"worker": "worker", "producer": "writer", "consumer": "reader", "admin": "maker"}
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +30,8 @@ def tokens() -> Iterator[TokenServer]:
 def test_a_worker_and_its_task_get_in_with_tokens(
     client: str, broker: SecuredKafka, tokens: TokenServer, tmp_path: Path
 ) -> None:
-    settings = {**broker.channel, **tokens.login("worker")}
-    for role, user in ROLES.items():
-        if role != "worker":
-            settings |= {f"{role}.{key}": value for key, value in {**broker.channel, **tokens.login(user)}.items()}
-    group = f"tokens-{client}"
-    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, settings, group=group)
+    found = settings(lambda user: {**broker.channel, **tokens.login(user)})
+    worker = LightWorker(broker.kafka.bootstrap_servers, tmp_path, found, group=f"tokens-{client}")
     file, topic = tmp_path / "lines.txt", f"{TOPIC}-{client}"
     file.write_text("")
     config = {
@@ -50,7 +45,7 @@ def test_a_worker_and_its_task_get_in_with_tokens(
     }
     worker.write_file()
     # What a principal is called stands in the token, which `fencepost acls` does not ask for.
-    named = [f"--principal={role}=User:{user}" for role, user in ROLES.items()]
+    named = [f"--principal={role}=User:{user}" for role, user in {"worker": "worker", **ROLES}.items()]
     grants = granted(worker, CONNECTOR, config, *named)
     broker.grant(grants)
     with worker:

@@ -10,7 +10,7 @@ from fencepost.kafka import oauth_tokens
 from fencepost.kafka.kafka_python import kafka_python_conf
 from fencepost.kafka.oauth_tokens import TokenProvider, TokenRefusedError
 from fencepost.kafka.settings import Kind, translate
-from support.tokens import TokenServer
+from support.tokens import LOGIN_MODULE, TokenServer
 
 SECRET = "hush-4720"
 
@@ -84,10 +84,8 @@ def test_an_endpoint_that_cannot_be_reached_is_a_refusal(url: str) -> None:
 
 
 def test_extensions_are_told_to_the_broker() -> None:
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    jaas = (
-        f'{module} required clientId="a" clientSecret="{SECRET}" extension_logicalCluster="lkc-1" extension_pool="p=2";'
-    )
+    extensions = 'extension_logicalCluster="lkc-1" extension_pool="p=2"'
+    jaas = f'{LOGIN_MODULE} required clientId="a" clientSecret="{SECRET}" {extensions};'
     given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
     conf = translate(Kind.CONSUMER, given).conf
     assert conf["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1,pool=p=2"
