@@ -244,7 +244,9 @@ class Lane:
         """Wait until a transaction can begin."""
         if self._turn is not None:
             self._turn.await_done()
-            time.sleep(max(0.0, self._turn.ended_s + _REST_S - time.monotonic()))
+            left_s = self._turn.ended_s + _REST_S - time.monotonic()
+            if left_s > 0:  # to sleep for nothing takes a tenth of a millisecond, too
+                time.sleep(left_s)
 
     def close(self) -> None:
         with self._closing:
