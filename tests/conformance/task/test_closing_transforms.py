@@ -9,18 +9,25 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.setting_table import BATCH, CLIENT
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
-from support.late.lone_task import LoneTask
+from support.late.lone_task import PLUGINS, LoneTask
+from support.log_writer import LogWriter
+from support.sink_stage import StartedSink
+from support.stream_stage import StreamStage
 
 CLASS = "closing_transform.Closing"
 
 
 def settings(*files: Path, **first: str) -> dict[str, str]:
     """Return the properties of a source with a transform for each file."""
-    found = {"connector.class": "batch_source.BatchSource", "sizes": "3,2", "transforms": ""}
+    return {"connector.class": "batch_source.BatchSource", "sizes": "3,2", **transforms(*files, **first)}
+
+
+def transforms(*files: Path, **first: str) -> dict[str, str]:
+    """Return the properties of a transform for each file; `first`: what else the first of them is told."""
+    found = {"transforms": ",".join(map(str, range(len(files))))}
     for n, file in enumerate(files):
         found |= {f"transforms.{n}.type": CLASS, f"transforms.{n}.path": str(file)}
-    found |= {f"transforms.0.{key}": value for key, value in first.items()}
-    return found | {"transforms": ",".join(map(str, range(len(files))))}
+    return found | {f"transforms.0.{key}": value for key, value in first.items()}
 
 
 @pytest.fixture
@@ -72,3 +79,40 @@ def test_transforms_of_a_task_that_cannot_be_made_are_closed(
     with LoneTask(kafka.bootstrap_servers, *topics, (), properties=properties) as task:
         eventually(lambda: task.state == "FAILED")
     assert said(tmp_path / "one") == ["closed"]
+
+
+def test_transforms_of_a_sink_are_closed_with_it(log_writer: LogWriter, topic_name: str, tmp_path: Path) -> None:
+    log_writer.send(log_writer.topic(topic_name), ["a", "b"])
+    file, out = tmp_path / "one", tmp_path / "out"
+    with StartedSink(log_writer.bootstrap, topic_name, out, properties=transforms(file), plugins=PLUGINS):
+        eventually(lambda: out.exists() and out.read_text() == "a\nb\n")
+        assert "closed" not in said(file)
+    assert said(file) == ["applied", "applied", "closed"]
+
+
+def test_transforms_of_a_sink_that_cannot_start_are_closed(
+    log_writer: LogWriter, topic_name: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "one", tmp_path / "nowhere" / "out"
+    log_writer.topic(topic_name)
+    with StartedSink(log_writer.bootstrap, topic_name, out, properties=transforms(file), plugins=PLUGINS) as sink:
+        eventually(lambda: any(report.state == "FAILED" for report in sink.reports))
+    assert said(file) == ["closed"]
+
+
+def test_transforms_of_both_ways_of_a_stream_are_closed_with_it(
+    kafka: EmbeddedKafka, topic_name: str, tmp_path: Path
+) -> None:
+    files = tmp_path / "in", tmp_path / "out"
+    way_out = {f"output.{key}": value for key, value in transforms(files[1]).items()}
+    stage = StreamStage(kafka.bootstrap_servers, topic_name)
+    try:
+        plugins = *stage.spec().plugin_path, PLUGINS
+        run = stage.start(config={**transforms(files[0]), **way_out}, plugin_path=plugins)
+        stage.produce(["a"])
+        stage.await_values(1)
+        run.stop()
+        for file in files:
+            assert said(file) == ["applied", "closed"]
+    finally:
+        stage.close()
