@@ -28,6 +28,7 @@ class TokenServer:
         self.life_s = 3600.0
         self.status = 200
         self.says_life = True
+        self.ends_s: float | None = None  # as the token says it, from now on, where that is not what the server says
         self.forms: list[dict[str, str]] = []
         self.asked: list[str] = []
         server = self
@@ -76,5 +77,6 @@ class TokenServer:
             return self.status, {}
         if self.clients.get(client_id) != secret:
             return 401, {"error": "invalid_client"}
+        ends_s = self.life_s if self.ends_s is None else self.ends_s
         life = {"expires_in": self.life_s} if self.says_life else {}
-        return 200, {"access_token": token(client_id, self.life_s), "token_type": "Bearer", **life}
+        return 200, {"access_token": token(client_id, ends_s), "token_type": "Bearer", **life}

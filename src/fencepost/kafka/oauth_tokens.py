@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import orjson
@@ -21,6 +22,7 @@ _SHORTEST_LIFE_S = 1.0
 _ASKED_AGAIN_S = 1.0  # after a refusal: clients that open connections ask far more often
 _MOST_PROVIDERS = 64
 _PREFIX = "sasl.oauthbearer."
+_URL = f"{_PREFIX}token.endpoint.url"
 
 
 class TokenRefusedError(OSError):
@@ -40,6 +42,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._url = url
+        self._shown_url = _shown(url)
         self._access = (client_id, secret)
         self._form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
         self._extensions = dict(extensions or {})
@@ -55,6 +58,11 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             if not self._token or time.time() >= self._renew_at_s:
                 self._renew()
             return self._token
+
+    def forget(self) -> None:
+        """Ask for another token the next time: a broker does not take this one, whatever life it is said to have."""
+        with self._asking:
+            self._token = ""
 
     def extensions(self) -> dict[str, str]:
         return self._extensions
@@ -73,17 +81,19 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         now_s = time.time()
         try:
             answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise TokenRefusedError(f"{self._url} gives no token: {error or type(error).__name__}") from None
+        except httpx.InvalidURL:
+            raise TokenRefusedError(f"{self._shown_url} gives no token: it is no address") from None
+        except httpx.HTTPError as error:
+            raise TokenRefusedError(f"{self._shown_url} gives no token: {error or type(error).__name__}") from None
         if not answer.is_success:
-            raise TokenRefusedError(f"{self._url} gives no token: it answers {answer.status_code}")
+            raise TokenRefusedError(f"{self._shown_url} gives no token: it answers {answer.status_code}")
         try:
             said = orjson.loads(answer.content)
             token = str(said["access_token"])
             life_s = float(said["expires_in"]) if "expires_in" in said else _ends_s(token) - now_s
-        except (ValueError, KeyError, TypeError):
-            raise TokenRefusedError(f"{self._url} gives no token: its answer has none, or not until when") from None
-        return token, now_s + max(life_s, _SHORTEST_LIFE_S) * _RENEWED_AFTER
+        except (ValueError, LookupError, TypeError):
+            raise TokenRefusedError(f"{self._shown_url} gives no token: its answer has none, or not until when") from None
+        return token, now_s + max(_SHORTEST_LIFE_S, life_s) * _RENEWED_AFTER
 
 
 def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
@@ -96,6 +106,15 @@ def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
 def _provider(url: str, client_id: str, secret: str, scope: str, extensions: str) -> TokenProvider:
     pairs = (pair.partition("=") for pair in extensions.split(",") if pair)
     return TokenProvider(url, client_id, secret, scope, {key.strip(): text for key, _, text in pairs})
+
+
+def _shown(url: str) -> str:
+    """Return an address without what may be secret in it, a user or a query; of what is none, the setting's name."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return _URL
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else _URL
 
 
 def _ends_s(token: str) -> float:

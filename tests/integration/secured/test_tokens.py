@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
 
+from fencepost.kafka.oauth_tokens import token_provider
 from fencepost.kafka.settings import transactional_conf
 from fencepost.transaction import TransactionalWriter, WriterOpenError
 from support.cluster import LightWorker
@@ -79,3 +80,25 @@ def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
     if client == "batch":
         assert f"{tokens.url} gives no token: it answers 401" in str(refused.value)
     opened(CLIENTS["writer"], 60.0)
+
+
+def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: SecuredKafka, tokens: TokenServer) -> None:
+    broker.grant([Grant("User:writer", "transactional-id", "lone-refused", "Write")])
+    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
+    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-refused").conf
+    token_provider(conf).forget()  # that of the tests before
+
+    def opened() -> None:
+        writer = TransactionalWriter(conf, "lone-refused")
+        try:
+            writer.open(60.0)
+        finally:
+            writer.close()
+
+    tokens.ends_s = -3600.0  # what stands in the token, whatever is said of it
+    try:
+        with pytest.raises(WriterOpenError, match="SASL_AUTHENTICATION_FAILED"):
+            opened()
+    finally:
+        tokens.ends_s = None
+    opened()

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from fencepost.kafka import oauth_tokens
@@ -74,6 +75,36 @@ def test_a_refusal_names_the_address_and_no_secret_and_is_no_refusal_for_ever(
     assert len(server.asked) == 2
     monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: before_s + 3_600)
     assert provider.token()
+
+
+def test_an_address_is_told_without_what_may_be_secret_in_it(server: TokenServer) -> None:
+    url = server.url.replace("http://", "http://somebody:hush-4730@") + "?key=hush-4731"
+    with pytest.raises(TokenRefusedError, match=r"http://127.0.0.1:\d+/token gives no token") as refused:
+        TokenProvider(url, "alice", "hush-4732").token()
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"[]", b"{}", b'{"access_token": "opaque"}', b'{"access_token": "a.b"}', b'{"access_token": "a.bm8.c"}'],
+)
+def test_an_answer_without_a_token_or_its_end_is_a_refusal(
+    server: TokenServer, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    def answered(url: str, **_: object) -> httpx.Response:
+        return httpx.Response(200, content=said, request=httpx.Request("POST", url))
+
+    monkeypatch.setattr(oauth_tokens.httpx, "post", answered)
+    with pytest.raises(TokenRefusedError, match="its answer has none, or not until when"):
+        TokenProvider(server.url, "alice", SECRET).token()
+
+
+def test_a_token_that_no_broker_takes_is_not_kept(server: TokenServer) -> None:
+    provider = TokenProvider(server.url, "alice", SECRET)
+    provider.token()
+    provider.forget()
+    provider.token()
+    assert server.asked == ["alice"] * 2
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/token", "nonsense", "http://[half"])

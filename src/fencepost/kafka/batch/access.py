@@ -29,6 +29,12 @@ class Access:
     connect_s: float = _CONNECT_S
     answer_s: float = _SOCKET_S
 
+    def refused(self) -> None:
+        """Note that a broker does not let the principal in: a token that was kept is not shown again."""
+        provider = self.sasl.get("sasl_oauth_token_provider")
+        if provider is not None:
+            provider.forget()
+
     @classmethod
     def of(cls, conf: Mapping[str, Any]) -> "Access":
         """Raise ConfigError for what kafka-python cannot do, ValueError for addresses without a port."""

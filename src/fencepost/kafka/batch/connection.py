@@ -219,6 +219,8 @@ class Connection:
             except OSError as error:  # whoever gives tokens does not, just now
                 raise self._lost(error) from None
             answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
+            if answer.error_code:
+                self._access.refused()
             ensure(answer.error_code, "SaslAuthenticate", answer.error_message)
             try:
                 conversation.receive(answer.auth_bytes)
