@@ -92,7 +92,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             token = str(said["access_token"])
             life_s = float(said["expires_in"]) if "expires_in" in said else _ends_s(token) - now_s
         except (ValueError, LookupError, TypeError):
-            raise TokenRefusedError(f"{self._shown_url} gives no token: its answer has none, or not until when") from None
+            raise TokenRefusedError(
+                f"{self._shown_url} gives no token: its answer has none, or not until when"
+            ) from None
         return token, now_s + max(_SHORTEST_LIFE_S, life_s) * _RENEWED_AFTER
 
 
