@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,24 @@ def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path:
     assert any("fp_ends.py could not be loaded: SystemExit: 3" in text for text in registry.failures())
     assert any("json.py" in text for text in registry.failures())
     assert any("missing is not a directory" in text for text in registry.failures())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("import sys\nsys.exit(3)", "SystemExit: 3"), ("import no_such_module", "ModuleNotFoundError")],
+)
+def test_an_entry_point_that_cannot_be_loaded_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    module = f"fp_entry_{len(text)}"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    group = PluginKind.CONNECTOR.entry_point_group
+    found = {group: [EntryPoint("broken", f"{module}:Thing", group)]}
+    monkeypatch.setattr(sys.modules[PluginRegistry.__module__], "entry_points", lambda group: found.get(group, []))
+    registry = PluginRegistry()
+    assert registry.find(PluginKind.CONNECTOR, "FileStreamSource")
+    assert any(f"{module}:Thing could not be loaded: {said}" in text for text in registry.failures())
 
 
 def test_one_name_for_two_classes_is_refused(tmp_path: Path) -> None:

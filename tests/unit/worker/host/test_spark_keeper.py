@@ -146,12 +146,15 @@ def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
     assert scene.sessions == sessions
 
 
-def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OSError("a plug-in directory cannot be read"), SystemExit(3)])
+def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
     monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
 
     def broken(_: Any) -> bool:
-        raise OSError("a plug-in directory cannot be read")
+        raise error
 
     monkeypatch.setattr(Awaiting, "awaits_frames", property(broken, lambda _self, _value: None))
     scene = Awaiting(awaits_frames=False)
