@@ -11,6 +11,9 @@ CLIENT = "fencepost.client"
 """Where a producer's settings say which client it is; no client is shown it."""
 AUTO, BATCH, LIBRDKAFKA = CLIENTS = ("auto", "batch", "librdkafka")
 
+JAVAS_PARTITIONER = {"partitioner": "murmur2_random"}
+"""Puts a key where Java's clients put it, and the batch client does: consumers rely on a key's partition."""
+
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """Those of SASL that kafka-python, whose protocol the batch client speaks, gets in with."""
 

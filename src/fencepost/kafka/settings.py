@@ -12,7 +12,18 @@ from fencepost.config import ConfigError, Secret
 from fencepost.config.jaas import ClientCredentials, Credentials, parse_jaas
 from fencepost.config.override import check_overrides
 from fencepost.kafka.batch.settings import lacking, lacking_to_read
-from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, GUARDED, LIBRDKAFKA, NO_COUNTERPART, RULES, Kind
+from fencepost.kafka.setting_table import (
+    AUTO,
+    BATCH,
+    CLIENT,
+    CLIENTS,
+    GUARDED,
+    JAVAS_PARTITIONER,
+    LIBRDKAFKA,
+    NO_COUNTERPART,
+    RULES,
+    Kind,
+)
 
 __all__ = [
     "Conf",
@@ -251,8 +262,7 @@ def _translate_keystore(given: dict[str, str], outcome: _Outcome) -> None:
 # --- what Fencepost itself asks of its clients ----------------------------------------------------------------------
 
 _PRODUCER_BASE: Conf = {
-    # Java's clients put a key there, so must we: consumers rely on a key's partition.
-    "partitioner": "murmur2_random",
+    **JAVAS_PARTITIONER,
     "acks": "all",
     # Also when exactly-once is off: retries then neither reorder nor duplicate.
     "enable.idempotence": "true",

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from fencepost.kafka.errors import KafkaUnavailableError, new_client, translate
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.setting_table import JAVAS_PARTITIONER
 
 LOG = logging.getLogger(__name__)
 _BACKOFF_S = 1.0
@@ -182,7 +183,7 @@ class LatestWriter:
 _GUARANTEES = {
     "acks": "all",
     "enable.idempotence": True,
-    "partitioner": "murmur2_random",  # Java's: a key lives in one partition, whoever writes it.
+    **JAVAS_PARTITIONER,
     "linger.ms": 0,
 }
 

@@ -77,6 +77,7 @@ class Journal:
         self.runs: dict[str, Begun] = {}
         self.before: dict[str, Begun] = {}  # each write's run before the newest
         self.pulses: set[str] = set()  # transactional ids
+        self._newest: dict[tuple[str, int], LogRecord] = {}  # of each partition of a write
 
     def take(self, record: LogRecord) -> None:
         """Fold one record in. What is not ours is left alone."""
@@ -87,9 +88,21 @@ class Journal:
         if "pulse" in name:
             self.pulses.add(transactional_id(name["id"], name["pulse"]))
         elif "partition" in name:
-            self._take_marker(name["id"], name["partition"], value)
+            if self._is_newest(name["id"], name["partition"], record):
+                self._take_marker(name["id"], name["partition"], value)
         else:
             self._take_run(name["id"], value, record.timestamp_ms)
+
+    def _is_newest(self, write: str, partition: int, record: LogRecord) -> bool:
+        """Say whether a marker counts, and note it: in one partition of the topic the last, of two the newer one.
+
+        A key is in two where the topic has grown, or another partitioner wrote it; they are read in any order.
+        """
+        before = self._newest.get((write, partition))
+        if before is not None and before.partition != record.partition and before.timestamp_ms > record.timestamp_ms:
+            return False
+        self._newest[write, partition] = record
+        return True
 
     def _take_marker(self, write: str, partition: int, value: Mapping[str, Any] | None) -> None:
         markers = self.markers.setdefault(write, {})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.config import ConfigError
-from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, LIBRDKAFKA
+from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA
 from fencepost.kafka.settings import Kind, client_faults, translate
 
 COMPARE_OPTION = "fencepost.compare"
@@ -72,8 +72,10 @@ class HandOptions:
 
     def conf(self, kind: Kind) -> dict[str, Any]:
         """Return the settings of a client. Raises ConfigError for what cannot be translated."""
-        given = {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka} if kind is Kind.PRODUCER else self.kafka
-        return dict(translate(kind, given).conf)
+        if kind is not Kind.PRODUCER:
+            return dict(translate(kind, self.kafka).conf)
+        conf = translate(kind, {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka}).conf
+        return {**JAVAS_PARTITIONER, **conf}  # a rerun by the other client finds its own markers
 
     def transactional_conf(self) -> dict[str, Any]:
         """Return the settings of the producer of rows, with the client that was chosen."""

@@ -93,3 +93,23 @@ def test_pulses_name_the_transaction_and_what_others_wrote_is_left_alone() -> No
     found = journal(pulse_record("w", 3), (b'["someone",{"id":"w"}]', b"{}"), (b"plain", None))
     assert found.pulses == {"fencepost-write-w-3"}
     assert found.runs == {}
+
+
+def test_of_two_partitions_of_the_topic_the_newer_marker_counts_whichever_is_read_last() -> None:
+    """A topic that has grown, or another partitioner: the key's older record is somewhere else."""
+    part = replace(DONE, rows=1, is_done=False)
+    older, newer = ((at, *marker_record("w", 1, marker)) for at, marker in ((1, part), (2, DONE)))
+    for order in ((older, newer), (newer, older)):
+        found = Journal()
+        for at, key, value in order:
+            found.take(LogRecord(partition=at, offset=0, timestamp_ms=at, key=key, value=value))
+        assert found.markers == {"w": {1: DONE}}
+
+
+def test_in_one_partition_of_the_topic_the_last_marker_counts_whatever_the_clocks_say() -> None:
+    part = replace(DONE, rows=1, is_done=False)
+    found = Journal()
+    for offset, (at_ms, marker) in enumerate(((2, part), (1, DONE))):
+        key, value = marker_record("w", 1, marker)
+        found.take(LogRecord(partition=0, offset=offset, timestamp_ms=at_ms, key=key, value=value))
+    assert found.markers == {"w": {1: DONE}}

@@ -1,0 +1,35 @@
+"""What a write by hand writes is in the same partitions, whichever client writes it: a rerun may have another one."""
+
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+from fencepost.record import Repeated
+from fencepost.spark.hand_options import HandOptions
+from fencepost.transaction import TransactionalWriter
+
+KEYS = [f"key-{n}".encode() for n in range(30)]
+
+
+def test_a_key_is_in_one_partition_whichever_client_writes_it(kafka: EmbeddedKafka, topic_name: str) -> None:
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    Admin(servers).create_topic(topic_name, partitions=8, replication=1)
+    for client in (BATCH, LIBRDKAFKA):
+        options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic_name, "producer.client": client}
+        writer = TransactionalWriter(HandOptions.parse(options).transactional_conf(), f"{topic_name}-{client}")
+        try:
+            writer.open()
+            for key in KEYS:  # as markers are written
+                writer.send(topic_name, client.encode(), key=key)
+            writer.send_columns(Repeated(topic_name, len(KEYS)), [client.encode()] * len(KEYS), KEYS)
+            writer.commit()
+        finally:
+            writer.close()
+    found: list[LogRecord] = []
+    reader = LogReader(servers, topic_name)
+    reader.read_to_end(60, found.append)
+    reader.close()
+    assert len(found) == 4 * len(KEYS)
+    places = {(record.key, record.partition) for record in found}
+    assert len(places) == len(KEYS)
+    assert len({partition for _, partition in places}) > 1
