@@ -13,7 +13,8 @@ import typer
 
 from fencepost.cli.client import BOOTSTRAP, client_properties
 from fencepost.cli.letter import Letter, summary
-from fencepost.cli.resend import Resend, progress_name
+from fencepost.cli.resend import Resend
+from fencepost.cli.resend_progress import ResendProgress, is_mark, progress_name
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
 from fencepost.kafka.admin import Admin
@@ -86,14 +87,14 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
     browser = TopicBrowser(conf, topic or connector.topic)
 
     def is_shown(record: TopicRecord) -> bool:
-        return Letter.of(browser.topic, record).connector in (name, None)
+        return not is_mark(record) and Letter.of(browser.topic, record).connector in (name, None)
 
     if is_from_beginning or not limit:
         records = list(islice(filter(is_shown, browser.read(browser.ranges)), limit or None))
     else:
         records = browser.newest(limit, is_shown)
     with Bookmark(conf, progress_name(name), browser.topic) as bookmark:
-        passed = bookmark.read(browser.ranges)
+        passed = ResendProgress(name, browser, bookmark).read()
     letters = [Letter.of(browser.topic, record) for record in records]
     for letter in letters:
         is_sent_again = bool(letter.origin) and letter.record.offset < passed.get(letter.record.partition, 0)

@@ -1,7 +1,7 @@
 """Sending the dead letters of a sink again: each once, however often it is asked for, and whatever fails meanwhile.
 
 1. The transactional id is taken: whoever sends the same letters at this moment is fenced.
-2. Only then it is read how far they were sent again: the offsets of a group without members.
+2. Only then it is read how far they were sent again.
 3. Letters, and how far they are gone through, become visible in one transaction; then the next.
 """
 
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from fencepost.cli.letter import Letter
+from fencepost.cli.resend_progress import Mark, ResendProgress, progress_name
 from fencepost.kafka.bookmark import Bookmark
 from fencepost.kafka.browse import Range, TopicBrowser, TopicRecord
 from fencepost.kafka.group_offset import GroupOffset
@@ -22,11 +23,6 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _ATTEMPTS = 3
-
-
-def progress_name(connector: str) -> str:
-    """Return the group that keeps how far a connector's letters were sent again; also the transactional id."""
-    return f"fencepost-dead-letters-{connector}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class Resend:
 
     def waiting(self) -> dict[int, Range]:
         """Return what of the dead letter topic was not gone through yet."""
-        known = self.bookmark.read(self.browser.ranges)
+        known = ResendProgress(self.connector, self.browser, self.bookmark).read()
         return {p: (max(known.get(p, first), first), end) for p, (first, end) in self.browser.ranges.items()}
 
     def targets(self) -> Counter[str]:
@@ -90,9 +86,12 @@ class Resend:
             records = self.browser.read({partition: (first, end)})
             while chunk := list(islice(records, _AT_ONCE)):
                 mine = [Letter.of(self.browser.topic, record) for record in chunk if self.is_mine(record)]
+                offset = chunk[-1].offset + 1
                 for letter in mine:
                     self._send(writer, letter)
-                self._commit(writer, partition, chunk[-1].offset + 1)  # 3
+                if mine:
+                    self._mark(writer, partition, offset)
+                self._commit(writer, partition, offset)  # 3
                 yield len(mine)
 
     def _send(self, writer: TransactionalWriter, letter: Letter) -> None:
@@ -107,6 +106,10 @@ class Resend:
             timestamp=record.timestamp_ms,
             headers=headers or None,
         )
+
+    def _mark(self, writer: TransactionalWriter, partition: int, offset: int) -> None:
+        mark = Mark.of(self.connector, offset)
+        writer.send(self.browser.topic, mark.value, key=mark.key, partition=partition, headers=mark.headers)
 
     def _commit(self, writer: TransactionalWriter, partition: int, offset: int) -> None:
         offsets = [GroupOffset(self.browser.topic, partition, offset)]

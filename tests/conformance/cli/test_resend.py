@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.api import FatalError
-from fencepost.cli.resend import Resend, progress_name
+from fencepost.cli.resend import Resend
+from fencepost.cli.resend_progress import progress_name
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.bookmark import Bookmark
@@ -70,6 +72,20 @@ def values(kafka: EmbeddedKafka, topic: str) -> list[str]:
     return [(record.value or b"").decode() for record in read(kafka, topic)]
 
 
+def alter(kafka: EmbeddedKafka, topic: str, key: str, value: str) -> None:
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(30)
+
+
+def forget_group(kafka: EmbeddedKafka, group: str) -> None:
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in client.delete_consumer_groups([group]).values():
+        future.result(30)
+
+
 def test_a_letter_is_sent_again_once_as_it_was_read(
     kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
 ) -> None:
@@ -82,6 +98,26 @@ def test_a_letter_is_sent_again_once_as_it_was_read(
     bury("b", partition=1)
     assert resend(kafka, topic) == 1
     assert values(kafka, topic) == ["a", "b"]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_progress_outlives_the_offsets_of_its_group(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None], policy: str
+) -> None:
+    """A broker deletes a group without members after offsets.retention.minutes; this is what it leaves."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    dead = f"{topic}-dead"
+    eventually(lambda: admin.partitions(dead) == 2)
+    alter(kafka, dead, "cleanup.policy", policy)
+    bury("a", key=b"a")
+    assert resend(kafka, topic) == 1
+    bury("b", key=b"b")
+    assert resend(kafka, topic) == 1
+    bury("other", connector="somebody-else", key=b"o")
+    forget_group(kafka, progress_name(topic))
+    bury("c", key=b"c")
+    assert resend(kafka, topic) == 1
+    assert values(kafka, topic) == ["a", "b", "c"]
 
 
 def test_a_letter_without_context_headers_is_not_sent(kafka: EmbeddedKafka, topic: str) -> None:

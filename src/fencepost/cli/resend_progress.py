@@ -1,0 +1,82 @@
+"""How far the letters of a connector were sent again.
+
+Two places say so, written in one transaction with the copies:
+
+- the offsets of a group without members, which are quick to read, but which a broker deletes after
+  `offsets.retention.minutes`;
+- a mark in the partition of the dead letter topic, after the letters that it is about. Retention deletes from the
+  front of a partition, so no letter outlives the mark.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fencepost.kafka.bookmark import Bookmark
+from fencepost.kafka.browse import TopicBrowser, TopicRecord
+from fencepost.record import HeaderBytes
+from fencepost.task.dead_letter import PREFIX, RESENT
+
+log = logging.getLogger(__name__)
+
+_PASSED = f"{RESENT}passed"
+_VALUE = b"fencepost dead-letters --resend: how far the letters of a connector were sent again"
+
+
+def progress_name(connector: str) -> str:
+    """Return the group that keeps how far a connector's letters were sent again; also the transactional id."""
+    return f"fencepost-dead-letters-{connector}"
+
+
+class Mark(NamedTuple):
+    """The record that says how far one partition was gone through, for one connector."""
+
+    key: bytes
+    value: bytes
+    headers: list[HeaderBytes]
+
+    @classmethod
+    def of(cls, connector: str, offset: int) -> "Mark":
+        """Make one. It has a key of its own and a value, so that a compacted topic keeps the newest."""
+        return cls(progress_name(connector).encode(), _VALUE, [(_PASSED, str(offset).encode())])
+
+
+def is_mark(record: TopicRecord) -> bool:
+    """Say whether a record of a dead letter topic is no letter, but a mark, of any connector."""
+    names = {name for name, _ in record.headers}
+    return _PASSED in names and not any(name.startswith(PREFIX) for name in names)
+
+
+def passed_by(record: TopicRecord, connector: str) -> int | None:
+    """Return the offset that a record says is the next for this connector; None where it is no such mark."""
+    if record.key != progress_name(connector).encode() or not is_mark(record):
+        return None
+    text = (dict(record.headers)[_PASSED] or b"").decode("ascii", "replace")
+    return int(text) if text.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class ResendProgress:
+    """How far one connector's letters were sent again, as of the browser's making."""
+
+    connector: str
+    browser: TopicBrowser
+    bookmark: Bookmark
+
+    def read(self) -> dict[int, int]:
+        """Return the next offset of each partition of which something was sent again.
+
+        The group's offsets count where it has some. Else the partition is read for its newest mark.
+        """
+        known = self.bookmark.read(self.browser.ranges)
+        return {**self._marked(self.browser.ranges.keys() - known.keys()), **known}
+
+    def _marked(self, partitions: set[int]) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for record in self.browser.read({partition: self.browser.ranges[partition] for partition in partitions}):
+            passed = passed_by(record, self.connector)
+            if passed is not None:
+                found[record.partition] = passed
+        if found:
+            log.info("group %s has lost offsets: the marks in %s count", self.bookmark.group, self.browser.topic)
+        return found
