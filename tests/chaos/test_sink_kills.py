@@ -37,10 +37,31 @@ SETTINGS = {
 }
 
 
-def firsts(out: Path) -> list[int]:
-    """Return the numbers in the order of their first lines. The half line of a killed task counts as what it says."""
-    lines = out.read_text().split("\n")[:-1] if out.exists() else []
-    return list(dict.fromkeys(int(line) for line in lines if line))
+SIZE = 4_000  # of a line, so that a batch is larger than any buffer
+
+
+class Written:
+    """What stands in the file, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_to = 0
+        self._firsts: dict[int, None] = {}
+        self.lines = 0
+
+    def firsts(self) -> list[int]:
+        """Return the numbers in the order of their first lines; the half line of a killed task is one."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read_to)
+            new = file.read()
+        new = new[: new.rfind(b"\n") + 1]
+        self._read_to += len(new)
+        lines = [line for line in new.split(b"\n") if line]
+        self.lines += len(lines)
+        self._firsts |= dict.fromkeys(int(line.rstrip(b".")) for line in lines)
+        return list(self._firsts)
 
 
 @pytest.fixture
@@ -51,7 +72,7 @@ def feed(kafka: EmbeddedKafka, topic_name: str) -> Iterator[Feed]:
 
     def write(numbers: range) -> bool:
         for number in numbers:
-            producer.produce(topic_name, str(number).encode(), partition=number % PARTITIONS)
+            producer.produce(topic_name, str(number).encode().ljust(SIZE, b"."), partition=number % PARTITIONS)
         assert producer.flush(60) == 0
         return True
 
@@ -72,7 +93,9 @@ def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_pat
         "slot.dedicated": "true",
         "consumer.override.session.timeout.ms": "3000",
         "consumer.override.heartbeat.interval.ms": "300",
+        "consumer.override.fetch.min.bytes": "400000",
     }
+    written = Written(out)
     with (
         capfd.disabled(),
         KIND(kafka.bootstrap_servers, tmp_path, SETTINGS, group=f"sink-{seed}") as worker,
@@ -84,7 +107,7 @@ def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_pat
         def go_on() -> None:
             """Return when what is written from now on is in the file."""
             mark = feed.sent + PER_S // 2
-            eventually(lambda: set(range(1, mark + 1)) <= set(firsts(out)), within_s=120, every_s=0.2)
+            eventually(lambda: set(range(1, mark + 1)) <= set(written.firsts()), within_s=120, every_s=0.2)
 
         go_on()
         faults = ["kill", "stop", "rescale", "kill"] * ROUNDS
@@ -112,12 +135,11 @@ def test_no_fault_of_a_sinks_tasks_leaves_a_gap(kafka, feed, topic_name, tmp_pat
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(victim, signal.SIGCONT)
                 go_on()
-            print(f"{fault}: {len(firsts(out))} numbers in the file", flush=True)
+            print(f"{fault}: {len(written.firsts())} numbers in the file", flush=True)
         last = feed.stop()
-        eventually(lambda: set(range(1, last + 1)) <= set(firsts(out)), within_s=120, every_s=0.2)
-        written = out.read_text().count("\n")
-        print(f"{last} numbers, {written} lines")
+        eventually(lambda: set(range(1, last + 1)) <= set(written.firsts()), within_s=120, every_s=0.2)
+        print(f"{last} numbers, {written.lines} lines")
         for partition in range(PARTITIONS):
-            own = [number for number in firsts(out) if number % PARTITIONS == partition]
+            own = [number for number in written.firsts() if number % PARTITIONS == partition]
             assert own == [n for n in range(1, last + 1) if n % PARTITIONS == partition]
         worker.wait_for_tasks(name, *["RUNNING"] * count, within_s=120)

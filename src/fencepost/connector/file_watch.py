@@ -37,7 +37,7 @@ class FileWatch:
         A change between the last look and this call goes unseen: look again afterwards.
         """
         if self._is_possible is None and os.path.exists(self._path):
-            self._is_possible = _is_local(self._path)
+            self._is_possible = is_local(self._path)
         return bool(self._is_possible) and _notifier().arm(self._path, self._on_change)
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ def _notifier() -> _Notifier:
         return _shared
 
 
-def _is_local(path: bytes) -> bool:
+def is_local(path: bytes) -> bool:
     """Say whether all who write to the file do so through this system's kernel."""
     try:
         libc = ctypes.CDLL(None, use_errno=True)
