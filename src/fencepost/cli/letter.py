@@ -19,10 +19,12 @@ from fencepost.task.dead_letter import (
     RESENT,
     RESENT_OFFSET,
     RESENT_PARTITION,
+    RESENT_TIMESTAMP,
     RESENT_TOPIC,
     STACKTRACE,
     STAGE,
     TASK,
+    TIMESTAMP,
     TOPIC,
 )
 
@@ -37,6 +39,8 @@ class Letter:
     topic: str
     record: TopicRecord
     facts: dict[str, str] = field(repr=False)
+    time_ms: int | None = None
+    """When the record was written that could not be processed; at first, where it was sent again."""
 
     @classmethod
     def of(cls, topic: str, record: TopicRecord) -> "Letter":
@@ -45,7 +49,9 @@ class Letter:
         facts = {name: text for name, text in texts.items() if name.startswith(PREFIX)}
         if facts and RESENT_TOPIC in texts:  # it failed once more: it came from where it came from at first
             facts |= {name: texts.get(before, "") for name, before in _BEFORE.items()}
-        return cls(topic, record, facts)
+        times = (texts.get(RESENT_TIMESTAMP, ""), texts.get(TIMESTAMP, ""))
+        time_ms = next((int(text) for text in times if text.isdecimal()), record.timestamp_ms)
+        return cls(topic, record, facts, time_ms)
 
     @property
     def connector(self) -> str | None:
@@ -66,7 +72,17 @@ class Letter:
     @property
     def resent_headers(self) -> list[tuple[str, bytes | None]]:
         """Return the headers by which the sink takes it as a record of the topic that it came from."""
-        return [*self.headers, *((now, self.facts.get(name, "").encode()) for name, now in _BEFORE.items())]
+        origin = ((now, self.facts.get(name, "").encode()) for name, now in _BEFORE.items())
+        return [*self.headers, *origin, *self._time]
+
+    @property
+    def copied_headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers of a copy for all who read the topic that the record came from."""
+        return [*self.headers, *self._time]
+
+    @property
+    def _time(self) -> list[tuple[str, bytes | None]]:
+        return [] if self.time_ms is None else [(RESENT_TIMESTAMP, b"%d" % self.time_ms)]
 
     def to_json(self, *, is_sent_again: bool) -> dict[str, Any]:
         """Return all of it: bytes as text where they are UTF-8, else as `{"base64": …}`."""
@@ -80,6 +96,7 @@ class Letter:
                 "topic": facts.get(TOPIC),
                 "partition": _parsed(facts.get(PARTITION)),
                 "offset": _parsed(facts.get(OFFSET)),
+                "timestamp": self.time_ms,
             },
             "stage": facts.get(STAGE),
             "class": facts.get(CLASS),
@@ -102,6 +119,8 @@ class Letter:
             yield "  without context headers (errors.deadletterqueue.context.headers.enable)"
         else:
             origin = f"from {facts.get(TOPIC)}-{facts.get(PARTITION)}@{facts.get(OFFSET)}"
+            if self.time_ms != self.record.timestamp_ms:
+                origin += f" of {_when(self.time_ms)}"
             parts = (where, _when(self.record.timestamp_ms), origin, facts.get(STAGE), f"task {facts.get(TASK)}", again)
             yield _shown("  ".join(part for part in parts if part))
             yield f"  {_shown(f'{facts.get(EXCEPTION)}: {facts.get(MESSAGE)}')}"
@@ -117,11 +136,16 @@ def summary(letters: Sequence[Letter], topic: str, connector: str) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith((PREFIX, RESENT))
+    return name.startswith((PREFIX, RESENT)) or name == TIMESTAMP
 
 
 def _when(timestamp_ms: int | None) -> str:
-    return "" if timestamp_ms is None else f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    if timestamp_ms is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp_ms} ms"
 
 
 def _parsed(fact: str | None) -> Any:

@@ -97,15 +97,8 @@ class Resend:
     def _send(self, writer: TransactionalWriter, letter: Letter) -> None:
         assert letter.origin is not None
         topic, partition = (self.own_topic, None) if self.own_topic else letter.origin
-        record, headers = letter.record, letter.resent_headers if self.own_topic else letter.headers
-        writer.send(
-            topic,
-            record.value,
-            key=record.key,
-            partition=partition,
-            timestamp=record.timestamp_ms,
-            headers=headers or None,
-        )
+        record, headers = letter.record, letter.resent_headers if self.own_topic else letter.copied_headers
+        writer.send(topic, record.value, key=record.key, partition=partition, headers=headers or None)
 
     def _mark(self, writer: TransactionalWriter, partition: int, offset: int) -> None:
         mark = Mark.of(self.connector, offset)

@@ -23,6 +23,11 @@ MESSAGE, STACKTRACE = f"{PREFIX}exception.message", f"{PREFIX}exception.stacktra
 RESENT = "__fencepost.resent."
 RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET = f"{RESENT}topic", f"{RESENT}partition", f"{RESENT}offset"
 """Where a record came from that was sent again to the sink's own topic for that."""
+RESENT_TIMESTAMP = f"{RESENT}timestamp"
+"""The time that a record had at first, in milliseconds since 1970, of one that was sent again anywhere."""
+
+TIMESTAMP = "__fencepost.record.timestamp"
+"""The time of a letter's record. The letter has its own: by the record's, retention would delete it at once."""
 
 _LONGEST_FACT = 10_000
 
@@ -56,6 +61,11 @@ def context_headers(
         STACKTRACE: "".join(traceback.format_exception(error)),
     }
     return [(name, str(fact)[:_LONGEST_FACT].encode("utf-8", "replace")) for name, fact in facts.items()]
+
+
+def time_headers(timestamp: Any) -> list[HeaderBytes]:
+    """Return the header that keeps a record's time; none where it has no time that a record of Kafka can have."""
+    return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []
 
 
 def origin_of(record: SinkRecord) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import orjson
 from fencepost.api import SinkRecord, SourceRecord
 from fencepost.kafka.settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
-from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of
+from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of, time_headers
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
@@ -65,7 +65,6 @@ class TransactionLetters:
             topics=Repeated(self.spec.dead_letters_topic, len(letters)),
             values=[value for _, value, _ in letters],
             keys=[key for key, _, _ in letters],
-            timestamps=[_timestamp(one.record) for one in failed],
             headers=[headers for _, _, headers in letters],
             sources=[one.index for one in failed],
             is_letters=True,
@@ -74,16 +73,19 @@ class TransactionLetters:
     def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:
         record = failed.record
         key, value = told(record.key), told(record.value)
-        headers = [(header.key, told(header.value)) for header in record.headers]
+        headers: list[HeaderBytes] = [(header.key, told(header.value)) for header in record.headers]
+        for added in (self._context(failed), time_headers(record.timestamp)):
+            if self._is_small([("", key), ("", value), *headers, *added]):
+                return key, value, headers + added
+        return key, value, headers
+
+    def _context(self, failed: _Failed) -> list[HeaderBytes]:
+        """Return the headers that tell of a record, most of which only some want."""
+        time = time_headers(failed.record.timestamp)
         if not self.spec.dead_letters_headers:
-            return key, value, headers
+            return time
         class_name = self.class_of(failed.stage, failed.error)
-        context = context_headers(self.spec, _origin(record), failed.stage, class_name, failed.error)
-        return (
-            key,
-            value,
-            headers + context if self._is_small([("", key), ("", value), *headers, *context]) else headers,
-        )
+        return time + context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
 
     def _is_small(self, parts: list[HeaderBytes]) -> bool:
         """Say whether the producer takes it all: else only the context makes it too large, perhaps."""
@@ -136,8 +138,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     return str(value)
-
-
-def _timestamp(record: SourceRecord | SinkRecord) -> int | None:
-    """Return the record's, where Kafka takes it."""
-    return record.timestamp if isinstance(record.timestamp, int) and record.timestamp >= 0 else None

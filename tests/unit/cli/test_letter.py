@@ -20,7 +20,12 @@ def test_a_sinks_letter_tells_its_origin() -> None:
     assert (own.connector, own.origin, own.headers) == ("c", ("orders", 2), [])
     [first, *_] = own.lines(is_sent_again=True)
     assert first == "dead-0@4  1970-01-01 00:00:01Z  from orders-2@8  TASK_PUT  task 0  sent again"
-    assert own.to_json(is_sent_again=False)["origin"] == {"topic": "orders", "partition": 2, "offset": 8}
+    assert own.to_json(is_sent_again=False)["origin"] == {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 8,
+        "timestamp": 1_000,
+    }
 
 
 def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
@@ -31,12 +36,36 @@ def test_a_sources_letter_has_a_position_and_cannot_be_sent_again() -> None:
 
 def test_the_letter_of_a_record_that_was_sent_again_tells_where_it_came_from_at_first() -> None:
     resent = tuple(
-        (f"__fencepost.resent.{name}", text) for name, text in (("topic", b"o"), ("partition", b"1"), ("offset", b"7"))
+        (f"__fencepost.resent.{name}", text)
+        for name, text in (("topic", b"o"), ("partition", b"1"), ("offset", b"7"), ("timestamp", b"3"))
     )
     own = letter(own=(("h", b"1"), *resent), **{**SINK, "topic": "again", "partition": "0", "offset": "3"})
     assert own.origin == ("o", 1)
     assert own.headers == [("h", b"1")]
     assert own.resent_headers == [("h", b"1"), *resent]
+
+
+def test_a_letter_tells_the_time_of_its_record() -> None:
+    own = letter(own=(("__fencepost.record.timestamp", b"7"),), **SINK)
+    assert (own.time_ms, own.headers) == (7, [])
+    assert ("__fencepost.resent.timestamp", b"7") in own.resent_headers
+    assert own.to_json(is_sent_again=False)["origin"]["timestamp"] == 7
+    [first, *_] = own.lines(is_sent_again=False)
+    assert first.startswith("dead-0@4  1970-01-01 00:00:01Z  from orders-2@8 of 1970-01-01 00:00:00Z  TASK_PUT")
+
+
+def test_the_letter_of_a_record_that_was_sent_again_tells_the_first_time() -> None:
+    times = (("__fencepost.resent.timestamp", b"3"), ("__fencepost.record.timestamp", b"7"))
+    assert letter(own=times, **SINK).time_ms == 3
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_a_number() -> None:
+    text = "\n".join(letter(own=(("__fencepost.record.timestamp", b"9" * 18),), **SINK).lines(is_sent_again=False))
+    assert f"of {'9' * 18} ms" in text
+
+
+def test_a_letter_of_an_older_version_has_the_time_of_its_record() -> None:
+    assert letter(**SINK).time_ms == 1_000
 
 
 def test_no_terminal_is_given_commands_and_nothing_is_endless() -> None:

@@ -60,6 +60,14 @@ def letters_of(own: TaskSpec, **changes: Any) -> Any:
     return letters.take()
 
 
+def test_a_letter_has_its_own_time_and_keeps_that_of_its_record_in_a_header() -> None:
+    """Retention counts from the letter's time: with the record's it would go at once."""
+    for context in (True, False):
+        found = letters_of(spec(dead_letters_headers=context), timestamp=5)
+        assert found.timestamps is None
+        assert dict(found.headers[0])["__fencepost.record.timestamp"] == b"5"
+
+
 def test_without_context_headers_a_letter_has_the_headers_of_its_record() -> None:
     found = letters_of(spec())
     assert list(found.headers[0]) == [("h", b'"x"'), ("b", b"y")]
@@ -77,8 +85,16 @@ def test_the_context_is_left_out_where_it_makes_a_letter_too_large(length: int) 
     assert any("connect" in name for name, _ in found.headers[0]) is (length == 900_000)
 
 
-def test_a_time_that_kafka_takes_not_is_left_out() -> None:
-    assert letters_of(spec(), timestamp=-1).timestamps == [None]
+@pytest.mark.parametrize("timestamp", [-1, None, "yesterday"])
+def test_a_time_that_no_record_can_have_is_left_out(timestamp: Any) -> None:
+    assert "__fencepost.record.timestamp" not in dict(letters_of(spec(), timestamp=timestamp).headers[0])
+
+
+@pytest.mark.parametrize(("length", "is_kept"), [(998_950, True), (998_960, False)])
+def test_the_records_time_is_left_out_where_it_makes_a_letter_too_large(length: int, is_kept: bool) -> None:
+    found = letters_of(spec(dead_letters_headers=True), value=b"v" * length, timestamp=1_700_000_000_000)
+    assert ("__fencepost.record.timestamp" in dict(found.headers[0])) is is_kept
+    assert "h" in dict(found.headers[0])
 
 
 def test_what_is_taken_is_gone() -> None:

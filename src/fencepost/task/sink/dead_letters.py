@@ -13,7 +13,7 @@ from fencepost.api import FatalError, RetriableError, SinkRecord
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
-from fencepost.task.dead_letter import context_headers, origin_of
+from fencepost.task.dead_letter import context_headers, origin_of, time_headers
 from fencepost.task.spec import TaskSpec
 from fencepost.task.tolerance import ErrorCounters
 
@@ -46,6 +46,7 @@ class DeadLetters:
         """Send a record, whose key, value and headers are bytes. The future is done when it is acknowledged."""
         safe: Future[None] = Future()
         headers: list[HeaderBytes] = [(header.key, header.value) for header in record.headers]
+        time = time_headers(record.timestamp)
         context = self._context(record, stage, class_name, error) if self._spec.dead_letters_headers else []
         self._counters.dead_letters += 1
 
@@ -57,30 +58,23 @@ class DeadLetters:
                 safe.set_exception(RetriableError(f"a dead letter was not taken: {refused.str()}"))
 
         self._is_open = True
-        fields: dict[str, Any] = {"timestamp": record.timestamp} if record.timestamp is not None else {}
-        fields |= {"key": record.key, "on_delivery": delivered}
+        fields: dict[str, Any] = {"key": record.key, "on_delivery": delivered}
         try:
-            self._produce(record.value, headers, context, fields)
+            self._produce(record.value, [headers + time + context, headers + time, headers], fields)
         except ProducerError as refusal:
             self._counters.dead_letter_failures += 1
             raise self._error(refusal) from refusal
         return safe
 
-    def _produce(
-        self,
-        value: bytes | None,
-        headers: list[HeaderBytes],
-        context: list[HeaderBytes],
-        fields: Mapping[str, Any],
-    ) -> None:
-        """Send with the context, or without it where only that makes the record too large."""
-        topic = self._spec.dead_letters_topic
+    def _produce(self, value: bytes | None, choices: list[list[HeaderBytes]], fields: Mapping[str, Any]) -> None:
+        """Send with the first of these headers with which the record is not too large."""
+        topic, (headers, *fewer) = self._spec.dead_letters_topic, choices
         try:
-            self._client.produce(topic, value, headers=headers + context, **fields)
-        except ProducerError as refusal:
-            if refusal.failure is not Failure.REFUSED_RECORD or not context:
-                raise
             self._client.produce(topic, value, headers=headers, **fields)
+        except ProducerError as refusal:
+            if refusal.failure is not Failure.REFUSED_RECORD or not fewer:
+                raise
+            self._produce(value, fewer, fields)
 
     def _context(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> list[HeaderBytes]:
         return context_headers(self._spec, origin_of(record), stage, class_name, error)

@@ -11,7 +11,7 @@ from typing import Any
 from fencepost.api import Converter, HeaderConverter
 from fencepost.kafka.group_input import Fetched
 from fencepost.record import BinaryColumn, Header, Repeated, Runs, Schema, SinkBatch, SinkRecord, TopicPartition
-from fencepost.task.dead_letter import RESENT, RESENT_TOPIC
+from fencepost.task.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
@@ -75,8 +75,9 @@ class SinkProcessor:
     def _record(self, fetched: Fetched, index: int) -> SinkRecord | None:
         place, raw = fetched.places[index], _raw(fetched, index)
         topic, pairs = place.topic, () if fetched.headers is None else fetched.headers[index]
+        timestamp = raw.timestamp
         if topic == self.resend_topic:
-            topic, pairs = _before_resent(topic, pairs)
+            topic, timestamp, pairs = _before_resent(topic, timestamp, pairs)
         is_kept, key = self._converted("KEY_CONVERTER", self.key_converter, raw, topic, raw.key)
         if not is_kept:
             return None
@@ -92,6 +93,7 @@ class SinkProcessor:
             key=key[1],
             value_schema=value[0],
             value=value[1],
+            timestamp=timestamp,
             headers=tuple(headers or ()),
         )
         is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), raw)
@@ -147,11 +149,12 @@ def _raw(fetched: Fetched, index: int) -> SinkRecord:
     )
 
 
-def _before_resent(topic: str, pairs: Pairs) -> tuple[str, Pairs]:
-    """Return the topic and the headers that a record had before it was sent again; as they are where none tells."""
-    origin = dict(pairs).get(RESENT_TOPIC)
+def _before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:
+    """Return topic, time and headers that a record had before it was sent again; as they are where no header tells."""
+    told = dict(pairs)
+    origin, time = told.get(RESENT_TOPIC), told.get(RESENT_TIMESTAMP) or b""
     own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
-    return (topic if origin is None else origin.decode()), own
+    return (topic if origin is None else origin.decode()), (int(time) if time.isdigit() else timestamp), own
 
 
 def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[int]]:

@@ -10,7 +10,12 @@ from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
 
 AGAIN = TopicPartition("again", 0)
-RESENT = [("own", b"1"), ("__fencepost.resent.topic", b"orders"), ("__fencepost.resent.offset", b"8")]
+RESENT = [
+    ("own", b"1"),
+    ("__fencepost.resent.topic", b"orders"),
+    ("__fencepost.resent.offset", b"8"),
+    ("__fencepost.resent.timestamp", b"2"),
+]
 
 
 def processor() -> SinkProcessor:
@@ -27,6 +32,7 @@ def fetched(place: TopicPartition, *headers: list[tuple[str, bytes | None]]) -> 
 def test_a_record_that_was_sent_again_is_one_of_the_topic_that_it_came_from() -> None:
     [record] = processor().process(fetched(AGAIN, RESENT))
     assert (record.topic, record.at, [header.key for header in record.headers]) == ("orders", AGAIN, ["own"])
+    assert record.timestamp == 2  # and not 5, when it was sent again
 
 
 def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
@@ -39,9 +45,9 @@ def test_its_dead_letter_keeps_what_tells_where_it_came_from() -> None:
 
 def test_what_else_is_in_that_topic_is_its_own() -> None:
     [record] = processor().process(fetched(AGAIN, []))
-    assert record.topic == "again"
+    assert (record.topic, record.timestamp) == ("again", 5)
 
 
 def test_the_headers_mean_nothing_in_any_other_topic() -> None:
     [record] = processor().process(fetched(TopicPartition("t", 0), RESENT))
-    assert (record.topic, len(record.headers)) == ("t", 3)
+    assert (record.topic, len(record.headers), record.timestamp) == ("t", 4, 5)
