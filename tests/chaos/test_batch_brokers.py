@@ -11,22 +11,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from fencepost.kafka import range_input
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import protocol
 from fencepost.kafka.batch.reader import BatchReader
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.log_gap import GapKind, LogPosition
+from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.memberless import memberless
 from fencepost.kafka.plan_input import PlanInput
 from fencepost.kafka.plan_reader import ClientReader, PlanReader
-from fencepost.kafka.settings import plan_conf, transactional_conf
+from fencepost.kafka.range_input import RangeInput
+from fencepost.kafka.settings import plan_conf, range_conf, transactional_conf
 from fencepost.kafka.topic_admin import TopicAdmin
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
@@ -285,6 +289,55 @@ def test_e21_what_is_written_while_brokers_move_and_die_is_there_once_and_every_
         load.end()
     print(check(load, servers, topic), *load.errors, sep="\n")
     assert load.errors
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(2_400)
+def test_a_committed_record_is_never_taken_for_lost_while_the_high_watermark_lags(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader is killed right after it has acknowledged a record. Its successor has the record, and does not show it
+    before all replicas are in sync again: a reader of that range has to wait, and finds it.
+    """
+    monkeypatch.setattr(range_input, "SURE_S", 1.0)
+    servers, place, rounds = brokers.bootstrap_servers, TopicPartition("lagging", 0), 20 if IS_LONG else 2
+    made = NewTopic(place.topic, num_partitions=1, replication_factor=3, config={IN_SYNC: "3"})
+    client = AdminClient({"bootstrap.servers": servers})
+    client.create_topics([made])[place.topic].result(60)
+    conf = range_conf({"bootstrap.servers": servers}, "test").conf
+
+    def read(start: int, end: int, idle_s: float) -> list[bytes]:
+        reader = RangeInput(conf, LogRange(place, start, end), idle_s=idle_s)
+        return [value for batch in reader.batches() for value in batch.column("value").to_pylist()]
+
+    lagged = number = 0
+    while number < rounds or lagged < 2:  # the others may hear of the record in time
+        victim = brokers.leader_of(place.topic)
+        write(servers, place, b"%d" % number, partial(brokers.kill, victim))
+        try:
+            assert read(number, number + 1, idle_s=6.0) == [b"%d" % number]
+        except ReadTimeoutError:
+            lagged += 1
+        brokers.start(victim)
+        assert read(0, number + 1, idle_s=WITHIN_S) == [b"%d" % each for each in range(number + 1)]
+        number += 1
+        assert number < 5 * rounds, f"the high watermark lagged {lagged} times in {number}"
+    print(f"the high watermark lagged {lagged} times in {number}")
+
+
+def write(servers: str, place: TopicPartition, value: bytes, then: Callable[[], None]) -> None:
+    """Write one record, and call `then` at the moment at which all replicas have it."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all"})
+    errors: list[Any] = []
+
+    def told(error: Any, _: Any) -> None:
+        errors.append(error)
+        if error is None:
+            then()
+
+    producer.produce(place.topic, value, partition=place.partition, on_delivery=told)
+    producer.flush(WITHIN_S)
+    assert errors == [None]
 
 
 @pytest.mark.chaos

@@ -183,7 +183,10 @@ class Admin:
     def end_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
-        """Return where each log ends now: after its last record; read_committed, before the first open transaction."""
+        """Return where each log ends now: after its last record; read_committed, before the first open transaction.
+
+        Its leader answers, and only once it shows everything that was committed before it became the leader.
+        """
         wanted = dict.fromkeys(topic_partitions, OffsetSpec.latest())
         return self._list_offsets(wanted, _level(read_committed), timeout_s)
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaUnavailableError, is_unavailable, kafka_error, translate
 from fencepost.kafka.group_input import PASSING, Assignee, Fetched, GroupInput, nowhere_to_begin
 from fencepost.kafka.log_gap import LogPosition
@@ -29,6 +31,7 @@ _MOST_PARTITIONS = 200  # a reader names all its partitions in each request
 _LOOK_AT, _LEAST_RECORDS = 200, 20  # so many batches say how many records a batch has; with fewer the client is cheaper
 _LONG_S = 2.0  # for which nothing but a broker that is not there holds a reader up
 _FIRST_ASK_S, _LONGEST_ASK_S = 0.1, 2.0
+_DOUBT_EVERY_S = 0.25
 
 
 class BatchGroupInput(GroupInput):
@@ -52,6 +55,8 @@ class BatchGroupInput(GroupInput):
         self._next: dict[TopicPartition, LogPosition] = {}
         self._ends: dict[TopicPartition, int] = {}  # of logs of what the reader has read before
         self._lost: dict[TopicPartition, float] = {}  # with nothing at their positions; when to ask where they go on
+        self._cut: set[TopicPartition] = set()  # of those: what was read there last is not in the log any more
+        self._doubts: Doubts[TopicPartition] = Doubts()
         self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked that
         self._batches = self._records = 0  # that were read since somebody looked at how large they are
         self._why = ""  # the client is to fetch
@@ -152,6 +157,7 @@ class BatchGroupInput(GroupInput):
         for place in read.lost:
             if place in self._next and place not in self._paused:
                 self._lost.setdefault(place, 0.0)
+        self._cut |= read.cut & self._lost.keys()
         if read.refused:
             topic = min(read.refused)
             raise translate(
@@ -196,33 +202,47 @@ class BatchGroupInput(GroupInput):
         self._ends |= self._reader.known_ends()
         self._reader.unassign(places)
         self._waiting.drop(places)
+        self._cut.difference_update(places)
         for place in places:
             self._lost.pop(place, None)
 
     def _reset_lost(self) -> None:
         """Go where `auto.offset.reset` says, of a partition that has nothing at its position; one in each turn.
 
-        A broker that does not answer is asked again later, with more patience, and behind all that wait.
+        A broker that does not answer is asked again later, with more patience, and behind all that wait. So is one
+        whose log seems to end before the position: it may have been deposed a moment ago.
         """
         place = min(self._lost, key=lambda place: self._lost[place], default=None)
         if place is None or time.monotonic() < self._lost[place]:
             return
-        at = self._next[place].offset
-        if self._resets_of(place) == "error":
-            raise nowhere_to_begin(place, f"offset {at} is out of range")
+        at, where = self._next[place], ClientPartition(*place)
         try:
-            offset = self._edge(self._consumer, place, self._ask_s)
+            begin, end = self._consumer.get_watermark_offsets(where, timeout=self._ask_s)
         except KafkaException as error:
             if is_unavailable(kafka_error(error)) or kafka_error(error).code() in PASSING:
                 self._ask_s = min(2 * self._ask_s, _LONGEST_ASK_S)
                 self._lost[place] = time.monotonic() + 2 * self._ask_s
                 return
             raise translate(error, f"asking where {place.topic}-{place.partition} goes on", self._bootstrap) from error
+        self._ask_s = _FIRST_ASK_S
+        is_beyond = at.offset > end
+        is_confirmed = self._doubts.confirmed([place], [place] if is_beyond else [], time.monotonic(), SURE_S)
+        if at.offset < begin or is_confirmed or place in self._cut:
+            self._reset_to_edge(place, at.offset, begin, end)
+        elif is_beyond:
+            self._lost[place] = time.monotonic() + _DOUBT_EVERY_S
+        else:
+            self._go_to({place: LogPosition(at.offset)})  # its broker did not lead it
+
+    def _reset_to_edge(self, place: TopicPartition, at: int, begin: int, end: int) -> None:
+        self._doubts.forget([place])
+        if self._resets_of(place) == "error":
+            raise nowhere_to_begin(place, f"offset {at} is out of range")
+        offset = end if self._resets_of(place) == "latest" else max(begin, 0)
         log.warning(
             "%s-%d has nothing at offset %d: it is read from offset %d on, as auto.offset.reset is %s",
             *place, at, offset, self._resets_of(place),
         )  # fmt: skip
-        self._ask_s = _FIRST_ASK_S
         self._go_to({place: LogPosition(offset)})
 
     # the assignment

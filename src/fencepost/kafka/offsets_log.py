@@ -16,6 +16,7 @@ from fencepost.record import TopicPartition
 TOPIC = "__consumer_offsets"
 
 _AT_ONCE = 4 * 1024 * 1024
+_AGAIN_S = 0.05
 _DENIED, _MISSING, _OUT_OF_RANGE = 29, 3, 1  # TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 _NEWEST_BY_NAME = 12  # of Fetch: newer ones go by the topic's id
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -74,15 +75,22 @@ async def read(
 
     Where producers may be `passed` over, those are whose offsets name them: stream tasks', which may be most of a long
     log. Each is read of until it is known, and added.
+
+    Where the log ends its leader says when it is asked for that, or it refuses to: the high watermark that comes with a
+    fetch lags behind after a failover, and whoever stopped there would not know the last producers.
     """
+    from kafka.errors import NotLeaderForPartitionError
+
     found: list[LoggedOffset] = []
-    end: int | None = None
-    while end is None or start < end:
+    end = await _edge(client, where, is_end=True)
+    while start < end:
         answer = await _fetched(client, where, start)
         if answer is None:
-            start = await _beginning(client, where)
+            begin = await _edge(client, where, is_end=False)
+            if begin <= start:
+                raise NotLeaderForPartitionError(f"{TOPIC}-{where.partition} has nothing at offset {start}")
+            start = begin
             continue
-        end = answer.high_watermark if end is None else end
         before, records = start, bytes(answer.records or b"")
         for header, batch in _batches(records):
             start = header[0] + header[6] + 1
@@ -92,7 +100,9 @@ async def read(
                 if passed is not None and any(contribution_of(each.committed.note) for each in offsets):
                     passed.add(header[9])
         if start == before:
-            break  # what is missing at the end was compacted away
+            if answer.high_watermark >= end:
+                break  # what is missing at the end was compacted away
+            await client._net.sleep(_AGAIN_S)
     return found, start
 
 
@@ -118,7 +128,7 @@ async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
         topics=[topic(topic=TOPIC, partitions=[asked])],
         max_version=_NEWEST_BY_NAME,
     )
-    answer = (await client._manager.send(request, node_id=where.leader)).responses[0].partitions[0]
+    answer = await _answered(client, where, request)
     if answer.error_code == _OUT_OF_RANGE:
         return None
     if answer.error_code == _DENIED:
@@ -128,12 +138,30 @@ async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
     return answer
 
 
-async def _beginning(client: Any, where: OffsetsPartition) -> int:
+async def _answered(client: Any, where: OffsetsPartition, request: Any) -> Any:
+    """Return what is answered of the partition, as late as a quota says.
+
+    A fetch above a quota is answered at once, without any topic; the connection is not to be used for some time then.
+    """
+    while True:
+        answer = await client._manager.send(request, node_id=where.leader)
+        if answer.throttle_time_ms:
+            await client._net.sleep(answer.throttle_time_ms / 1000 + _AGAIN_S)
+        if answer.responses:
+            return answer.responses[0].partitions[0]
+
+
+async def _edge(client: Any, where: OffsetsPartition, *, is_end: bool) -> int:
+    """Return where the log begins, or ends with what is pending.
+
+    A leader whose high watermark has not caught up yet refuses that, with an error that says so and passes.
+    """
     from kafka.admin import OffsetSpec
     from kafka.structs import TopicPartition as ClientPartition
 
     place = ClientPartition(TOPIC, where.partition)
-    found = await client._async_list_partition_offsets({place: OffsetSpec.EARLIEST})
+    wanted = OffsetSpec.LATEST if is_end else OffsetSpec.EARLIEST
+    found = await client._async_list_partition_offsets({place: wanted})
     return int(found[place].offset)
 
 

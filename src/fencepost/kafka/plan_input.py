@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _ASK_S = 5.0
 _LOOK_EVERY_S = 5.0
+_DOUBT_EVERY_S = 0.25
 _PASSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
@@ -69,6 +71,8 @@ class PlanInput:
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
+        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before a position
+        self._doubted_s = float("-inf")
         self._is_away = False
         self._reader = reader or ClientReader(conf)
 
@@ -278,14 +282,21 @@ class PlanInput:
 
     def _look_into_lost(self) -> None:
         """Find out why the client found nothing at a position. Raises KafkaUnavailableError: nothing has changed."""
-        if not self._lost:
+        now_s = time.monotonic()
+        if not self._lost or (len(self._doubts) and now_s - self._doubted_s < _DOUBT_EVERY_S):
             return
+        self._doubted_s = now_s
         topics = self._described({place.topic for place in self._lost})
         self._note_ids(topics)
         standing = {place: at for place, at in self._positions.items() if place in self._lost}
         gaps = self._found_gaps({place: at for place, at in standing.items() if place.topic in topics}, topics)
+        in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
+        confirmed = self._doubts.confirmed(standing, in_doubt, now_s, SURE_S)
+        self._doubts.forget(confirmed)
+        in_doubt -= confirmed
+        gaps = {place: gap for place, gap in gaps.items() if place not in in_doubt}
         self._stop({place: gap for place, gap in gaps.items() if place not in self._untouched})
-        for place in standing.keys() - gaps.keys():
+        for place in standing.keys() - gaps.keys() - in_doubt:
             if place.topic in topics:
                 self._epochs.pop(place, None)  # the log has the position: with the epoch it would be asked for ever
         self._begin_again({place: at for place, at in standing.items() if place not in self._gaps})

@@ -15,8 +15,16 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import ReadTimeoutError, is_unavailable, new_client, translate
+from fencepost.kafka.admin import UNKNOWN_TOPIC, Admin
+from fencepost.kafka.doubt import SURE_S, Doubts
+from fencepost.kafka.errors import (
+    KafkaRequestError,
+    KafkaUnavailableError,
+    ReadTimeoutError,
+    is_unavailable,
+    new_client,
+    translate,
+)
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import is_plain
 from fencepost.kafka.library_log import library_log
@@ -28,11 +36,10 @@ from fencepost.kafka.record_columns import AT_ONCE, RecordColumns, schema
 
 IDLE_S = 120.0
 _LOOK_S = 0.2
-_SURE_S = 5.0  # a broker may hear of a topic, or of the end of its log, later than its leader
 _ASK_S = 30.0
-_ASK_EVERY_S = 0.5
+_ASK_EVERY_S, _EDGES_S = 0.5, 2.0
 _NEW_OBJECTS = 10 * AT_ONCE
-_UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_UNKNOWN = UNKNOWN_TOPIC | {KafkaError._UNKNOWN_PARTITION}
 
 
 @contextlib.contextmanager
@@ -78,12 +85,14 @@ class RangeInput:
         self._fails_on_loss = fails_on_loss
         self._idle_s = idle_s
         self._at = wanted.start  # everything before it was read
-        self._moved_s = self._asked_s = time.monotonic()
-        self._trouble: Any = None  # what the client said last, if anything
-        self._doubt_s: float | None = None  # since when something of the range seems to be missing
-        self._is_there = True
+        self._moved_s, self._asked_s = time.monotonic(), float("-inf")
+        self._trouble = ""  # why nothing can come, as far as that is known
+        self._doubts: Doubts[LogRange] = Doubts()
+        self._end: int | None = None  # of the log, with what is not committed: what its leader last answered
+        self._has_stopped = False  # the client fetches nothing before it is assigned again
         self._is_over = wanted.size == 0
         self._consumer: Any = None
+        self._admin: Admin | None = None
 
     def batches(self) -> Generator[pa.RecordBatch]:
         """Return the records in the order of their offsets, as batches of the columns.
@@ -122,13 +131,16 @@ class RangeInput:
             yield from columns.batches()
 
     def _go_to(self, offset: int) -> None:
-        self._at = offset
+        self._at, self._has_stopped = offset, False
         self._consumer.assign([ClientPartition(*self._wanted.place, offset)])
 
     def _close(self) -> None:
         consumer, self._consumer = self._consumer, None
         with contextlib.suppress(KafkaException, RuntimeError):
             consumer.close()
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
 
     def _fetched(self, at_once: int) -> list[Any]:
         """Return messages of the range that have come; waits a moment where there are none."""
@@ -150,7 +162,7 @@ class RangeInput:
 
     def _taken(self, messages: list[Any]) -> list[Any]:
         last = messages[-1].offset()
-        self._moved_s, self._trouble, self._doubt_s = time.monotonic(), None, None
+        self._moved_s, self._trouble, self._doubts = time.monotonic(), "", Doubts()
         self._at = last + 1
         self._is_over = self._is_over or self._at >= self._wanted.end
         if last >= self._wanted.end:
@@ -164,79 +176,82 @@ class RangeInput:
         if error.code() == KafkaError._PARTITION_EOF:
             self._ended(message.offset())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._out_of_range(error)
+            self._has_stopped = True
         elif is_unavailable(error) or error.code() in _UNKNOWN:
-            self._trouble = error
+            self._trouble = f"the broker cannot be reached ({error.str()})"
         else:
             raise self._failed(error)
         return True
 
     def _ended(self, offset: int) -> None:
         """Take note that the log ends at `offset`, for whom reads committed records; it may go on later."""
-        self._trouble = None
+        self._trouble = ""
         self._at = max(self._at, offset)
         self._is_over = self._is_over or offset >= self._wanted.end
 
-    def _high(self) -> int:
-        """Return where the log ends with what is not committed, as far as the client has heard."""
-        return int(self._consumer.get_watermark_offsets(ClientPartition(*self._wanted.place), cached=True)[1])
-
-    def _out_of_range(self, error: Any) -> None:
-        try:
-            low, high = self._consumer.get_watermark_offsets(ClientPartition(*self._wanted.place), timeout=_ASK_S)
-        except KafkaException as failure:
-            raise self._failed(failure) from failure
-        if low > self._at:
-            self._lose(f"offsets {self._at} to {min(low, self._wanted.end) - 1} are gone: the log begins at {low} now")
-            self._is_over = low >= self._wanted.end
-            self._go_to(low)
-        elif self._at > high:
-            self._lose(f"the log ends at {high}: it was truncated, or the topic was made anew")
-            self._is_over = True
-        else:
-            raise self._failed(error)
-
     def _check_patience(self) -> None:
         """Raise, or give up, where what is awaited does not come."""
-        now = time.monotonic()
-        if now - max(self._moved_s, self._asked_s) > _ASK_EVERY_S:
+        quiet_since_s = self._asked_s if self._has_stopped else max(self._moved_s, self._asked_s)
+        if time.monotonic() - quiet_since_s > _ASK_EVERY_S:
             self._ask()
-        if self._doubt_s is not None:
-            if now - self._doubt_s > min(_SURE_S, self._idle_s):
-                self._lose(self._missing())
-                self._is_over = True
-        elif now - self._moved_s > self._idle_s:
+        if not (self._is_over or len(self._doubts)) and time.monotonic() - self._moved_s > self._idle_s:
             raise ReadTimeoutError(
                 f"Nothing came for {self._idle_s:g} s while reading {self._wanted}, at offset {self._at}: "
                 f"{self._reason()}. Option kafkaConsumer.pollTimeoutMs says how long to wait."
             )
 
     def _ask(self) -> None:
-        """Ask whether there is a broker, and the partition: the client waits for them in silence."""
-        topic, partition = self._wanted.place
-        self._trouble, is_doubtful = None, False
-        try:
-            found = self._consumer.list_topics(topic, timeout=_ASK_EVERY_S).topics[topic]
-            if found.error is not None and found.error.code() not in _UNKNOWN:
-                raise KafkaException(found.error)
-            self._is_there = partition in found.partitions
-            is_doubtful = not self._is_there or 0 <= self._high() < self._wanted.end
-        except KafkaException as error:
-            self._trouble = error.args[0]
-            if not is_unavailable(self._trouble):
-                raise self._failed(error) from error
-        self._asked_s = time.monotonic()
-        self._doubt_s = (self._doubt_s or self._asked_s) if is_doubtful else None
+        """Ask the partition's leader where the log begins and ends.
 
-    def _missing(self) -> str:
-        if not self._is_there:
-            return "there is no such topic or partition any more"
-        return f"the log ends at {self._high()}: it was truncated, or the topic was made anew"
+        What the client hears with a fetch is no evidence: after a failover the high watermark lags behind what is
+        committed, for as long as too few replicas are in sync.
+        """
+        begin, self._end, self._trouble, missing = self._at, None, "", ""
+        try:
+            edges = self._edges()
+            if edges is None:
+                missing = "there is no such topic or partition any more"
+            else:
+                begin, self._end = edges
+            if self._end is not None and self._end < self._wanted.end:
+                missing = f"the log ends at {self._end}: it was truncated, or the topic was made anew"
+        except KafkaUnavailableError as error:
+            self._trouble = f"the broker cannot be reached ({error})"
+        except KafkaRequestError as error:
+            if error.code not in _UNKNOWN:
+                raise
+            self._trouble = str(error)  # not all brokers have heard of the topic yet, or not any more
+        self._asked_s = time.monotonic()
+        if self._is_confirmed(missing):
+            self._lose(missing)
+            self._is_over = True
+        elif begin > self._at:
+            self._lose(
+                f"offsets {self._at} to {min(begin, self._wanted.end) - 1} are gone: the log begins at {begin} now"
+            )
+            self._is_over = begin >= self._wanted.end
+            self._go_to(begin)
+        elif self._has_stopped:
+            self._go_to(self._at)
+
+    def _edges(self) -> tuple[int, int] | None:
+        """Return where the log begins and ends, open transactions included; None if there is no such partition."""
+        self._admin = self._admin or Admin(self._conf, timeout_s=_EDGES_S)
+        place = self._wanted.place
+        found = self._admin.topic(place.topic)
+        if found is None or place.partition >= found.partitions:
+            return None
+        begin = self._admin.start_offsets([place])[place]
+        return begin, self._admin.end_offsets([place], read_committed=False)[place]
+
+    def _is_confirmed(self, missing: str) -> bool:
+        seeming, sure_s = [self._wanted] if missing else [], min(SURE_S, self._idle_s)
+        return bool(self._doubts.confirmed([self._wanted], seeming, self._asked_s, sure_s))
 
     def _reason(self) -> str:
-        if self._trouble is not None:
-            return f"the broker cannot be reached ({self._trouble.str()})"
-        if self._high() >= self._wanted.end:
+        if self._trouble:
+            return self._trouble
+        if self._end is not None and self._end >= self._wanted.end:
             return (
                 "a transaction that wrote to it may still be open (`kafka-transactions.sh find-hanging --topic "
                 f"{self._wanted.place.topic}` names one that nobody ends)"

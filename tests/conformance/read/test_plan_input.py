@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from fencepost.kafka import plan_input
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
@@ -249,9 +250,27 @@ def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
     assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 3, 6)
 
 
-def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
-    log_writer: LogWriter, topic_name: str, plan: MakePlan
+def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As a broker says that was deposed, and has not heard of it yet."""
+    monkeypatch.setattr(plan_input, "SURE_S", 600.0)
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: LogPosition(7)})
+    eventually(lambda: reader.poll() is None and len(reader.input._doubts), every_s=0)
+    for _ in range(20):
+        reader.poll()
+    assert not reader.input.gaps
+    log_writer.send(topic, numbers(3, 9))
+    reader.reach({place: 9})
+    assert reader.values == {place: ["7", "8"]}
+    assert not len(reader.input._doubts)
+
+
+def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
+    log_writer: LogWriter, topic_name: str, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_input, "SURE_S", 0.5)
     topic = log_writer.topic(topic_name, partitions=2)
     behind, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     log_writer.send(topic, numbers(0, 3))

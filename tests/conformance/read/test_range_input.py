@@ -53,7 +53,7 @@ def way(request: pytest.FixtureRequest) -> Mapping[str, str]:
 @pytest.fixture
 def soon_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have what is lost be taken for lost soon; a broker that is slow has all the time that it has otherwise."""
-    monkeypatch.setattr(range_input, "_SURE_S", 0.7)
+    monkeypatch.setattr(range_input, "SURE_S", 0.7)
 
 
 def batches_of(log_writer: LogWriter, topic: str, start: int, end: int, way: Mapping[str, str]) -> Generator[Any]:

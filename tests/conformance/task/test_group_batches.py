@@ -273,6 +273,47 @@ def test_a_position_that_the_log_has_no_more_is_reset_and_told(
     assert read(member, 11 - goes_on) == [(0, n) for n in range(goes_on, 11)]
 
 
+@pytest.mark.parametrize("resets_to", ["earliest", "latest", "none"])
+def test_a_log_that_ends_before_the_position_for_a_moment_is_read_on_there(
+    members: Members,
+    log_writer: LogWriter,
+    places: list[TopicPartition],
+    resets_to: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a broker says that was deposed, and has not heard of it yet."""
+    monkeypatch.setattr(group_batches, "SURE_S", 600.0)
+    log_writer.send(members.topic, numbered(0, 3), 0)
+    notes = Notes()
+    notes.begins = {places[0]: 7, places[1]: 0}
+    first = begun(members)
+    first.commit({places[0]: 7, places[1]: 0})
+    first.close()
+    member = members.join(notes, auto_offset_reset=resets_to)
+    eventually(lambda: member.poll(0.05, 100) is not None and len(member._doubts), within_s=30)
+    for _ in range(20):
+        assert not len(member.poll(0.05, 100))
+    log_writer.send(members.topic, numbered(3, 9), 0)
+    assert read(member, 2) == [(0, 7), (0, 8)]
+
+
+def test_a_log_that_still_ends_before_the_position_after_a_while_is_reset(
+    members: Members,
+    log_writer: LogWriter,
+    places: list[TopicPartition],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(group_batches, "SURE_S", 0.5)
+    log_writer.send(members.topic, numbered(0, 3), 0)
+    notes = Notes()
+    notes.begins = {places[0]: 7}
+    member = members.join(notes)
+    with caplog.at_level(logging.WARNING):
+        assert read(member, 3) == [(0, 0), (0, 1), (0, 2)]
+    assert f"{members.topic}-0 has nothing at offset 7: it is read from offset 0 on" in caplog.text
+
+
 @pytest.mark.parametrize("by", ["records", "batches"])
 def test_a_position_that_the_log_has_no_more_is_an_error_where_nothing_else_is_allowed(
     members: Members, log_writer: LogWriter, places: list[TopicPartition], by: str

@@ -54,6 +54,7 @@ class Cluster:
         self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._epochs: dict[str, list[int]] = {}
+        self._newest: dict[str, tuple[Any, dict[int, int]]] = {}  # epochs by partition, and the topic's id
         self._taking: dict[str, Taking] = {}
         self._is_closed = False
 
@@ -171,10 +172,28 @@ class Cluster:
         (found,) = answer.topics
         ensure(found.error_code, f"metadata of topic {topic}")
         partitions = sorted(found.partitions, key=lambda each: each.partition_index)
+        self._ensure_fresh(topic, found)
         if all(each.leader_id < 0 for each in partitions):
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
         self._epochs[topic] = [each.leader_epoch for each in partitions]
         return [each.leader_id for each in partitions]
+
+    def _ensure_fresh(self, topic: str, found: Any) -> None:
+        """Refuse what a broker says that has not heard of the last elections yet: another one is asked the next time.
+
+        One that believes that it leads a partition still would tell of an end of its log that is none.
+        """
+        told = {each.partition_index: each.leader_epoch for each in found.partitions}
+        id_, known = self._newest.get(topic, (found.topic_id, {}))
+        if id_ != found.topic_id:
+            known = {}
+        if any(epoch < known.get(partition, epoch) for partition, epoch in told.items()):
+            if self._first is not None:
+                self._failed_s[self._first.address] = time.monotonic()
+                self._first.close()
+                self._first = None
+            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
+        self._newest[topic] = (found.topic_id, known | told)
 
     def _settings_of(self, topic: str, deadline_s: float) -> Taking:
         from kafka.protocol.admin import DescribeConfigsRequest as Request

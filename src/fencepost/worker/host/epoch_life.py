@@ -14,6 +14,7 @@ from fencepost.api import Epoch, EpochConnector, FatalError, FencedError, Retria
 from fencepost.config import ConfigError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.contribution import beside
+from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.group_input import GroupInput, Positions
 from fencepost.record import TopicPartition
@@ -106,6 +107,7 @@ class EpochLife(FrameLife):
         self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
+        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before where the group stands
         self._rows_max = self._connector.epoch_rows_max
         self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
         self._next_epoch_s = 0.0
@@ -262,9 +264,11 @@ class EpochLife(FrameLife):
         ends = self._admin.end_offsets(standings, read_committed=is_committed)
         apart = [place for place, s in standings.items() if ends[place] != s.offset]
         begins, highs = self._admin.start_offsets(apart), self._admin.end_offsets(apart, read_committed=False)
+        beyond = {place for place in apart if standings[place].offset > highs[place]}
+        lost = self._doubts.confirmed(standings, beyond, time.monotonic(), SURE_S)
         for place in apart:
             standing = standings[place]
-            if not begins[place] <= standing.offset <= highs[place]:
+            if standing.offset < begins[place] or place in lost:
                 at = self._reset(place, standing.offset, begins[place], highs[place])
                 standings[place] = self._holding.standings[place] = Standing(at, standing.note)
                 self._holding.fresh.add(place)
