@@ -19,7 +19,6 @@ from fencepost.api import (
     ConfigError,
     DataFrameSink,
     Epoch,
-    OffsetRange,
     Type,
     at_least,
     non_empty,
@@ -30,6 +29,7 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partition_columns, quoted
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
+from fencepost.connector.files_moves import moves_of
 from fencepost.connector.files_store import FilesStore, files_store
 from fencepost.connector.files_written import WrittenFile, written_files
 from fencepost.connector.spool_directory import DirectoryError
@@ -106,11 +106,9 @@ class FilesSink(DataFrameSink):
 
     def _write_aside(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
         """Write the files, and what is to be done with them; all of it is on disk when this returns."""
-        moves = {}
-        for file in self._written(session, store, frame, place):
-            roll = file.roll if self.file_rows_max or self.file_bytes_max else None
-            shown = shown_name(epoch.ranges[file.part], roll, file.end, self.format.lower())
-            moves[file.path] = f"{file.directory}{shown}"
+        files = self._written(session, store, frame, place)
+        is_cut = bool(self.file_rows_max or self.file_bytes_max)
+        moves = moves_of(files, epoch.ranges, self.format.lower(), is_cut)
         store.sync(list(moves))
         store.write(f"{place}/{_MOVES}", json.dumps(moves))
 
@@ -212,14 +210,3 @@ class FilesSink(DataFrameSink):
 
     def _writer_options(self) -> Mapping[str, str]:
         return {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}
-
-
-def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
-    """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
-
-    A name that starts with a dot or an underscore is one that readers pass over.
-    """
-    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
-    offsets = f"{range_.start:020d}-{range_.end - 1:020d}"
-    rolled = "" if roll is None else f"+{roll:05d}"
-    return f"{topic}+{range_.partition}+{offsets}{rolled}{end.replace('.txt', f'.{kind}', 1)}"

@@ -4,7 +4,8 @@ import pytest
 
 from fencepost.api import ConfigError, OffsetRange
 from fencepost.connector.files_columns import partition_columns
-from fencepost.connector.files_sink import FilesSink, shown_name
+from fencepost.connector.files_moves import shown_name
+from fencepost.connector.files_sink import FilesSink
 
 
 def test_a_file_is_named_by_what_it_may_hold() -> None:

@@ -118,6 +118,35 @@ def test_a_name_that_spark_does_not_give_by_itself_is_refused(sink: FilesSink, m
         sink.write(None, None, EPOCH)
 
 
+@pytest.mark.parametrize("settings", [{}, {"writer.maxRecordsPerFile": "1"}, {"file.rows.max": "1"}])
+def test_each_piece_of_a_range_has_a_name_of_its_own_whatever_has_cut_it(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    """`spark.sql.files.maxRecordsPerFile` cuts files, too, of which the sink's own settings know nothing."""
+
+    def save(self: FilesSink, frame: Any, place: str) -> None:
+        os.makedirs(place)
+        for roll in range(3):
+            Path(place, f"part-00000-{UUID}.c{roll:03d}.json").write_text("equal\n")
+
+    monkeypatch.setattr(Written, "_save", save)
+    cut = Written({**cast(Any, sink.originals), **settings})
+    cut.publish(None, EPOCH, cut.write(None, None, EPOCH))
+    assert [name[-11:] for name in sorted(shown(sink))] == ["+00000.json", "+00001.json", "+00002.json"]
+
+
+def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(self: FilesSink, frame: Any, place: str) -> None:
+        os.makedirs(place)
+        for uuid in (UUID, "1" + UUID[1:]):
+            Path(place, f"part-00000-{uuid}.c000.json").write_text("equal\n")
+
+    monkeypatch.setattr(Written, "_save", save)
+    with pytest.raises(FatalError, match=r"would be shown as t\+0\+"):
+        sink.write(None, None, EPOCH)
+    assert list(aside(sink).iterdir()) == []
+
+
 @pytest.mark.parametrize("has_links", [True, False])
 def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
     def no_link(source: Path, target: Path) -> None:

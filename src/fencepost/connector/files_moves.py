@@ -1,0 +1,41 @@
+"""What an epoch shows: which file that was written aside gets which name. Pure.
+
+A name is made of the range alone, so that whoever finishes an epoch shows the same names.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fencepost.api import FatalError, OffsetRange
+from fencepost.connector.files_written import WrittenFile
+
+
+def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:
+    """Return the path under which each file of an epoch is shown, by the path at which it was written.
+
+    `is_cut`: a range may have several files; then, and wherever Spark has cut by itself, their names are numbered.
+    Raises FatalError where two files would have one name.
+    """
+    is_cut = is_cut or any(file.roll for file in files)
+    moves = {}
+    for file in files:
+        shown = shown_name(ranges[file.part], file.roll if is_cut else None, file.end, kind)
+        moves[file.path] = f"{file.directory}{shown}"
+    name, count = max(Counter(moves.values()).items(), key=lambda each: each[1], default=("", 0))
+    if count > 1:
+        raise FatalError(
+            f"{count} files of one epoch would be shown as {name}: Spark has written more files than one for a "
+            "range, in a way that their names do not tell. Remove the settings below writer. that make it do so"
+        )
+    return moves
+
+
+def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
+    """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
+
+    A name that starts with a dot or an underscore is one that readers pass over.
+    """
+    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
+    offsets = f"{range_.start:020d}-{range_.end - 1:020d}"
+    rolled = "" if roll is None else f"+{roll:05d}"
+    return f"{topic}+{range_.partition}+{offsets}{rolled}{end.replace('.txt', f'.{kind}', 1)}"
