@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.api import ConfigError
-from fencepost.connector.files_store import FilesStore, are_same_content, taken_error
+from fencepost.connector.files_store import FilesStore, are_same_content, mark_of, missing_error, taken_error
 from fencepost.connector.spool_directory import DirectoryError, reason
 
 _AT_ONCE_BYTES = 1 << 20
@@ -37,9 +37,9 @@ class FilesCopy:
         self._shown = shown
 
     def move(self, source: str, target: str) -> None:
-        """Show a file under its name, and take it away from where it was, which says that it was shown (E17).
+        """Show a file under its name, and rename it where it was, which says that it was shown (E17).
 
-        As `FilesStore.move`: what is not there was shown before, and no other file is ever replaced.
+        As `FilesStore.move`: what left its mark was shown before, and no other file is ever replaced.
         """
         try:
             self._move(source, target)
@@ -50,15 +50,19 @@ class FilesCopy:
 
     def _move(self, source: str, target: str) -> None:
         (here, origin), (there, goal) = self._found(self._aside.at(source)), self._found(self._shown.at(target))
+        mark = self._found(self._aside.at(mark_of(source)))[1]
         if not here.exists(origin):
+            if not here.exists(mark) and not there.exists(goal):
+                raise missing_error(self._aside, source, self._shown, target)
             return
         if not there.exists(goal):
             there.mkdirs(goal.getParent())
             self._copy(here, origin, there, goal)
         elif not are_same_content(self._jvm, (here, origin), (there, goal)):
             raise taken_error(self._shown, target)
-        self._shown.sync([target])  # before the last trace of what is to be done goes
-        here.delete(origin, False)
+        self._shown.sync([target], are_shown=True)  # before it says so
+        if not here.rename(origin, mark) and not here.exists(mark):
+            raise DirectoryError(f"{self._aside.at(source)} cannot be renamed, which is to say that it was shown")
 
     def _found(self, path: str) -> tuple[Any, Any]:
         """Return a path, and its file system; of a local one that which has no sums in files beside."""

@@ -156,7 +156,7 @@ class FilesSink(DataFrameSink):
         move = aside.move if self.aside_path is None else FilesCopy(session, aside, shown).move
         for source, target in moves.items():
             move(source, target)
-        shown.sync(list(moves.values()))
+        shown.sync(list(moves.values()), are_shown=True)
 
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
         store = self._aside_store(session)

@@ -2,9 +2,11 @@
 
 A file is shown whole or not at all: by a link on a local disk, by a rename on HDFS and what is like it; in an object
 store, where a renamed file is a copy, that appears whole, too.
-A file that was moved is never moved again: who comes late finds it gone, and does nothing (E17).
+A file that was moved leaves a mark where it was, and is never moved again: who comes late finds the mark (E17). A file
+that is merely missing was not shown: its directory may be away.
 """
 
+import contextlib
 import errno
 import filecmp
 import os
@@ -12,6 +14,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +37,7 @@ class FilesStore(ABC):
 
     @abstractmethod
     def files(self, relative: str) -> dict[str, int]:
-        """Return all files below a directory, relative to it, sorted, and their sizes in bytes.
-
-        There are none where there is no such directory.
-        """
+        """Return all files below a directory, relative to it, sorted, and their sizes in bytes. It has to be there."""
 
     @abstractmethod
     def names(self, relative: str) -> list[str]:
@@ -52,15 +52,19 @@ class FilesStore(ABC):
         """Write a small file, which is on disk when this returns."""
 
     @abstractmethod
-    def sync(self, files: Iterable[str]) -> None:
-        """Have files on disk, and the directories that name them, before anybody counts on them."""
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
+        """Have files on disk, and the directories that name them, before anybody counts on them.
+
+        Readers may have taken away those that are shown.
+        """
 
     @abstractmethod
     def move(self, source: str, target: str) -> None:
         """Show a file under its name, once and for all.
 
-        One that is not there any more has been moved before, by whoever did the same; somebody may have taken it away
-        since. No other file is ever replaced: raises DirectoryError where one has the name, unless it is just the same.
+        One that left its mark has been moved before, by whoever did the same; readers may have taken it away since.
+        Raises DirectoryError where a file is missing without that, and where another file has the name, unless it is
+        just the same: none is ever replaced.
         """
 
     @abstractmethod
@@ -88,8 +92,8 @@ class LocalFiles(FilesStore):
 
     def files(self, relative: str) -> dict[str, int]:
         top = self._path / relative
-        found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
         try:
+            found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
             return {str(path.relative_to(top)): path.stat().st_size for path in found if path.suffix != ".crc"}
         except OSError as error:
             raise DirectoryError(f"{self.at(relative)} cannot be listed: {error}") from error
@@ -117,32 +121,39 @@ class LocalFiles(FilesStore):
             raise DirectoryError(f"{self.at(relative)} cannot be written: {error}") from error
         self.sync([relative])
 
-    def sync(self, files: Iterable[str]) -> None:
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
         paths = [self._path / file for file in files]
+        directories = sorted({parent for path in paths for parent in path.parents})
         try:
-            for path in paths:
-                _sync(path)
-            for directory in sorted({parent for path in paths for parent in path.parents}):
-                _sync(directory)
+            for path in (*paths, *directories):
+                with contextlib.suppress(*([FileNotFoundError] if are_shown else ())):
+                    _sync(path)
         except OSError as error:
             raise DirectoryError(f"{self.root} cannot be brought to disk: {error}") from error
 
     def move(self, source: str, target: str) -> None:
         origin, goal = self._path / source, self._path / target
+        mark = self._path / mark_of(source)
         try:
-            goal.parent.mkdir(parents=True, exist_ok=True)
-            _link(origin, goal)
-            if not origin.exists():  # another start has shown it, and has come further
-                return
-            if not _are_same(origin, goal):
-                raise taken_error(self, target)
-            origin.unlink(missing_ok=True)
-        except FileNotFoundError:
-            return
+            if origin.exists():
+                self._show(origin, goal, mark, target)
+            elif not mark.exists() and not goal.exists():
+                raise missing_error(self, source, self, target)
+        except DirectoryError:
+            raise
         except OSError as error:
-            if isinstance(error, DirectoryError):
-                raise
-            raise DirectoryError(f"{self.at(target)} cannot be shown: {error}") from error
+            if not (isinstance(error, FileNotFoundError) and mark.exists()):  # else another start has just shown it
+                raise DirectoryError(f"{self.at(target)} cannot be shown: {error}") from error
+
+    def _show(self, origin: Path, goal: Path, mark: Path, target: str) -> None:
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        way = _give_name(origin, goal)
+        if way is _Named.BEFORE and not _are_same(origin, goal):
+            raise taken_error(self, target)
+        if way is _Named.BY_RENAME:
+            mark.touch()
+        else:
+            origin.rename(mark)
 
     def remove(self, relative: str) -> None:
         shutil.rmtree(self._path / relative, ignore_errors=True)
@@ -160,8 +171,6 @@ class HadoopFiles(FilesStore):
         top = self._at(relative)
         found = {}
         with self._told(relative, "listed"):
-            if not self._system.exists(top):
-                return {}
             prefix = str(self._system.makeQualified(top).toString()).rstrip("/") + "/"
             walk = self._system.listFiles(top, True)
             while walk.hasNext():
@@ -186,22 +195,29 @@ class HadoopFiles(FilesStore):
         with self._told(relative, "written"), closing(self._system.create(self._at(relative), True)) as stream:
             stream.write(bytearray(text.encode()))
 
-    def sync(self, files: Iterable[str]) -> None:
+    def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
         """Do nothing: it is so once they are closed."""
 
     def move(self, source: str, target: str) -> None:
-        origin, goal = self._at(source), self._at(target)
+        origin, goal, mark = self._at(source), self._at(target), self._at(mark_of(source))
         with self._told(target, "shown"):
-            if not self._system.exists(origin):
+            if self._system.exists(origin):
+                self._system.mkdirs(goal.getParent())
+                if self._system.exists(goal) or not self._system.rename(origin, goal):
+                    self._drop_if_same(origin, goal, target)
+            elif self._system.exists(mark):
                 return
-            self._system.mkdirs(goal.getParent())
-            if not self._system.exists(goal) and self._system.rename(origin, goal):
-                return
-            if not self._system.exists(origin):  # another start has shown it
-                return
-            if not self._are_same(origin, goal):
-                raise taken_error(self, target)
-            self._system.delete(origin, False)
+            elif not self._system.exists(goal):
+                raise missing_error(self, source, self, target)
+            self._system.create(mark, True).close()
+
+    def _drop_if_same(self, origin: Any, goal: Any, target: str) -> None:
+        """Delete what was written aside if it is shown already; what another start has shown meanwhile has gone."""
+        if not self._system.exists(origin) and self._system.exists(goal):
+            return
+        if not self._are_same(origin, goal):
+            raise taken_error(self, target)
+        self._system.delete(origin, False)
 
     def _are_same(self, one: Any, other: Any) -> bool:
         """Say whether two files have the same content; they are read unless their sums say so.
@@ -245,17 +261,42 @@ def taken_error(store: FilesStore, target: str) -> DirectoryError:
     )
 
 
-def _link(origin: Path, goal: Path) -> None:
+def missing_error(aside: FilesStore, source: str, shown: FilesStore, target: str) -> DirectoryError:
+    """Return what keeps an epoch from being committed: nobody knows where one of its files is."""
+    return DirectoryError(
+        f"{aside.at(source)} is missing, and was not shown as {shown.at(target)}: mount the file system if it is away, "
+        f"or put the file back. If it was shown and somebody has taken it from there since, create {mark_of(source)} "
+        f"below {aside.root}, empty: then this goes on"
+    )
+
+
+def mark_of(source: str) -> str:
+    """Return the path of what says that a file was moved away from another path."""
+    return f"{source}.shown"
+
+
+class _Named(Enum):
+    """How a file got its name."""
+
+    BY_LINK = auto()
+    BY_RENAME = auto()
+    BEFORE = auto()
+
+
+def _give_name(origin: Path, goal: Path) -> _Named:
     """Give a file its name, if nothing has that; where a file system has no links, by a rename."""
     try:
         os.link(origin, goal)
     except FileExistsError:
-        pass
+        return _Named.BEFORE
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        if not goal.exists():
-            origin.rename(goal)
+        if goal.exists():
+            return _Named.BEFORE
+        origin.rename(goal)
+        return _Named.BY_RENAME
+    return _Named.BY_LINK
 
 
 def _are_same(one: Path, other: Path) -> bool:
@@ -263,15 +304,14 @@ def _are_same(one: Path, other: Path) -> bool:
 
 
 def _fail(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise DirectoryError(f"{error.filename} cannot be listed: {error}") from error
+    raise error
 
 
 def _sync(path: Path) -> None:
-    """Bring a file or a directory to disk, unless somebody has taken it away, or it is not ours."""
+    """Bring a file or a directory to disk, unless it is not ours."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except (FileNotFoundError, PermissionError):
+    except PermissionError:
         return
     try:
         os.fsync(descriptor)

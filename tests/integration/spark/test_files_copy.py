@@ -13,7 +13,7 @@ from once_store import OnceStore
 from fencepost.api import ConfigError, Epoch, OffsetRange
 from fencepost.connector.files_copy import FilesCopy
 from fencepost.connector.files_sink import FilesSink
-from fencepost.connector.files_store import HadoopFiles, LocalFiles
+from fencepost.connector.files_store import HadoopFiles, LocalFiles, mark_of
 from fencepost.connector.spool_directory import DirectoryError
 from fencepost.spark.session import SparkRuntime
 from fencepost.testing import eventually
@@ -107,7 +107,7 @@ def test_e17_who_is_killed_when_a_copy_is_there_and_its_source_not_gone_shows_no
     session = runtime.session
     token = sink.write(session, rows_of(session, 1), epoch_of(1))
 
-    def killed(self: HadoopFiles, files: object) -> None:
+    def killed(self: HadoopFiles, files: object, are_shown: bool) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -132,13 +132,19 @@ def test_no_file_is_ever_replaced_by_a_copy(runtime: SparkRuntime, once: OnceSto
     for _ in range(2):
         aside.write("a", "one\n")
         copy.move("a", "x/a")
-        copy.move("a", "x/a")  # gone: shown before
+        copy.move("a", "x/a")  # shown before, as its mark says
         assert ((out / "x/a").read_text(), (tmp_path / "a").exists()) == ("one\n", False)
     aside.write("a", "two\n")
     with pytest.raises(DirectoryError, match="is there already, and holds something else"):
         copy.move("a", "x/a")
     assert ((out / "x/a").read_text(), (tmp_path / "a").read_text()) == ("one\n", "two\n")
     assert [each.name for each in (out / "x").iterdir()] == ["a"]
+    for name in ("a", mark_of("a")):
+        (tmp_path / name).unlink()
+    copy.move("a", "x/a")  # what is there is the best that is known
+    (out / "x/a").unlink()
+    with pytest.raises(DirectoryError, match="a is missing, and was not shown"):
+        copy.move("a", "x/a")
 
 
 def test_where_a_file_is_seen_while_it_is_written_nothing_is_copied(

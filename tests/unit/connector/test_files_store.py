@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import io
+import json
 import os
+import shutil
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, cast
@@ -147,6 +149,87 @@ def test_two_files_that_would_have_one_name_are_refused(sink: FilesSink, monkeyp
     assert list(aside(sink).iterdir()) == []
 
 
+def test_e17_a_file_that_is_missing_was_shown_only_where_that_is_known(sink: FilesSink) -> None:
+    """The software before this one left no mark of a move: there the file under the shown name has to do."""
+    token = sink.write(None, None, EPOCH)
+    lost, moved, *_ = sorted(aside(sink).rglob("part-*.json"))
+    content = lost.read_text()
+    list_ = json.loads((aside(sink) / token / "moves.json").read_text())
+    Path(sink.path, "a=1").mkdir()
+    moved.rename(Path(sink.path, list_[str(moved.relative_to(sink.path))]))
+    lost.unlink()
+    for _ in range(2):
+        with pytest.raises(DirectoryError, match=r"part-00000.* is missing, and was not shown as .*a=1/t\+0"):
+            sink.publish(None, EPOCH, token)
+    lost.write_text(content)
+    sink.publish(None, EPOCH, token)
+    assert sorted(shown(sink).values()) == ["a=1 0", "a=1 1", "a=2 0", "a=2 1"]
+
+
+def test_e17_a_directory_that_goes_while_a_file_is_moved_there_does_not_count_as_shown(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = sink.write(None, None, EPOCH)
+    link, gone = os.link, []
+
+    def removed(source: Path, target: Path) -> None:
+        if not gone:
+            gone.append(target)
+            target.parent.rmdir()  # somebody tidies empty directories
+        link(source, target)
+
+    monkeypatch.setattr(module.os, "link", removed)
+    with pytest.raises(DirectoryError, match="cannot be shown"):
+        sink.publish(None, EPOCH, token)
+    sink.publish(None, EPOCH, token)
+    assert len(shown(sink)) == 4
+
+
+def test_e17_a_mount_that_is_away_while_files_are_moved_does_not_count_as_shown(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, mount, away = sink.write(None, None, EPOCH), Path(sink.path), Path(f"{sink.path}-away")
+    read = LocalFiles.read
+
+    def unmounted(self: LocalFiles, relative: str) -> str | None:
+        text = read(self, relative)
+        mount.rename(away)
+        mount.mkdir()
+        return text
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFiles, "read", unmounted)
+        with pytest.raises(DirectoryError):
+            sink.publish(None, EPOCH, token)
+    shutil.rmtree(mount)
+    away.rename(mount)
+    sink.publish(None, EPOCH, token)
+    assert len(shown(sink)) == 4
+
+
+def test_e17_a_directory_that_is_missing_is_not_one_without_files(
+    sink: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Written, "_save", lambda *_: None)
+    with pytest.raises(DirectoryError, match="cannot be listed"):
+        sink.write(None, None, EPOCH)
+
+
+def test_e17_what_another_start_has_shown_meanwhile_is_shown(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zombie and its successor move the same files at the same moment."""
+    token, link, others = sink.write(None, None, EPOCH), os.link, []
+
+    def late(source: Path, target: Path) -> None:
+        if not others:
+            others.append(target)
+            sink.publish(None, EPOCH, token)
+        link(source, target)
+
+    monkeypatch.setattr(module.os, "link", late)
+    sink.publish(None, EPOCH, token)
+    assert len(shown(sink)) == 4
+
+
 @pytest.mark.parametrize("has_links", [True, False])
 def test_no_file_is_ever_replaced(sink: FilesSink, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
     def no_link(source: Path, target: Path) -> None:
@@ -212,6 +295,14 @@ class Summed:
     def delete(self, path: Any, recursive: bool) -> None:
         del self.files[str(path)]
 
+    def create(self, path: Any, overwrite: bool) -> Any:
+        self.files[str(path)] = ("", "")
+        return io.BytesIO()
+
+    def rename(self, source: Any, target: Any) -> bool:
+        self.files[str(target)] = self.files.pop(str(source))
+        return True
+
 
 class HadoopPath(PurePosixPath):
     def getParent(self) -> PurePosixPath:  # noqa: N802
@@ -221,6 +312,13 @@ class HadoopPath(PurePosixPath):
 @pytest.mark.parametrize(("content", "is_same"), [("text", True), ("more", False)])
 def test_a_file_that_was_copied_in_other_pieces_is_the_same(content: str, is_same: bool) -> None:
     system = Summed({"/d/aside": ("text", "2 pieces"), "/d/shown": (content, "1 piece")})
+    store = in_hadoop(system)
+    with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="holds something else"):
+        store.move("aside", "shown")
+    assert list(system.files) == (["/d/shown", "/d/aside.shown"] if is_same else ["/d/aside", "/d/shown"])
+
+
+def in_hadoop(system: Summed) -> HadoopFiles:
     apache = SimpleNamespace(
         hadoop=SimpleNamespace(fs=SimpleNamespace(Path=HadoopPath)),
         commons=SimpleNamespace(
@@ -228,7 +326,20 @@ def test_a_file_that_was_copied_in_other_pieces_is_the_same(content: str, is_sam
         ),
     )
     jvm = SimpleNamespace(org=SimpleNamespace(apache=apache))
-    store = HadoopFiles("/d", SimpleNamespace(_jvm=jvm), system)
-    with contextlib.nullcontext() if is_same else pytest.raises(DirectoryError, match="holds something else"):
+    return HadoopFiles("/d", SimpleNamespace(_jvm=jvm), system)
+
+
+def test_e17_a_file_that_is_missing_from_another_file_system_was_shown_only_where_that_is_known() -> None:
+    system = Summed({"/d/aside": ("text", "1 piece")})
+    store = in_hadoop(system)
+    store.move("aside", "shown")
+    store.move("aside", "shown")
+    del system.files["/d/shown"]  # a reader has taken it away
+    store.move("aside", "shown")
+    del system.files["/d/aside.shown"]
+    with pytest.raises(DirectoryError, match=r"aside is missing, and was not shown.*create aside\.shown"):
         store.move("aside", "shown")
-    assert list(system.files) == ["/d/shown"] if is_same else ["/d/aside", "/d/shown"]
+    system.files["/d/shown"] = ("text", "1 piece")  # whoever moved it died before it left the mark
+    store.move("aside", "shown")
+    del system.files["/d/shown"]
+    store.move("aside", "shown")
