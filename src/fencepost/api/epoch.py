@@ -61,8 +61,8 @@ class EpochConnector(SinkConnector):
     )  # fmt: skip
     value_schema: str | None = setting(
         "value.schema", default=None,
-        doc="The columns of a JSON value, as in SQL (`id INT, name STRING`): it becomes the struct `value`. Unset: "
-        "`value` is text.",
+        doc="The columns of a JSON value, as in SQL (`id INT, name STRING`): it becomes the struct `value`. With "
+        "`schemas.enable` each has to fit the schema of its field. Unset: `value` is text.",
     )  # fmt: skip
     transforms_sql: str | None = setting(
         "transforms.sql", default=None,

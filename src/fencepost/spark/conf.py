@@ -102,6 +102,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
         "spark.sql.dataFrameQueryContext.enabled": "false",
+        # Without it Spark refuses columns of TIME, to which Connect's Time belongs.
+        "spark.sql.timeType.enabled": "true",
         # Splits that are written together are a union, and read by the same program: it is generated and compiled once,
         # not for each number of them, and each place among them, anew.
         "spark.sql.codegen.wholeStage.union.enabled": "false",

@@ -1,6 +1,7 @@
 """Spark columns as the JSON that Kafka Connect's JsonConverter writes, built in the JVM.
 
-With a schema, dates, timestamps, decimals and binaries take the forms of Connect's logical types; without one, Spark's.
+With a schema, dates, times, timestamps, decimals and binaries take the forms of Connect's logical types, of which times
+and timestamps have milliseconds; without one, Spark's.
 """
 
 from typing import Any
@@ -73,6 +74,8 @@ def connect_schema(kind: Any) -> dict[str, Any]:
 def _logical(kind: Any) -> dict[str, Any]:
     if isinstance(kind, T.DateType):
         return {"type": "int32", "optional": True, "name": _DATA + "Date", "version": 1}
+    if isinstance(kind, T.TimeType):
+        return {"type": "int32", "optional": True, "name": _DATA + "Time", "version": 1}
     if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return {"type": "int64", "optional": True, "name": _DATA + "Timestamp", "version": 1}
     if isinstance(kind, T.DecimalType):
@@ -97,6 +100,8 @@ def _payload(column: Any, kind: Any) -> Any:
         return F.transform_values(column, lambda _, value: _payload(value, kind.valueType))
     if isinstance(kind, T.DateType):
         return F.unix_date(column)
+    if isinstance(kind, T.TimeType):
+        return F.time_to_millis(column)
     if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return F.unix_millis(column.cast("timestamp"))
     if isinstance(kind, T.DecimalType):

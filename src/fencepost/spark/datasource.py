@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 from fencepost.config import ConfigError
 from fencepost.spark.columns import RecordColumns, check_types
 from fencepost.spark.epoch_read import EpochDataReader
-from fencepost.spark.kafka_read.columns import PARSED, chosen, columns
+from fencepost.spark.kafka_read.columns import MADE_COLUMNS, chosen, columns
 from fencepost.spark.rerun import compare_reruns
 from fencepost.spark.runtime_options import CHANNEL_OPTION, CSV_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
 from fencepost.spark.stream_end import ensure_complete, watch_streams
@@ -117,10 +117,9 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
 
 def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochDataReader:
-    own = StructType([field for field in schema.fields if field.name != PARSED])
-    parsed = schema[PARSED].dataType.fields if PARSED in schema.names else ()
-    types = {field.name: field.dataType.simpleString() for field in parsed}
-    return EpochDataReader(options, chosen(own, has_headers=True), types)
+    own = StructType([field for field in schema.fields if field.name not in MADE_COLUMNS])
+    made = {field.name: field.dataType for field in schema.fields if field.name in MADE_COLUMNS}
+    return EpochDataReader(options, chosen(own, has_headers=True), made)
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]

@@ -13,15 +13,26 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.config import ConfigError
 from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.spark.datasource import FencepostDataSource
-from fencepost.spark.epoch_letters import LETTER_COLUMNS, MISFIT, Tally
+from fencepost.spark.epoch_letters import LETTER_COLUMNS, LETTER_REASON, MISFIT, Tally
 from fencepost.spark.epoch_read import options_of
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
-from fencepost.spark.kafka_read.columns import PARSED, PARSED_TYPES, RECORD_COLUMNS, TEXT, written
+from fencepost.spark.kafka_read.columns import (
+    MADE_COLUMNS,
+    MISFIT_REASON,
+    PARSED,
+    PARSED_TYPES,
+    READ,
+    RECORD_COLUMNS,
+    TEXT,
+    written,
+)
+from fencepost.spark.payloads import payload_option
 from fencepost.spark.pruning import needed, unknown_rows
+from fencepost.spark.runtime_options import PAYLOAD_OPTION
 
 log = logging.getLogger(__name__)
 _SQL, _SCHEMA = "transforms.sql", "value.schema"
-_CORRUPT, _PAYLOAD, _READ = "_fencepost_corrupt", "payload", "_fencepost_read"
+_CORRUPT = "_fencepost_corrupt"
 _IS_CORRUPT = f"coalesce({_CORRUPT} OR value.{_CORRUPT} IS NOT NULL, false)"
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _HEADERS = "headers"
@@ -69,8 +80,11 @@ class EpochReader:
         not fit.
         """
         only = {name: self._types[name] for name in self._needed_of(session, epoch)}
-        made = self._arrow_type if "value" in only else None
-        return self._queried(session, _source(session, epoch, channel_url, run, only, made), _topic(epoch), tally)
+        made = self._made() if "value" in only else {}
+        if self._arrow_type is not None and "value" in only:
+            made[PARSED] = self._arrow_type
+        read = self._source(session, options_of(epoch, channel_url, run), only, made)
+        return self._queried(session, read, _topic(epoch), tally)
 
     @property
     def has_letters(self) -> bool:
@@ -80,15 +94,20 @@ class EpochReader:
     def left_out(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> DataFrame:
         """Return the records of an epoch that `frame` leaves out since their values do not fit, as they were read.
 
-        Their columns are LETTER_COLUMNS.
+        Their columns are LETTER_COLUMNS and LETTER_REASON.
         """
         assert self._schema is not None
         # As text, so that it is judged as in `frame`: the bytes are the same.
         types = {name: TEXT if name == "value" else RECORD_COLUMNS[name] for name in LETTER_COLUMNS}
-        read = _source(session, epoch, channel_url, run, types).withColumn(_READ, F.col("value").cast("binary"))
+        made = self._made()
+        if made:
+            made[READ] = T.BinaryType()
+        read = self._source(session, options_of(epoch, channel_url, run), types, made)
+        if not made:
+            read = read.withColumns({READ: F.col("value").cast("binary"), MISFIT_REASON: F.lit(None).cast("string")})
         found = self._parsed(read, self._schema).where(_IS_CORRUPT)
-        told = {"value": F.col(_READ), "timestamp": F.unix_millis("timestamp")}
-        return found.withColumns(told).select(*LETTER_COLUMNS)
+        told = {"value": F.col(READ), "timestamp": F.unix_millis("timestamp"), LETTER_REASON: F.col(MISFIT_REASON)}
+        return found.withColumns(told).select(*LETTER_COLUMNS, LETTER_REASON)
 
     def _columns(self) -> dict[str, str]:
         """Return the types, by names, of what a query finds in `records`, short of the columns of values."""
@@ -99,7 +118,28 @@ class EpochReader:
     @cached_property
     def _arrow_type(self) -> T.StructType | None:
         """Return the type of the struct that executors make of values, if they may."""
-        return None if self._schema is None or self._value.has_schemas else _for_arrow(self._schema)
+        return None if self._schema is None else _for_arrow(self._schema)
+
+    def _made(self) -> dict[str, T.DataType]:
+        """Return the columns that executors make where values have schemas."""
+        has_payloads = self._schema is not None and self._value.has_schemas
+        return {MISFIT_REASON: T.StringType()} if has_payloads else {}
+
+    def _source(
+        self, session: Session, options: dict[str, str], types: Mapping[str, str], made: Mapping[str, T.DataType]
+    ) -> DataFrame:
+        """Return columns of the records of an epoch, whose types are these, and what is made of their values."""
+        schema = T.StructType.fromDDL(written(types))
+        for name in (each for each in MADE_COLUMNS if each in made):
+            schema = schema.add(name, made[name])
+        if MISFIT_REASON in made:
+            options = {**options, PAYLOAD_OPTION: self._payload_option}
+        return session.read.format(FencepostDataSource.name()).options(**options).schema(schema).load()
+
+    @cached_property
+    def _payload_option(self) -> str:
+        assert self._schema is not None
+        return payload_option(_struct(self._schema), is_null_replaced=self._value.replaces_null)
 
     def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
         """Return the columns to read: what is made of them, and sent, for each row costs more than all the rest."""
@@ -117,8 +157,7 @@ class EpochReader:
     def _queried(self, session: Session, raw: DataFrame, topic: str | None, tally: Tally | None = None) -> DataFrame:
         """Return what the sink gets; columns that `raw` has not got are null."""
         nulls = {name: F.lit(None).cast(kind) for name, kind in self._types.items() if name not in raw.columns}
-        parsed_columns = [PARSED] if PARSED in raw.columns else []
-        records = raw.withColumns(nulls).select(*self._types, *parsed_columns)
+        records = raw.withColumns(nulls).select(*self._types, *(name for name in MADE_COLUMNS if name in raw.columns))
         if self._schema is None:
             return records.select("value") if self._query is None else _with_query(session, records, self._query)
         parsed = self._parsed(records, self._schema)
@@ -126,9 +165,8 @@ class EpochReader:
             parsed = tally.on(parsed, _IS_CORRUPT)
         parsed = self._without_corrupt(parsed, topic)
         if self._query is None:  # straight out of what was parsed: another struct would be made for nothing
-            return parsed.select(f"value.{_PAYLOAD}.*" if self._value.has_schemas else "value.*").drop(_CORRUPT)
-        value = F.col("value")
-        own = value[_PAYLOAD] if self._value.has_schemas else value.dropFields(_CORRUPT)
+            return parsed.select("value.*").drop(_CORRUPT)
+        own = F.col("value").dropFields(_CORRUPT)
         return _with_query(session, parsed.withColumn("value", own), self._query)
 
     def _parsed(self, frame: DataFrame, schema: str) -> DataFrame:
@@ -137,10 +175,9 @@ class EpochReader:
         `_IS_CORRUPT` says where that is no JSON, or does not fit the columns.
         """
         text, columns = F.col("value"), f"{schema}, {_CORRUPT} STRING"
-        is_corrupt = F.trim(text) == ""  # in which Spark sees nothing wrong, and no columns
-        if self._value.has_schemas:
-            is_corrupt |= ~F.coalesce(F.array_contains(F.json_object_keys(text), _PAYLOAD), F.lit(False))
-            columns = f"{_PAYLOAD} STRUCT<{schema}>, {_CORRUPT} STRING"
+        is_corrupt = text.isNotNull() & (F.trim(text) == "")  # in which Spark sees nothing wrong, and no columns
+        if MISFIT_REASON in frame.columns:
+            is_corrupt |= F.col(MISFIT_REASON).isNotNull()
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
         made = F.from_json("value", columns, options)
         if PARSED in frame.columns:
@@ -149,7 +186,7 @@ class EpochReader:
             parsed = frame.select(
                 *[c for c in frame.columns if c not in ("value", PARSED)],
                 made.alias("value"),
-                (text.isNotNull() & is_corrupt).alias(_CORRUPT),
+                is_corrupt.alias(_CORRUPT),
             )
             parsed.schema  # noqa: B018 - it is parsed when it is asked for
         except ParseException as error:
@@ -162,28 +199,24 @@ class EpochReader:
     def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:
         """Leave out, or fail at, what is no JSON or does not fit the columns. A `topic` that all have is not read."""
         if self._tolerates_errors:
-            return frame.where(f"NOT ({_IS_CORRUPT})").drop(_CORRUPT)
+            return frame.where(f"NOT ({_IS_CORRUPT})").drop(_CORRUPT, MISFIT_REASON)
+        named = F.concat(F.lit(" ("), F.col(MISFIT_REASON), F.lit(")")) if MISFIT_REASON in frame.columns else F.lit("")
+        reason = F.coalesce(named, F.lit(""))
         place = F.concat(
             F.col("topic") if topic is None else F.lit(topic), F.lit("-"), F.col("partition"),
             F.lit(" at offset "), F.col("offset"),
-            F.lit(f": {MISFIT}; mend {_SCHEMA}, or set errors.tolerance=all"),
+            F.lit(f": {MISFIT}"), reason, F.lit(f"; mend {_SCHEMA}, or set errors.tolerance=all"),
         )  # fmt: skip
         checked = F.when(F.expr(_IS_CORRUPT), F.raise_error(place)).otherwise(F.col("value"))
-        return frame.withColumn("value", checked).drop(_CORRUPT)
+        return frame.withColumn("value", checked).drop(_CORRUPT, MISFIT_REASON)
 
 
-def _source(
-    session: Session,
-    epoch: Epoch,
-    channel_url: str,
-    run: str,
-    types: Mapping[str, str],
-    made: T.StructType | None = None,
-) -> DataFrame:
-    """Return columns of the records of an epoch, whose types are these, and the structs `made` of their values."""
-    source = session.read.format(FencepostDataSource.name()).options(**options_of(epoch, channel_url, run))
-    schema = T.StructType.fromDDL(written(types))
-    return source.schema(schema if made is None else schema.add(PARSED, made)).load()
+def _struct(schema: str) -> T.StructType:
+    """Return the type of these columns, as `from_json` understands them."""
+    try:
+        return T.StructType.fromDDL(schema)
+    except ParseException:
+        return T.DataType.fromDDL(f"struct<{schema}>")
 
 
 def _for_arrow(schema: str) -> T.StructType | None:

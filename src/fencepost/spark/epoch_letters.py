@@ -23,6 +23,9 @@ from fencepost.task.tolerance import ErrorCounters
 LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """What a letter is made of: bytes as they were read, the timestamp in milliseconds since 1970."""
 
+LETTER_REASON = "reason"
+"""The column that says why a value does not fit, as far as that is known, or null."""
+
 MISFIT = "the value is no JSON that fits value.schema"
 _STAGE = "VALUE_CONVERTER"
 _SETTLE_S = 1.0
@@ -60,10 +63,10 @@ class Tally:
 
 
 def write_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
-    """Have executors write these records, of LETTER_COLUMNS, as dead letters; returns how many there are.
+    """Have executors write these records as dead letters; returns how many there are.
 
-    All are acknowledged when this returns; RetriableError, FatalError or ChannelError end it on an executor.
-    `converter`: the class that has refused the values.
+    Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns; RetriableError,
+    FatalError or ChannelError end it on an executor. `converter`: the class that has refused the values.
     """
     return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter)).collect())
 
@@ -81,7 +84,7 @@ class _Writing:
         try:
             for row in rows:
                 letters = letters or self._opened()
-                letters.add(_record(row), _STAGE, self.converter, RecordError(MISFIT))
+                letters.add(_record(row), _STAGE, self.converter, RecordError(_told(row[LETTER_REASON])))
                 count += 1
             while letters is not None and not letters.settle(_SETTLE_S):
                 pass  # what is not acknowledged is refused when the producer's delivery.timeout.ms is over
@@ -94,6 +97,10 @@ class _Writing:
         spec = asked_reading(self.channel_url, self.run).letters
         assert spec is not None
         return DeadLetters(spec, ErrorCounters())
+
+
+def _told(reason: str | None) -> str:
+    return MISFIT if reason is None else f"{MISFIT} ({reason})"
 
 
 def _record(row: Any) -> SinkRecord:

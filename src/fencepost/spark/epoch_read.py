@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from fencepost.kafka.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.kafka_read.columns import PARSED, arrow_columns
-from fencepost.spark.runtime_options import CHANNEL_OPTION, RANGES_OPTION, RUN_OPTION
+from fencepost.spark.kafka_read.columns import MISFIT_REASON, PARSED, READ, arrow_columns
+from fencepost.spark.runtime_options import CHANNEL_OPTION, PAYLOAD_OPTION, RANGES_OPTION, RUN_OPTION
 
 if TYPE_CHECKING:
     from fencepost.api import Epoch
@@ -40,15 +40,15 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
     """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
 
     def __init__(
-        self, options: Mapping[str, Any], types: Mapping[str, str], parsed: Mapping[str, str] | None = None
+        self, options: Mapping[str, Any], types: Mapping[str, str], made: Mapping[str, Any] | None = None
     ) -> None:
-        """`types` are those of the columns, by name, in Spark's words; `parsed` those of the struct that Arrow makes.
+        """`types` are those of the columns, by name, in Spark's words; `made` are MADE_COLUMNS, with Spark's types.
 
-        The struct is the last column then; the last of its own fields is null.
+        They come last, in that order. The last field of PARSED is null.
         """
         self._options = {k: str(v) for k, v in options.items()}
         self._types = types
-        self._parsed = dict(parsed or {})
+        self._made = dict(made or {})
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges; nobody is asked."""
@@ -60,8 +60,15 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         from fencepost.kafka.range_input import RangeInput
 
         conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
-        read = RangeInput(conf, partition.value, columns=arrow_columns(self._types), fails_on_loss=False).batches()
-        return with_parsed(read, self._parsed) if self._parsed else read
+        columns = arrow_columns(self._types)
+        read: Iterator[Any] = RangeInput(conf, partition.value, columns=columns, fails_on_loss=False).batches()
+        if MISFIT_REASON in self._made:
+            from fencepost.spark.payloads import with_payloads
+
+            read = with_payloads(read, self._options[PAYLOAD_OPTION], keeps_read=READ in self._made)
+        if PARSED not in self._made:
+            return read
+        return with_parsed(read, {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields})
 
 
 def with_parsed(batches: Iterator[Any], types: Mapping[str, str]) -> Iterator[Any]:

@@ -22,11 +22,12 @@ _ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "View", "WithCTE", "CTERela
 
 @dataclass(frozen=True)
 class ConverterChoice:
-    """Which of the converters that the JVM can do, and whether it writes schemas."""
+    """Which of the converters that the JVM can do, and whether it writes schemas, and reads defaults for nulls."""
 
     key: str
     kind: str
     has_schemas: bool
+    replaces_null: bool = True
 
     @classmethod
     def of(cls, properties: Mapping[str, str], key: str) -> "ConverterChoice":
@@ -37,7 +38,11 @@ class ConverterChoice:
             raise ConfigError(
                 f"{key}={name}: a DataFrame connector writes with {JSON}, {_STRING} or {BYTES}; choose one of them"
             )
-        return cls(key, kind, properties.get(f"{key}.schemas.enable", "true").lower() == "true")
+        has_schemas, replaces_null = (
+            properties.get(f"{key}.{name}", "true").lower() == "true"
+            for name in ("schemas.enable", "replace.null.with.default")
+        )
+        return cls(key, kind, has_schemas, replaces_null)
 
 
 def with_sql(session: Any, frame: Any, query: str, names: Sequence[str] = ("split", "source")) -> Any:

@@ -1,8 +1,10 @@
 """The frames of epochs: of each record only what the query needs is read, and the rows are as if all of it was."""
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,14 +12,17 @@ import pytest
 from confluent_kafka import Producer
 from secret_values import CHANNEL_SECRET
 
-from fencepost.api import DataFrameSink, Epoch, OffsetRange
+from fencepost.api import DataFrameSink, Epoch, OffsetRange, Schema, SchemaType
+from fencepost.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.settings import range_conf
+from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP, decimal
 from fencepost.spark import epoch_frame
 from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.epoch_letters import Tally
-from fencepost.spark.kafka_read.columns import PARSED
+from fencepost.spark.frame import ConverterChoice, record_columns
+from fencepost.spark.kafka_read.columns import MISFIT_REASON, PARSED
 from fencepost.spark.session import SparkRuntime
 from fencepost.task.spec import EpochReading, Path
 from fencepost.worker.channel import ChannelServer
@@ -156,6 +161,97 @@ def test_what_is_left_out_and_what_is_not_are_all_there_is(frame: Frame, kafka: 
     letters = frame(settings, None, of=[topic], are_left_out=True).collect()
     assert sorted((r.partition, r.offset) for r in [*rows, *letters]) == [(p, n) for p in range(2) for n in range(ROWS)]
     assert {row.n for row in rows} == {1}
+
+
+def put(kafka: EmbeddedKafka, topic: str, values: Sequence[bytes | None]) -> None:
+    """Make a topic of two partitions that have these values, again and again."""
+    Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=2, replication=1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for partition in range(2):
+        for n in range(ROWS):
+            producer.produce(topic, values[n % len(values)], partition=partition)
+    assert producer.flush(30) == 0
+
+
+def test_a_value_with_a_schema_has_the_types_of_its_schema(frame: Frame, kafka: EmbeddedKafka) -> None:
+    far = dt.datetime(9999, 12, 31, 23, 59, 59, 999_000, dt.UTC)
+    inner = Schema.struct({"at": TIMESTAMP, "n": decimal(1).optional()}, is_optional=True)
+    whole = Schema.struct({
+        "d": DATE, "t": TIME, "at": TIMESTAMP, "local": TIMESTAMP, "n": decimal(2), "inner": inner, "b": BYTES,
+        "days": Schema(SchemaType.ARRAY, value_schema=DATE.optional()),
+        "by": Schema(SchemaType.MAP, key_schema=STRING, value_schema=TIME), "i": INT32, "text": STRING,
+    })  # fmt: skip
+    record = {
+        "d": dt.date(1582, 10, 10), "t": dt.time(12, 34, 56, 789_000), "at": far, "local": far, "b": b"\x00\xff",
+        "n": Decimal("-123456789012345678.90"), "days": [dt.date(2026, 2, 28), None], "by": {"x": dt.time(1)},
+        "inner": {"at": dt.datetime(1, 1, 1, tzinfo=dt.UTC), "n": Decimal("1.5")}, "i": 7, "text": 'é "x"',
+    }  # fmt: skip
+    convert = JsonConverter().from_connect_data
+    nothing = Schema.struct({field.name: field.schema.optional() for field in whole.fields})
+    put(kafka, "frames-typed", [
+        convert("t", whole, record), convert("t", Schema.struct({"d": DATE}), {"d": 10_000_000}), None,
+        convert("t", nothing, dict.fromkeys(record)),
+    ])  # fmt: skip
+    settings = {
+        "value.converter.schemas.enable": "true",
+        "value.schema": "d DATE, t TIME(3), at TIMESTAMP, local TIMESTAMP_NTZ, n DECIMAL(20,2), days ARRAY<DATE>, "
+        "inner STRUCT<at: TIMESTAMP, n: DECIMAL(3,1)>, by MAP<STRING, TIME(3)>, b BINARY, i TINYINT, text STRING",
+    }
+    rows = frame(settings, None, of=["frames-typed"]).selectExpr(
+        "unix_date(d)", "t", "unix_millis(at)", "cast(local AS STRING)", "n", "days", "unix_millis(inner.at)",
+        "inner.n", "by.x", "b", "i", "text",
+    ).collect()  # fmt: skip
+    assert [tuple(row) for row in rows[:4]] == [
+        (-141_432, dt.time(12, 34, 56, 789_000), 253_402_300_799_999, "9999-12-31 23:59:59.999",
+         Decimal("-123456789012345678.90"), [dt.date(2026, 2, 28), None], -62_135_596_800_000, Decimal("1.5"),
+         dt.time(1), b"\x00\xff", 7, 'é "x"'),
+        (10_000_000, *(None,) * 11), (None,) * 12, (None,) * 12,
+    ]  # fmt: skip
+
+
+def test_columns_that_are_written_with_a_schema_are_read_again_as_they_were(
+    frame: Frame, kafka: EmbeddedKafka, runtime: SparkRuntime
+) -> None:
+    schema = (
+        "d DATE, t TIME(3), at TIMESTAMP, n DECIMAL(10,3), wide DECIMAL(38,10), b BINARY, days ARRAY<DATE>, f FLOAT"
+    )
+    rows = runtime.session.sql(
+        "SELECT date'1582-10-10' d, cast(time'23:59:59.999' AS TIME(3)) t, timestamp'9999-12-31 01:02:03.004' at, "
+        "-0.125BD n, 1234567890123456789012345678.9012345678BD wide, X'00ff' b, array(date'2026-01-01', null) days, "
+        "cast(0.1 AS FLOAT) f"
+    ).selectExpr(*(f"cast({name} AS {kind}) {name}" for name, kind in (each.split(" ") for each in schema.split(", "))))
+    written = rows.select(*record_columns(rows.schema, ConverterChoice("value.converter", "JsonConverter", True)))
+    put(kafka, "frames-back", [row.value.encode() for row in written.collect()])
+    settings = {"value.converter.schemas.enable": "true", "value.schema": schema}
+    read = frame(settings, None, of=["frames-back"])
+    assert read.dtypes == rows.dtypes
+    assert read.distinct().collect() == rows.collect()
+
+
+def test_plain_columns_of_values_with_a_schema_are_left_to_arrow(frame: Frame, kafka: EmbeddedKafka) -> None:
+    plain = Schema.struct({"n": INT32, "name": STRING})
+    put(kafka, "frames-plain", [JsonConverter().from_connect_data("t", plain, {"n": 1, "name": "a"}), None])
+    settings = {**SCHEMA, "value.converter.schemas.enable": "true"}
+    made = frame(settings, "SELECT value.n, value.name FROM records", of=["frames-plain"])
+    assert columns_read(made)[-2:] == [MISFIT_REASON, PARSED]
+    assert [tuple(row) for row in made.collect()[:2]] == [(1, "a"), (None, None)]
+
+
+def test_a_value_whose_schema_does_not_fit_is_named_or_left_out_as_it_was_read(
+    frame: Frame, kafka: EmbeddedKafka
+) -> None:
+    stamp = JsonConverter().from_connect_data("t", Schema.struct({"at": TIMESTAMP}), {"at": 0})
+    put(kafka, "frames-misfit", [stamp])
+    settings = {"value.converter.schemas.enable": "true", "value.schema": "at DATE"}
+    with pytest.raises(
+        Exception, match=r"frames-misfit-. at offset 0: .*\(at: its schema is int64 .*Timestamp, which "
+    ):
+        frame(settings, None, of=["frames-misfit"]).collect()
+    tolerant = {**settings, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq"}
+    assert frame(tolerant, "SELECT value.at, offset FROM records", of=["frames-misfit"]).collect() == []
+    left_out = frame(tolerant, None, of=["frames-misfit"], are_left_out=True).collect()
+    assert [bytes(row.value) for row in left_out] == [stamp] * 2 * ROWS
+    assert left_out[0].reason.startswith("at: its schema is int64 org.apache.kafka.connect.data.Timestamp, which does ")
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["of several topics", "of one topic"])

@@ -21,6 +21,15 @@ RECORD_COLUMNS = {
 PARSED = "_fencepost_parsed"
 """The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
 
+MISFIT_REASON = "_fencepost_misfit"
+"""The column of an epoch that says why a value with a schema does not fit its columns: its `value` is null then."""
+
+READ = "_fencepost_read"
+"""The column of an epoch that holds values with a schema as they were read: `value` is the payload."""
+
+MADE_COLUMNS = (MISFIT_REASON, READ, PARSED)
+"""The columns of an epoch that executors make of its values, in their order, behind those of records."""
+
 PARSED_TYPES = {
     "tinyint": "int8",
     "smallint": "int16",

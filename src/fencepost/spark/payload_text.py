@@ -1,0 +1,105 @@
+"""Values of Connect's logical types as the texts that Spark's `from_json` reads exactly, whatever the year. Pure."""
+
+import base64
+import binascii
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+_DAY_MS, _SECOND_MS = 86_400_000, 1_000
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar repeats itself
+_EPOCH_DAY = dt.date(1970, 1, 1)
+_MOST_MS = ((1 << 63) - 1) // 1_000  # Spark counts microseconds, in 64 bits
+_MOST_DAYS = 1 << 31
+_LAST_YEAR = 9_999
+_MILLIS = 3
+_MOST_DIGITS = 10_000
+
+
+class MisfitError(ValueError):
+    """A value does not fit the column at `path`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or 'the payload'}: {reason}")
+
+
+def whole_number(value: Any, path: str) -> int:
+    """Return a parsed JSON number as an integer. Raises MisfitError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, Decimal) and _is_modest(value) and value == value.to_integral_value():
+        return int(value)
+    raise MisfitError(path, f"{_shown(value)} is no whole number")
+
+
+def number_text(value: Any, path: str) -> Decimal:
+    """Return a parsed JSON number, or a number in a text, without rounding it. Raises MisfitError."""
+    if isinstance(value, int | str | Decimal) and not isinstance(value, bool):
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if _is_modest(number):
+            return number
+    raise MisfitError(path, f"{_shown(value)} is no number")
+
+
+def decimal_of(value: Any, scale: int, path: str) -> Decimal:
+    """Return the value of a Decimal: base64 of its digits as bytes, or a number. Raises MisfitError."""
+    if not isinstance(value, str):
+        return number_text(value, path)
+    try:
+        digits = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
+    except binascii.Error:
+        raise MisfitError(path, f"{_shown(value)} is no base64 of a Decimal") from None
+    return Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -scale))
+
+
+def decimal_text(number: Decimal) -> str:
+    """Return all digits of a number, without an exponent."""
+    return format(number, "f")
+
+
+def date_text(days: int, path: str = "") -> str:
+    """Return the day that is so many days after 1970-01-01. Raises MisfitError beyond 32 bits."""
+    if not -_MOST_DAYS <= days < _MOST_DAYS:
+        raise MisfitError(path, f"{days} days are beyond what a date holds")
+    cycles, rest = divmod(days, _CYCLE_DAYS)
+    day = _EPOCH_DAY + dt.timedelta(days=rest)
+    year = day.year + cycles * _CYCLE_YEARS
+    sign = "-" if year < 0 else "+" if year > _LAST_YEAR else ""
+    return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}"
+
+
+def time_text(millis: int, path: str, precision: int) -> str:
+    """Return a time of day. Raises MisfitError for one of another day, or with more digits than the column has."""
+    if not 0 <= millis < _DAY_MS:
+        raise MisfitError(path, f"{millis} ms are no time of day")
+    if precision < _MILLIS and millis % 10 ** (_MILLIS - precision):
+        raise MisfitError(path, f"{_of_day(millis)} has more digits than TIME({precision})")
+    return _of_day(millis)
+
+
+def timestamp_text(millis: int, path: str) -> str:
+    """Return a moment, in UTC, without saying so. Raises MisfitError for one that Spark cannot hold."""
+    if not -_MOST_MS <= millis <= _MOST_MS:
+        raise MisfitError(path, f"{millis} ms since 1970 are beyond what a timestamp holds")
+    days, rest = divmod(millis, _DAY_MS)
+    return f"{date_text(days, path)}T{_of_day(rest)}"
+
+
+def _is_modest(number: Decimal) -> bool:
+    """Say whether a number can be written in full."""
+    return number.is_finite() and abs(number.adjusted()) <= _MOST_DIGITS
+
+
+def _of_day(millis: int) -> str:
+    seconds, millis = divmod(millis, _SECOND_MS)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}.{millis:03d}"
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, of which it shows the beginning."""
+    text = str(value) if isinstance(value, Decimal) else repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

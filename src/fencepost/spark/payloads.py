@@ -1,0 +1,143 @@
+"""Values with a schema as plain JSON texts, on executors, before Spark or Arrow parses them."""
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812
+
+from fencepost.spark.kafka_read.columns import MISFIT_REASON, READ
+from fencepost.spark.payload_form import Form, Forms
+from fencepost.spark.payload_text import MisfitError
+
+_SCHEMA, _PAYLOAD = "schema", "payload"
+_BEFORE, _BETWEEN, _AFTER = b'{"schema":', b',"payload":', b"}"
+_KNOWN_MAX = 1_000
+_LONGEST_INT = 18  # digits of which orjson writes all
+
+
+def payload_option(columns: T.StructType, *, is_null_replaced: bool) -> str:
+    """Return what executors have to know to take payloads."""
+    return orjson.dumps({"columns": columns.jsonValue(), "is_null_replaced": is_null_replaced}).decode()
+
+
+def with_payloads(batches: Iterator[Any], option: str, *, keeps_read: bool) -> Iterator[Any]:
+    """Yield batches whose column `value` is the payload, with a column MISFIT_REASON, and READ where that is kept."""
+    told = orjson.loads(option)
+    payloads = Payloads(T.StructType.fromJson(told["columns"]), is_null_replaced=told["is_null_replaced"])
+    for batch in batches:
+        texts, reasons = payloads.taken(batch["value"])
+        made = {name: texts if name == "value" else batch[name] for name in batch.schema.names}
+        made[MISFIT_REASON] = reasons
+        if keeps_read:
+            made[READ] = batch["value"].cast(pa.binary())
+        yield pa.RecordBatch.from_pydict(made)
+
+
+class Payloads:
+    """Takes payloads out of many batches of envelopes.
+
+    Where all envelopes with one schema begin alike, as those that one writer makes do, the schema is parsed once.
+    """
+
+    def __init__(self, columns: T.StructType, *, is_null_replaced: bool) -> None:
+        self._columns = columns
+        self._forms = Forms(is_null_replaced=is_null_replaced)
+        self._known: dict[bytes, Form | None] = {}
+
+    def taken(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the payloads as text, and why others do not fit; each is in its place, or null."""
+        texts: list[bytes | None] = []
+        reasons: list[str | None] = []
+        for raw in values.cast(pa.binary()).to_pylist():
+            text = reason = None
+            try:
+                text = None if raw is None else self._payload(raw)
+            except MisfitError as error:
+                reason = str(error)
+            texts.append(text)
+            reasons.append(reason)
+        return pa.array(texts, pa.binary()).view(pa.string()), pa.array(reasons, pa.string())
+
+    def _payload(self, raw: bytes) -> bytes | None:
+        end = raw.find(_BETWEEN)
+        head = raw[:end]
+        if end > 0 and head in self._known and raw.endswith(_AFTER):
+            try:
+                return _written(self._known[head], raw[end + len(_BETWEEN) : -len(_AFTER)])
+            except ValueError as error:
+                if isinstance(error, MisfitError):
+                    raise  # else it is no JSON, or more follows: the whole of it says what
+        return self._of_whole(raw, head)
+
+    def _of_whole(self, raw: bytes, head: bytes) -> bytes | None:
+        parsed = _parsed(raw)
+        if not isinstance(parsed, dict) or _PAYLOAD not in parsed:
+            raise MisfitError("", 'it has no envelope of "schema" and "payload"')
+        schema = parsed.get(_SCHEMA)
+        form = None if schema is None else self._forms.of(schema, self._columns)
+        if head.startswith(_BEFORE) and _is_json(head[len(_BEFORE) :]):
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            self._known[head] = form
+        return _dumped(form, parsed[_PAYLOAD])
+
+
+def _written(form: Form | None, payload: bytes) -> bytes | None:
+    """Return a payload in its form. Raises ValueError where it is no JSON by itself."""
+    if form is not None:
+        return _dumped(form, _loads(payload))
+    return _ensured(orjson.loads(payload), payload)
+
+
+def _dumped(form: Form | None, value: Any) -> bytes | None:
+    made = value if form is None else form(value)
+    try:
+        return _ensured(made, orjson.dumps(made, default=_digits))
+    except orjson.JSONEncodeError:
+        raise MisfitError("", "it has a text that is no Unicode (half of a surrogate pair)") from None
+
+
+def _ensured(value: Any, text: bytes) -> bytes | None:
+    """Return the text of what has columns; None of a null."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise MisfitError("", "it is no object, and value.schema names columns")
+    return text
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return _loads(raw)
+    except (ValueError, RecursionError):
+        raise MisfitError("", "the value is no JSON") from None
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        _loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _loads(text: bytes) -> Any:
+    """Parse JSON; numbers that Python or orjson would change stay the text that they are."""
+    return _DECODER.decode(text.decode())
+
+
+def _int(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _LONGEST_INT else Decimal(text)
+
+
+def _digits(value: object) -> orjson.Fragment:
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    raise TypeError(f"a {type(value).__name__} came out of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_int, parse_constant=Decimal)
