@@ -18,13 +18,13 @@ from fencepost.api import (
     non_empty,
     setting,
 )
+from fencepost.connector.file_start import FINGERPRINT, POSITION, FileOffsets, FileStart
 from fencepost.connector.file_watch import FileWatch
 from fencepost.connector.line import LineReader
-from fencepost.record import PositionColumn, Utf8Column
+from fencepost.record import Utf8Column
 from fencepost.record.schema import STRING
 
 FILENAME = "filename"
-POSITION = "position"
 
 # An appended line is to be seen within 50 ms, and hundreds of idle tasks share a core.
 SHORTEST_WAIT_S = 0.02
@@ -44,10 +44,12 @@ class FileStreamSourceTask(SourceTask):
 
     def start(self) -> None:
         self.partition = {FILENAME: self.config.file}
-        position = self.context.offset(self.partition).get(POSITION, 0)
+        offset = self.context.offset(self.partition)
+        position = offset.get(POSITION, 0)
         if not _is_position(position):
             raise FatalError(f"{self.config.file}: the committed position {position!r} is not a number of bytes")
-        self.lines = LineReader(self.config.file, position, in_columns=self.context.takes_columns)
+        self.known = FileStart(offset.get(FINGERPRINT) if position else None)
+        self.lines = LineReader(self.config.file, position, self.known, in_columns=self.context.takes_columns)
         self.watch = FileWatch(self.config.file, self.context.wake)
         self.wait_s = SHORTEST_WAIT_S
 
@@ -65,7 +67,7 @@ class FileStreamSourceTask(SourceTask):
             Utf8Column(block.lines),
             topic=self.config.topic,
             source_partition=self.partition,
-            source_offsets=PositionColumn(POSITION, block.positions),
+            source_offsets=FileOffsets(block.positions, self.known),
             value_schema=STRING,
         )
 
@@ -78,7 +80,9 @@ class FileStreamSourceConnector(SourceConnector):
     """Sends each line of a file to a topic, and goes on with what is appended to the file.
 
     A line ends with `\\n`, `\\r\\n` or `\\r`. One task; the source partition is `{"filename": file}`, the source offset
-    `{"position": bytes}`. A file that does not exist yet is waited for; one that has become shorter fails the task.
+    `{"position": bytes, "fingerprint": hash}`; the fingerprint is of the file's first bytes. A file that does not exist
+    yet is waited for. One that has become shorter fails the task, as does one that was rotated or replaced, unless it
+    begins with what was read.
     """
 
     task = FileStreamSourceTask

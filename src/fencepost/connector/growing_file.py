@@ -6,8 +6,15 @@ import stat
 from typing import NamedTuple
 
 from fencepost.api import FatalError
+from fencepost.connector.file_start import FileStart
 
 log = logging.getLogger(__name__)
+
+_COMPARED_BYTES = 4096
+_ADVICE = (
+    "Put the file back and restart the task; or, to read it from its start, delete the connector and create it under "
+    "another name, which has no offsets yet"
+)
 
 
 class Look(NamedTuple):
@@ -18,29 +25,42 @@ class Look(NamedTuple):
 
 
 class GrowingFile:
-    """Reads a file at byte positions. The path counts, not the file behind it, as it would after a restart."""
+    """Reads a file at byte positions.
 
-    def __init__(self, path: str) -> None:
+    The path counts, not the file behind it, as it would after a restart: a file is followed when it is replaced by one
+    that begins with what was read.
+    """
+
+    def __init__(self, path: str, start: FileStart) -> None:
+        """`start` is by what the file is known."""
         self.path = path
+        self._start = start
         self._descriptor: int | None = None
         self._identity: tuple[int, int] | None = None
         self._size = 0
         self._is_missed = False
 
     def look(self, position: int) -> Look:
-        """Look at the path, and open what is there. Raises FatalError when it ends before `position`."""
+        """Look at the path, and open what is there.
+
+        Raises FatalError when the file ends before `position`, or is not the one that was read up to there.
+        """
         try:
             found = os.stat(self.path)
-            is_other = (found.st_dev, found.st_ino) != self._identity or found.st_size < self._size
+            is_replaced = (found.st_dev, found.st_ino) != self._identity
+            is_other = is_replaced or found.st_size < self._size
             if found.st_size < position:
                 raise FatalError(self._shrunk(position, found.st_size))
-            if (found.st_dev, found.st_ino) != self._identity:
+            read_last = self._before(position) if is_replaced else b""
+            if is_replaced:
                 self._open()
         except FileNotFoundError:
             self._report_missing()
             return Look(0, is_other_content=False)
         except OSError as error:
             raise FatalError(f"{self.path} cannot be read: {error.strerror}") from error
+        if is_other or found.st_size != self._size:
+            self._check(position, read_last)
         self._size = found.st_size
         return Look(found.st_size, is_other)
 
@@ -59,6 +79,24 @@ class GrowingFile:
             os.close(self._descriptor)
             self._descriptor = None
             self._identity = None
+
+    def _before(self, position: int) -> bytes:
+        """Return what is before a position in the file that is open, if one is, and if it can still be read."""
+        if self._descriptor is None:
+            return b""
+        begin = max(0, position - _COMPARED_BYTES)
+        try:
+            return os.pread(self._descriptor, position - begin, begin)
+        except OSError:  # it was removed, and its file system forgets such files
+            return b""
+
+    def _check(self, position: int, read_last: bytes) -> None:
+        is_same = self._start.is_of(self.read, position)
+        if not is_same or (read_last and self.read(position - len(read_last), len(read_last)) != read_last):
+            raise FatalError(
+                f"{self.path} is not the file that was read up to byte {position}: it was rotated or "
+                f"replaced. {_ADVICE}"
+            )
 
     def _open(self) -> None:
         self.close()
@@ -79,6 +117,5 @@ class GrowingFile:
     def _shrunk(self, position: int, size_bytes: int) -> str:
         return (
             f"{self.path} has {size_bytes} bytes, but it was read up to byte {position}: it was truncated or replaced. "
-            f"Put the file back and restart the task; or, to read it from its start, delete the connector and create "
-            f"it under another name, which has no offsets yet"
+            f"{_ADVICE}"
         )

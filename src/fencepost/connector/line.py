@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import overload
 
+from fencepost.connector.file_start import FileStart
 from fencepost.connector.growing_file import GrowingFile
 from fencepost.record import BinaryColumn
 
@@ -94,10 +95,11 @@ class LineReader:
     says which. Nothing is handed out twice, and each byte is read at most twice, however the file grows.
     """
 
-    def __init__(self, path: str, position: int, *, in_columns: bool = False) -> None:
-        """`in_columns`: lines are kept in columns of Arrow's, without an object for each."""
+    def __init__(self, path: str, position: int, start: FileStart, *, in_columns: bool = False) -> None:
+        """`start` is by what the file is known; `in_columns`: lines are kept in columns of Arrow's, not as objects."""
         self._split_lines = _into_columns() if in_columns else split_lines
-        self._file = GrowingFile(path)
+        self._start = start
+        self._file = GrowingFile(path, start)
         self._position = position  # behind the last line handed out
         self._split_to = position  # behind the last line held
         self._scanned_to = position  # no line ends between `_split_to` and here
@@ -162,7 +164,9 @@ class LineReader:
             if len(begun) < self._scanned_to - self._split_to:
                 self._is_at_end = True  # it shrinks at this moment; the next look says what that means
                 return _NOTHING
-            found, used, _ = self._split_lines(begun + chunk)
+            chunk = begun + chunk
+            found, used, _ = self._split_lines(chunk)
+        self._start.extend(self._split_to, chunk[:used])
         self._split_to += used
         self._scanned_to = self._split_to
         return found

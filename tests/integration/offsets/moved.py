@@ -77,6 +77,10 @@ class Scene:
         finally:
             reader.close()
 
+    def positions(self, topic: str) -> dict[str, int]:
+        """Return the positions of the connector in a topic, by the file's name."""
+        return {file: offset["position"] for file, offset in self.stored(topic).items()}
+
     def lines(self, count: int) -> list[str]:
         """Return what is visible in the data topic once there are `count` records."""
         with CommittedReader(self.kafka.bootstrap_servers, [self.name]) as reader:

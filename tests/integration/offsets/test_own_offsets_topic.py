@@ -75,9 +75,9 @@ def test_connector_that_gets_a_topic_of_its_own_goes_on_from_the_workers(scene: 
     with scene.file.open("a") as file:
         file.write("10\n")
     assert scene.lines(11) == [str(n) for n in range(11)]
-    eventually(lambda: scene.stored(own) == {str(scene.file): {"position": 23}})
+    eventually(lambda: scene.positions(own) == {str(scene.file): 23})
     assert scene.admin.topic_config(own)["cleanup.policy"] == "compact"
-    eventually(lambda: scene.stored(scene.shared_topic) == {str(scene.file): {"position": 23}})
+    eventually(lambda: scene.positions(scene.shared_topic) == {str(scene.file): 23})
 
 
 @pytest.mark.parametrize("scene", ["own topic"], indirect=True)

@@ -1,5 +1,6 @@
 """Step 4 of the start-up order: a connector whose offsets are not in the worker's topic (KIP-618)."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_a_restart_goes_on_at_the_offsets_in_the_connectors_own_topic(
     assert eventually(lambda: len(_lines(bootstrap, name)) >= 3, within_s=60)
     assert _lines(bootstrap, name) == [b"a", b"b", b"c"]
     worker.wait_for_tasks(name, "RUNNING")
-    assert eventually(lambda: _copied(worker, kafka, name) == [{"position": 6}], within_s=30)
+    assert eventually(lambda: [o and o["position"] for o in _copied(worker, kafka, name)] == [6], within_s=30)
 
 
 def test_the_workers_cluster_under_another_name_gets_no_copies_beside_what_is_committed(
@@ -68,10 +69,8 @@ def test_the_workers_cluster_under_another_name_gets_no_copies_beside_what_is_co
     assert worker.rest.put(f"/connectors/{name}/stop").status_code == 204
     assert worker.rest.delete(f"/connectors/{name}/offsets").status_code == 200  # waits for the end of the task
     found = CommittedReader(kafka.bootstrap_servers, [worker.properties["offset.storage.topic"]]).read_all(30)
-    assert [o.value for o in found if name.encode() in (o.key or b"")] == [
-        *(b'{"position":%d}' % position for position in (2, 4, 6, 8)),
-        None,
-    ]
+    values = [o.value for o in found if name.encode() in (o.key or b"")]
+    assert [value and json.loads(value)["position"] for value in values] == [2, 4, 6, 8, None]
 
 
 def _copied(worker: Worker, kafka: EmbeddedKafka, name: str) -> list[SourceOffset | None]:

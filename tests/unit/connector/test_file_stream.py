@@ -1,7 +1,7 @@
 """FileStreamSource: every complete line once, whatever happens to the file."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.api import Batch, ConfigError, ConnectError, ExactlyOnceSupport, FatalError
-from fencepost.connector import line
+from fencepost.connector import file_start, line
+from fencepost.connector.file_start import FileStart, fingerprint
 from fencepost.connector.file_stream import FileStreamSourceConnector, FileStreamSourceTask
 from fencepost.connector.line import LineReader
 from fencepost.record import BinaryColumn, Utf8Column
@@ -60,7 +61,9 @@ def test_a_batch_is_columns_that_nobody_has_decoded(tmp_path: Path) -> None:
     assert isinstance(batch.values.raw, BinaryColumn) is Context.takes_columns
     assert batch.value_schema == STRING
     assert batch.keys is None
-    assert batch.last_offsets() == [({"filename": str(file)}, {"position": 5})]
+    assert batch.last_offsets() == [
+        ({"filename": str(file)}, {"position": 5, "fingerprint": fingerprint(b"a\nb\xff\n")})
+    ]
     assert list(batch.topics) == ["lines", "lines"]
 
 
@@ -232,7 +235,7 @@ def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
     seen: list[tuple[bytes, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line, "CHUNK_BYTES", chunk_bytes)
-        reader = LineReader(str(file), 0, in_columns=Context.takes_columns)
+        reader = LineReader(str(file), 0, FileStart(), in_columns=Context.takes_columns)
         for piece in pieces:
             with file.open("ab") as appended:
                 appended.write(piece)
@@ -245,7 +248,7 @@ def test_appends_and_restarts_at_any_committed_position_give_exactly_the_lines(
             if data.draw(st.booleans(), label="restart") and seen:
                 seen = seen[: data.draw(st.integers(1, len(seen)), label="committed")]
                 reader.close()
-                reader = LineReader(str(file), seen[-1][1], in_columns=Context.takes_columns)
+                reader = LineReader(str(file), seen[-1][1], FileStart(), in_columns=Context.takes_columns)
         while (block := reader.read(limit)) is not None:
             seen += zip(block.lines, block.positions, strict=True)
         reader.close()
@@ -266,3 +269,129 @@ def lines_of(content: bytes) -> list[tuple[bytes, int]]:
         else:
             at += 1
     return found
+
+
+def committed(task: FileStreamSourceTask) -> dict[str, Any]:
+    """Return the offset of the last line that is there now."""
+    found: dict[str, Any] = {}
+    while (batch := task.poll()) is not None:
+        found = dict(batch.last_offsets()[0][1] or {})
+    return found
+
+
+def rotated(file: Path, content: bytes) -> None:
+    (file.parent / "new").write_bytes(content)
+    os.replace(file, file.parent / "old")
+    os.replace(file.parent / "new", file)
+
+
+def copied_and_truncated(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+
+
+ROTATIONS = pytest.mark.parametrize("rotate", [rotated, copied_and_truncated])
+OLD, NEW = b"10:00 a\n10:01 b\n", b"11:00 c\n11:01 longer\n11:02 d\n"
+
+
+@ROTATIONS
+def test_a_file_rotated_by_a_longer_one_fails_the_task(tmp_path: Path, rotate: Callable[[Path, bytes], None]) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(OLD)
+    task = started(file)
+    polled(task)
+    rotate(file, NEW)
+    with pytest.raises(FatalError, match=r"f is not the file that was read up to byte 16.*rotated.*under another name"):
+        task.poll()
+
+
+@ROTATIONS
+def test_a_file_rotated_by_a_longer_one_while_the_task_is_stopped_fails_it(
+    tmp_path: Path, rotate: Callable[[Path, bytes], None]
+) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(OLD)
+    offset = committed(started(file))
+    rotate(file, NEW)
+    with pytest.raises(FatalError, match=r"f is not the file that was read up to byte 16"):
+        started(file, offset).poll()
+
+
+@ROTATIONS
+def test_a_file_rotated_by_a_longer_one_with_the_same_head_fails_the_task(
+    tmp_path: Path, rotate: Callable[[Path, bytes], None]
+) -> None:
+    """While it runs and where it is stopped, what follows the head tells, too."""
+    file = tmp_path / "f"
+    head = b"#Fields: date time\n" * 10
+    file.write_bytes(head + OLD)
+    task = started(file)
+    offset = committed(task)
+    rotate(file, head + NEW)
+    for each in (task, started(file, offset)):
+        with pytest.raises(FatalError, match=r"is not the file that was read"):
+            each.poll()
+
+
+def test_a_long_file_replaced_by_a_longer_one_is_known_by_what_was_read_last(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    head = b"the same line\n" * (2 * file_start.MOST_BYTES // 14)
+    file.write_bytes(head + OLD)
+    task = started(file)
+    polled(task)
+    rotated(file, head + OLD + b"10:02 c\n")
+    assert [value for value, _ in polled(task)] == ["10:02 c"]
+    rotated(file, head + NEW)
+    with pytest.raises(FatalError, match=r"is not the file that was read"):
+        task.poll()
+
+
+def test_a_file_that_was_put_back_is_read_on(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(OLD)
+    offset = committed(started(file))
+    rotated(file, NEW)
+    with pytest.raises(FatalError):
+        started(file, offset).poll()
+    os.replace(tmp_path / "old", file)
+    with file.open("ab") as appended:
+        appended.write(b"10:02 c\n")
+    assert polled(started(file, offset)) == [("10:02 c", 24)]
+
+
+def test_each_line_carries_a_fingerprint_of_no_more_than_what_is_before_its_end(tmp_path: Path) -> None:
+    """So a task that stops behind any of them goes on, whatever becomes of what it has not committed."""
+    file = tmp_path / "f"
+    lines = [b"%d\n" % n for n in range(20)]
+    file.write_bytes(b"".join(lines) + b"begun")
+    batch = started(file).poll()
+    assert batch is not None
+    for number, record in enumerate(batch.records()):
+        read = b"".join(lines[: number + 1])
+        file.write_bytes(read + b"other\n")
+        offset = dict(record.source_offset or {})
+        assert offset.keys() == {"position", "fingerprint"}
+        assert polled(started(file, offset)) == [("other", len(read) + 6)]
+        file.write_bytes(read.replace(b"0", b"1", 1) + b"other\n")
+        with pytest.raises(FatalError, match="is not the file that was read"):
+            started(file, offset).poll()
+
+
+def test_the_fingerprint_of_a_long_file_is_that_of_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "CHUNK_BYTES", 1000)
+    file = tmp_path / "f"
+    file.write_bytes(b"".join(b"line %d\n" % n for n in range(10_000)))
+    offset = committed(started(file))
+    assert offset["fingerprint"].startswith(f"{file_start.MOST_BYTES}:")
+    assert committed(started(file, {"position": 7})) == offset  # as another connector has left it
+    assert committed(started(file)) == offset
+    assert started(file, offset).poll() is None
+
+
+@pytest.mark.parametrize("fingerprint", [None, 7, "", "7", "x:y", "-1:00", "3:", "99999999999999999999:00"])
+def test_a_fingerprint_that_is_none_is_not_looked_at(tmp_path: Path, fingerprint: object) -> None:
+    """What another program has written there must not stop a task."""
+    file = tmp_path / "f"
+    file.write_bytes(b"a\nb\n")
+    assert polled(started(file, {"position": 2, "fingerprint": fingerprint})) == [("b", 4)]
