@@ -11,11 +11,11 @@ from pathlib import Path
 
 from fencepost.config.errors import ConfigError
 from fencepost.config.properties import read_properties
+from fencepost.config.reference import REFERENCE, shown
 from fencepost.config.worker import WorkerConfig
 
 _PROVIDERS = WorkerConfig.key_of("config_providers")
 _PACKAGE = "org.apache.kafka.common.config.provider."
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 
 
 class MissingValueError(Exception):
@@ -98,24 +98,29 @@ _CLASSES: Mapping[str, type[_Provider]] = {
 def resolved(properties: Mapping[str, str]) -> dict[str, str]:
     """Return properties with all references looked up, and without the settings of providers.
 
-    What names no provider of `config.providers` stays as it is. Raises ConfigError with everything that is wrong.
+    Raises ConfigError with everything that is wrong, also a reference that names no provider of `config.providers`.
     """
     faults: list[str] = []
-    providers = _providers(properties, faults)
+    named = _names(properties)
+    providers = _providers(properties, named, faults)
 
     def looked_up(key: str, value: str) -> str:
         def replaced(found: re.Match[str]) -> str:
             name, path, of = found.groups()
             provider = providers.get(name)
             if provider is None:
-                return found.group()
+                if name not in named:
+                    faults.append(
+                        f"{key}: {shown(found)} refers to {name}, which {_PROVIDERS} does not name: add it there"
+                    )
+                return ""
             try:
                 return provider.value(path or "", of)
             except MissingValueError as error:
                 faults.append(f"{key}: {found.group()} cannot be looked up: {error}")
                 return ""
 
-        return _REFERENCE.sub(replaced, value)
+        return REFERENCE.sub(replaced, value)
 
     values = {key: looked_up(key, value) for key, value in properties.items() if not _is_of_providers(key)}
     if faults:
@@ -127,8 +132,11 @@ def _is_of_providers(key: str) -> bool:
     return key == _PROVIDERS or key.startswith(f"{_PROVIDERS}.")
 
 
-def _providers(properties: Mapping[str, str], faults: list[str]) -> dict[str, _Provider]:
-    names = [name.strip() for name in properties.get(_PROVIDERS, "").split(",") if name.strip()]
+def _names(properties: Mapping[str, str]) -> list[str]:
+    return [name.strip() for name in properties.get(_PROVIDERS, "").split(",") if name.strip()]
+
+
+def _providers(properties: Mapping[str, str], names: list[str], faults: list[str]) -> dict[str, _Provider]:
     found = {}
     for name in names:
         key, prefix = f"{_PROVIDERS}.{name}.class", f"{_PROVIDERS}.{name}.param."

@@ -1,7 +1,7 @@
 """`WorkerConfig`: Kafka Connect's distributed worker file, with the few settings that are ours."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.cluster import GroupConfig, InternalTopicConfig, SigningConfig
 from fencepost.config.override import known_policy
 from fencepost.config.properties import read_properties
+from fencepost.config.reference import check_references
 from fencepost.config.rest import RestConfig
 from fencepost.config.retention import RetentionConfig
 from fencepost.config.setting import HIGH, LOW, MEDIUM, Config, Type, setting
@@ -111,7 +112,7 @@ class RuntimeConfig(Config):
         default=[],
         importance=LOW,
         doc="Names of the providers that look up `${provider:path:key}`.",
-        without_effect="references like ${provider:path:key} are not looked up yet",
+        without_effect="a reference like ${provider:path:key} is not looked up yet, and refused",
     )
     plugin_path: list[str] | None = setting(
         "plugin.path",
@@ -242,6 +243,12 @@ class WorkerConfig(
     MetricConfig, SlotConfig, RetentionConfig,
 ):  # fmt: skip
     """Everything that a worker is told. `load` reads it from a file and reports every fault at once."""
+
+    def __init__(self, properties: Mapping[str, object] | None = None) -> None:
+        of_providers = f"{WorkerConfig.key_of('config_providers')}."
+        given = {k: v for k, v in (properties or {}).items() if not k.startswith(of_providers)}
+        check_references(given)  # first: else the text of a reference is found wrong in other ways
+        super().__init__(properties)
 
     @classmethod
     def load(cls, path: Path | str) -> "WorkerConfig":

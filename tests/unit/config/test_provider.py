@@ -31,18 +31,20 @@ def test_references_are_looked_up_wherever_they_stand_in_a_value(secrets: Path) 
         "jaas": f'user="${{file:{file}:user}}" password="${{file:{file}:password}}";',
         "token": f"${{directory:{secrets}:token}}",
         "env": "${env:FENCEPOST_SECRET}",
-        "plain": "${other:a:b} ${topic} $5",
+        "plain": "${topic} $5",
     })  # fmt: skip
     assert found == {
         "jaas": 'user="me" password="p=1";',
         "token": "t0ken\n",
         "env": "from outside",
-        "plain": "${other:a:b} ${topic} $5",
+        "plain": "${topic} $5",
     }
 
 
-def test_without_providers_everything_stays() -> None:
-    assert resolved({"a": "${file:/x:y}"}) == {"a": "${file:/x:y}"}
+@pytest.mark.parametrize("given", [{}, PROVIDERS])
+def test_a_reference_to_a_provider_that_is_not_named_is_refused(given: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"a: \$\{other:/x:y\} refers to other, which config.providers does not name"):
+        resolved({**given, "a": "${other:/x:y}"})
 
 
 def test_all_that_cannot_be_looked_up_is_told_at_once_and_no_value(secrets: Path) -> None:

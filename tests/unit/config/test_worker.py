@@ -216,3 +216,13 @@ def test_advertises_what_others_can_reach():
 
 def test_secrets_of_the_file_are_masked():
     assert "hunter2" not in repr(worker(sasl_jaas_config="hunter2").sasl_jaas_config)
+
+
+def test_a_reference_to_a_config_provider_is_refused_in_a_workers_file() -> None:
+    given = {**SETTINGS, "bootstrap.servers": "${env:KAFKA}", "producer.sasl.password": "${file:/secrets:password}"}
+    with pytest.raises(ConfigError) as refused:
+        WorkerConfig({**given, "config.providers": "file", "config.providers.file.param.x": "${env:X}"})
+    assert [text.split(" refers")[0] for text in refused.value.messages] == [
+        "Invalid value for configuration bootstrap.servers: ${env:KAFKA}",
+        "Invalid value for configuration producer.sasl.password: ${file:/secrets:password}",
+    ]

@@ -11,6 +11,7 @@ from fencepost.api import Connector, RetriableError
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig
+from fencepost.config.reference import check_references
 from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
@@ -185,6 +186,7 @@ class ConnectorLife:
         self._began_s = time.monotonic()
         self._around.count_startup("attempts")
         try:
+            check_references(config)  # another worker's REST may have taken it
             cls = self._around.find(str(config["connector.class"]))
             instance = cls({k: v for k, v in config.items() if v is not None})
             instance.context = _Context(self, self._around)

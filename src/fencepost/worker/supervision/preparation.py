@@ -21,6 +21,7 @@ from fencepost.cluster.info import ConnectorType
 from fencepost.cluster.operations import REQUEST_S
 from fencepost.cluster.running import why_not
 from fencepost.cluster.targets import is_covered
+from fencepost.config.reference import check_references
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
@@ -71,6 +72,8 @@ class Preparation:
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
         if reason is not None:
             raise AbandonedError(reason)
+        connector, task = snapshot.connectors.get(handle.id.connector), snapshot.task_config(handle.id)
+        check_references(connector or {}, task or {})  # another worker's REST may have taken them
         try:
             spec = self._spec(snapshot, handle)
             if not handle.is_sink:

@@ -31,6 +31,7 @@ from fencepost.config.connector import (
     SourceConnectorConfig,
 )
 from fencepost.config.raw import RawConfig
+from fencepost.config.reference import reference_faults
 from fencepost.config.topic_creation import DEFAULT_GROUP, topic_creation_faults
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.plugin import PluginKind
@@ -62,7 +63,7 @@ _PROVIDERS_KEY = WorkerConfig.key_of("config_providers")
 
 
 def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: WorkerConfig) -> ValidationReport:
-    """Return one answer per key; `config` has its config-provider variables resolved.
+    """Return one answer per key.
 
     Args:
         find_plugin: returns a plug-in's class by kind and name; raises ConfigError when there is none.
@@ -162,6 +163,8 @@ def _check_providers(findings: Findings, given: Mapping[str, str]) -> None:
     for key in given:
         if key == _PROVIDERS_KEY or key.startswith(f"{_PROVIDERS_KEY}."):
             findings.fault(key, f"'{key}' can not be set by a connector: config providers stand in the worker's file.")
+    for key, text in reference_faults(given).items():
+        findings.fault(key, text)
 
 
 def _check_unlisted(findings: Findings, given: Mapping[str, str], config: type[Config]) -> None:

@@ -289,3 +289,10 @@ def test_who_sees_to_a_failed_connector_calls_its_restart_off(
     assert stage.board.said == said
     if by != "pause":
         assert [plan.made for plan in stage.board.plans if plan] == [0, 0]
+
+
+def test_a_connector_whose_config_refers_to_a_config_provider_fails(stage: Stage) -> None:
+    """Another worker of the group, Kafka Connect's for one, may have taken the config."""
+    stage.put(topic="${file:/secrets:topic}")
+    eventually(lambda: stage.board.said == [State.FAILED], within_s=10)
+    assert stage.published == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.config import ConfigError
 from fencepost.config.worker import WorkerConfig
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
@@ -84,3 +85,10 @@ def test_what_a_start_without_a_successor_has_left_is_removed() -> None:
     spec = scene.settings.sink_spec(scene.snapshot, "out", {}, task=1, generation=1, incarnation="i")
     scene.fence.lock_out(spec)
     assert scene.removed == [("connect-out", "connector-consumer-out-1", True)]
+
+
+def test_a_task_whose_config_refers_to_a_config_provider_fails_before_anything_of_it_starts() -> None:
+    scene = Scene(consumer_override_sasl_password="${file:/secrets:password}")
+    with pytest.raises(ConfigError, match=r"consumer\.override\.sasl\.password: \$\{file:/secrets:password\} refers"):
+        scene.prepare()
+    assert scene.removed == []

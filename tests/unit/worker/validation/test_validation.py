@@ -544,3 +544,15 @@ def test_a_sink_is_a_member_of_a_classic_group(kind: str, protocol: str, is_righ
     for text in errors(found).get(key, ()):
         assert "KIP-848" in text
         assert text.endswith(f"Remove {key}.")
+
+
+def test_a_reference_to_a_config_provider_is_refused_by_its_key() -> None:
+    config = {
+        **GOOD,
+        "topic": "${file:/x:topic}",
+        "transforms.a.b": "${env:X}",
+        "producer.override.ssl.key.password": "${v:p:k}",
+    }
+    report = validate(config)
+    assert set(errors(report)) == {"topic", "transforms.a.b", "producer.override.ssl.key.password"}
+    assert "${file:/x:topic} refers to a config provider" in errors(report)["topic"][0]
