@@ -65,12 +65,12 @@ def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used
     """A load balancer that has forgotten it answers with a reset, and what was sent is lost."""
     writer = make_writer(conf={"transaction.timeout.ms": "300000"})
     writer.open()
-    writer.send(topic, b"0")
+    writer.send(topic, b"0", partition=0)
     writer.flush()
     before = writer._client._cluster.connections()
     now_s = time.monotonic
     monkeypatch.setattr(connection.time, "monotonic", lambda: now_s() + idle_s)
-    writer.send(topic, b"1")
+    writer.send(topic, b"1", partition=0)  # the same one: only within a partition there is an order
     writer.commit()
     assert all((each in before) is not is_new for each in writer._client._cluster.connections())
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
