@@ -175,7 +175,8 @@ class SourceTask(ABC):
         """Return what the task has measured itself, for `GET /metrics`: rows of labels and numbers, by kind.
 
         The kinds are those that the worker knows: a mirror's. Called once a second, in another thread, also before
-        `start` and after `stop`; it must not raise.
+        `start` and after `stop`. It must not raise: an error is logged and the figures are left out; the fifth in a row
+        stops the task, which commits, and fails it.
         """
         return {}
 

@@ -284,7 +284,7 @@ class GroupInput:
         self._whole = frozenset(filter(None, whole))  # a sink may have no such topic
         self._resets_to = str(conf.get("auto.offset.reset", "earliest"))
         self._revoked: set[TopicPartition] = set()  # since the last look
-        self._trouble: Exception | None = None  # of a callback: it cannot be raised in the client
+        self._trouble: BaseException | None = None  # of a callback: it cannot be raised in the client
         self._is_abandoned = False
         self._is_leaving = False
         self._member = ""  # the id under which the assignment was given
@@ -621,7 +621,7 @@ class GroupInput:
         """Keep what goes wrong for `poll` to raise; the first counts."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:  # the client would lose what it is, and what comes next would be left out
             if isinstance(error, KafkaException):
                 error = translate(error, f"taking over partitions in group {self._group}", self._bootstrap)
             self._trouble = self._trouble or error

@@ -21,10 +21,14 @@ def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[Modu
             sys.path.append(str(path.resolve()))  # behind everything else: a plug-in shadows no library
         for file in _files(path):
             try:
-                yield _imported(file)
-            except (Exception, SystemExit) as error:
+                module = _imported(file)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit(), or the panic of a Rust extension
                 log.warning("plug-in %s could not be loaded", file, exc_info=True)
                 failures.append(f"plugin.path: {file} could not be loaded: {type(error).__name__}: {error}")
+            else:
+                yield module
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -138,7 +138,9 @@ def _from_entry_points(failures: list[str]) -> Iterator[tuple[PluginKind, type[A
         for entry in entry_points(group=kind.entry_point_group):
             try:
                 cls = entry.load()
-            except (Exception, SystemExit) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit(), or the panic of a Rust extension
                 log.warning("plug-in %s could not be loaded", entry.value, exc_info=True)
                 failures.append(f"entry point {entry.value} could not be loaded: {type(error).__name__}: {error}")
                 continue

@@ -17,6 +17,10 @@ WAITING_THREADS = 64
 PROBE_THREADS = 4
 
 
+class ExitError(Exception):
+    """An author's code raised what is no Exception, as sys.exit() does: it would end the loop that serves."""
+
+
 class Gateway:
     """Runs operations for handlers: `local` ones on the spot, the others on threads."""
 
@@ -31,13 +35,13 @@ class Gateway:
         """Run an operation that may wait for the cluster."""
         if self._waiting is None:
             self._waiting = anyio.CapacityLimiter(WAITING_THREADS)
-        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._waiting)
+        return await _in_thread(operation, self._waiting)
 
     async def probe(self, operation: Callable[[], T]) -> T:
         """Run an operation that must answer even if every other request is stuck."""
         if self._probes is None:
             self._probes = anyio.CapacityLimiter(PROBE_THREADS)
-        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._probes)
+        return await _in_thread(operation, self._probes)
 
     async def run_round(self, operation: Callable[[], T]) -> T:
         """Run a round of fencing, which may wait for a cluster that is away, and that alone.
@@ -46,7 +50,20 @@ class Gateway:
         """
         if self._rounds is None:
             self._rounds = anyio.CapacityLimiter(math.inf)
-        return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True, limiter=self._rounds)
+        return await _in_thread(operation, self._rounds)
+
+
+async def _in_thread(operation: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
+    return await anyio.to_thread.run_sync(_without_exits, operation, abandon_on_cancel=True, limiter=limiter)
+
+
+def _without_exits(operation: Callable[[], T]) -> T:
+    try:
+        return operation()
+    except Exception:
+        raise
+    except BaseException as error:
+        raise ExitError(f"{type(error).__name__}: {error}") from error
 
 
 async def _gateway(request: Request) -> Gateway:

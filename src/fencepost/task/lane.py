@@ -120,7 +120,7 @@ class Turn:
         self._flushed = threading.Event()
         self._told = threading.Event()
         self._done = threading.Event()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_struck = False
         self.ended_s = 0.0
 
@@ -156,7 +156,7 @@ class Turn:
                 self._before.await_committed()  # 4
             self._writer.commit()  # 5
             self.is_struck = self._writer.is_struck
-        except Exception as error:
+        except BaseException as error:  # of `SourceTask.closing`, too: what is not committed must not count as such
             self.error = error
         finally:
             self._before = None  # else every transaction would keep all those before it

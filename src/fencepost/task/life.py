@@ -18,6 +18,7 @@ from fencepost.task.spec import RunState, TaskReport, TaskSpec
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+_MOST_FIGURES_FAILED = 5  # in a row, a second apart: one may be a race with the task's own thread
 
 
 class TaskLife(ABC):
@@ -35,6 +36,8 @@ class TaskLife(ABC):
         self._trace: str | None = None
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
+        self._figures_failed = 0
+        self._failure: BaseException | None = None  # met outside the task's thread, which it ends
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
     @abstractmethod
@@ -57,14 +60,19 @@ class TaskLife(ABC):
         """Finish what has to be done while the start still counts as running."""
 
     def run(self) -> None:
-        """Run until stopped, not admitted, or failed; reports every change of state."""
+        """Run until stopped, not admitted, or failed; reports every change of state.
+
+        Authors' code may raise what is no Exception: sys.exit(), CancelledError, the panic of a Rust extension.
+        """
         try:
             self._run_to_the_end()
+            if self._failure is not None:
+                raise self._failure
             self._end(RunState.STOPPED)
         except NotAdmittedError as error:
             log.info("task %s: %s", self.spec.id, error)
             self._end(RunState.ABANDONED, str(error))
-        except Exception as error:
+        except BaseException as error:
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
@@ -98,11 +106,17 @@ class TaskLife(ABC):
         """Have the author's task let go of what it has."""
         try:
             task.stop()
-        except Exception:
+        except BaseException:
             log.exception("task %s: an error in stop() is ignored", self.spec.id)
 
     def _end(self, state: RunState, trace: str | None = None) -> None:
-        self._before_the_last_report()
+        """Make the last report. Raises what comes before it and goes wrong where the task was to stop well."""
+        try:
+            self._before_the_last_report()
+        except BaseException:
+            if state is RunState.STOPPED:
+                raise
+            log.exception("task %s: an error after its end is ignored", self.spec.id)
         self.report(state, trace)
 
     def report(self, state: RunState, trace: str | None = None) -> None:
@@ -114,8 +128,26 @@ class TaskLife(ABC):
     def snapshot(self) -> TaskReport:
         """Return state and counters as they are."""
         report = report_of(self.spec, self.counters.state, self._trace, self.counters.to_json(), self.counters.topics)
-        return replace(report, figures=self.figures())
+        return replace(report, figures=self._measured())
 
     def figures(self) -> str:
-        """Return what the task itself has measured, as JSON. Any thread."""
+        """Return what the task itself has measured, as JSON; raises what the author's code does. Any thread."""
         return ""
+
+    def _measured(self) -> str:
+        """Return `figures`, or nothing where they fail: the slot reports its other tasks in the same breath.
+
+        Where they fail again and again, the task ends, and fails with that error.
+        """
+        try:
+            found = self.figures()
+        except BaseException as error:
+            self._figures_failed += 1
+            if self._figures_failed == 1:
+                log.exception("task %s: figures() failed", self.spec.id)
+            if self._failure is None and self._figures_failed >= _MOST_FIGURES_FAILED:
+                self._failure = error
+                self.control.stop()
+            return ""
+        self._figures_failed = 0
+        return found

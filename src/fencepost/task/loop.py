@@ -80,7 +80,7 @@ class SourceLoop:
         self._delivery = delivery
         try:
             return self._run()
-        except Exception:
+        except BaseException:
             self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
             raise
         finally:
@@ -131,7 +131,7 @@ class SourceLoop:
     def _finished(self, is_waited_for: bool) -> Sequence[float]:
         try:
             return self._delivery.finished(wait=is_waited_for)
-        except Exception:
+        except BaseException:
             self._commit_failed()
             raise
 

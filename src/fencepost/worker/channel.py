@@ -135,7 +135,7 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(409, {"message": str(error)})
         except ConnectionError as error:
             log.debug("channel: %s", error)
-        except Exception as error:
+        except BaseException as error:  # an author's code, such as is_unchanged(), may raise what is no Exception
             log.exception("channel: %s failed", self.path)
             self._answer(500, {"message": repr(error)})
 

@@ -405,3 +405,25 @@ def test_a_token_that_is_too_long_fails_the_task(stage: Stage, monkeypatch: pyte
     task.thread.join(30)
     assert stage.reports[-1].state == "FAILED"
     assert "a token that is too long" in (stage.reports[-1].trace or "")
+
+
+@pytest.mark.parametrize(("error", "tries"), [(ValueError("no such table"), 5), (SystemExit("no licence"), 1)])
+def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException, tries: int
+) -> None:
+    tried = []
+
+    def write(*_: object) -> str:
+        tried.append(1)
+        raise error
+
+    monkeypatch.setattr("epoch_stage.Sink.write", write)
+    monkeypatch.setattr("fencepost.worker.host.frame_life._PAUSES_S", (0.0,))
+    stage.produce(5)
+    task = stage.start()
+    eventually(lambda: stage.reports and stage.reports[-1].state == "FAILED", within_s=60)
+    task.thread.join(30)
+    assert len(tried) == tries
+    trace = stage.reports[-1].trace or ""
+    assert f"{type(error).__name__}: {error}" in trace
+    assert "in write" in trace, "the author's own frame"

@@ -11,6 +11,10 @@ from fencepost.api import ConfigError, Connector, Converter, HeaderConverter, Pr
 from fencepost.plugin import PluginKind, PluginRegistry
 from fencepost.plugin.builtin import BUILT_IN
 
+PANICS = """
+class PanicException(BaseException): ...
+raise PanicException("at import")
+"""
 PRICES = """
 from fencepost.api import SourceConnector, SourceTask, SourceRecord, Transform
 
@@ -134,6 +138,7 @@ def test_files_on_the_plugin_path_are_found_by_class_name(tmp_path: Path) -> Non
 def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path: Path) -> None:
     (tmp_path / "fp_broken.py").write_text("import no_such_module")
     (tmp_path / "fp_ends.py").write_text("import sys\nsys.exit(3)")
+    (tmp_path / "fp_panics.py").write_text(PANICS)
     (tmp_path / "json.py").write_text("")
     (tmp_path / "fp_good.py").write_text(PRICES)
     registry = PluginRegistry([str(tmp_path), str(tmp_path / "missing")])
@@ -141,13 +146,18 @@ def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path:
     with pytest.raises(ConfigError, match=r"fp_broken\.py could not be loaded: ModuleNotFoundError"):
         registry.find(PluginKind.CONNECTOR, "Other")
     assert any("fp_ends.py could not be loaded: SystemExit: 3" in text for text in registry.failures())
+    assert any("fp_panics.py could not be loaded: PanicException: at import" in text for text in registry.failures())
     assert any("json.py" in text for text in registry.failures())
     assert any("missing is not a directory" in text for text in registry.failures())
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("import sys\nsys.exit(3)", "SystemExit: 3"), ("import no_such_module", "ModuleNotFoundError")],
+    [
+        ("import sys\nsys.exit(3)", "SystemExit: 3"),
+        ("import no_such_module", "ModuleNotFoundError"),
+        (PANICS, "PanicException: at import"),
+    ],
 )
 def test_an_entry_point_that_cannot_be_loaded_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str

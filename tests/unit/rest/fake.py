@@ -59,7 +59,7 @@ class FakeWorker:
 
     def __init__(self) -> None:
         self.connectors: dict[str, FakeConnector] = {}
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.gaps: list[Mapping[str, Any]] = []
         self.offsets: dict[str, list[ConnectorOffset]] = {}
         self.health_answer = Health(HealthStatus.HEALTHY, "Worker has completed startup.")

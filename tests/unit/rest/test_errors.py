@@ -4,6 +4,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fencepost.cluster.errors import ConflictError, ForbiddenError, NotReadyError, OperationError, RequestTimeoutError
+from support.no_exception import no_exceptions
 
 from .fake import FakeWorker
 
@@ -145,3 +146,17 @@ def test_an_unexpected_error_is_logged_and_its_text_is_not_shown(
     }
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "PUT /connectors/file/pause" in caplog.text
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_of_an_authors_code_is_an_unexpected_error(
+    client: TestClient, worker: FakeWorker, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    """asyncio would take CancelledError for the end of the request, and SystemExit for its own end."""
+    worker.failure = error
+    with caplog.at_level(logging.ERROR, "fencepost.rest.errors"):
+        answer = client.get("/connectors/file")
+    assert (answer.status_code, answer.json()["error_code"]) == (500, 500)
+    assert type(error).__name__ in caplog.text
+    worker.failure = None
+    assert client.get("/connectors/file").status_code == 200

@@ -18,7 +18,7 @@ from fencepost.task.boundary import PollBoundary
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery
-from fencepost.task.lane import Room
+from fencepost.task.lane import Room, Turn
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop
 from fencepost.task.offsets import OffsetBook
@@ -29,6 +29,7 @@ from fencepost.task.tolerance import Tolerance
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError
 from fencepost.transform.chain import Chain
+from support.no_exception import no_exceptions
 
 
 class Writer:
@@ -373,3 +374,17 @@ def test_who_wants_to_be_polled_late_is_polled_once_a_transaction_can_begin(kind
     stage.run(lambda: records("a"), second, third, kind=kind)
     assert was_committing == [is_early]
     assert stage.counters.commits == 3
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_a_transaction_whose_end_raises_what_is_no_exception_is_not_taken_for_committed(error: BaseException) -> None:
+    """`SourceTask.closing` is an author's, and runs in the lane's thread."""
+
+    def fails() -> None:
+        raise error
+
+    turn = Turn(Writer(), None)  # type: ignore[arg-type]
+    turn._writer.on_flush = fails  # type: ignore[attr-defined]
+    turn.run()
+    assert not turn.is_committed
+    assert turn.error is error

@@ -14,6 +14,7 @@ from fencepost.task.channel import ChannelClient, ChannelRefusedError
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer, ChannelTls
+from support.no_exception import no_exceptions
 
 SECRET = b"of the channel"
 TLS = Path(__file__).parents[2] / "fixtures" / "channel"
@@ -82,5 +83,21 @@ def test_a_connection_that_does_not_shake_hands_in_time_is_closed() -> None:
     try:
         with socket.create_connection((host, int(port)), timeout=20) as silent:
             eventually(lambda: silent.recv(1) == b"", within_s=20)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_is_an_answer_to_the_caller(error: BaseException) -> None:
+    """A connector is asked here whether its split is unchanged. Without an answer the executor would ask again."""
+
+    def fails(_: object) -> dict[str, object]:
+        raise error
+
+    server = ChannelServer(SECRET)
+    server.start({"/fail": fails})
+    try:
+        with pytest.raises(ChannelRefusedError, match=f"500.*{type(error).__name__}"):
+            ChannelClient(server.url, SECRET).call("/fail", {})
     finally:
         server.stop()

@@ -106,7 +106,7 @@ class StreamLoop:
         try:
             self._take_turns()
             self._commit_all()
-        except Exception:
+        except BaseException:
             self._is_over = True
             if self._is_lost:  # the client has joined again by itself, and nobody would have what it is given
                 self._input.close()

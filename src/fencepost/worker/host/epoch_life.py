@@ -326,12 +326,15 @@ class EpochLife(FrameLife):
                 raise CutShortError(f"{what} was cut short: the partitions or the task are somebody else's, or end")
         finally:
             self._work = self._group = None
-        if raised:
-            raise self._meant(raised[0])
+        for error in raised:
+            meant = self._meant(error)
+            if meant is error:
+                raise error
+            raise meant from error
 
     def _meant(self, error: BaseException) -> BaseException:
         """Return what the work's thread has raised, in words where it comes from Spark."""
-        if isinstance(error, RetriableError | ConfigError | FencedError | OSError):
+        if isinstance(error, RetriableError | ConfigError | FencedError | OSError) or not isinstance(error, Exception):
             return error
         self._host.ends.note(f"an epoch of task {self.spec.id}", error)
         causes = causes_of(error)

@@ -142,9 +142,15 @@ class FrameLife(ABC):
     # the task's thread
 
     def _run(self) -> None:
+        """Run to the last report. Authors' code may raise what is no Exception: sys.exit(), CancelledError, a panic."""
         try:
             state, trace = self._run_to_the_end()
-            self._close()
+            try:
+                self._close()
+            except BaseException as error:
+                log.exception("task %s: an error after its end", self.spec.id)
+                if state is RunState.STOPPED:
+                    state, trace = RunState.FAILED, "".join(traceback.format_exception(error))
             self._report_end(state, trace)
         finally:
             self._host.ended(self.spec.incarnation)
@@ -154,7 +160,7 @@ class FrameLife(ABC):
             self._loop()
         except NotAdmittedError as error:
             return RunState.ABANDONED, str(error)
-        except Exception as error:
+        except BaseException as error:
             if not self._is_abandoned:
                 log.exception("task %s failed", self.spec.id)
                 self._settle()

@@ -193,7 +193,7 @@ class SparkKeeper:
         """Ask for it; a plug-in that cannot be looked at must not end the thread that keeps Spark."""
         try:
             return self._outlook.awaits_frames
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             log.debug("whether there are DataFrames cannot be told: %s", error)
             return False
 

@@ -8,6 +8,7 @@ with `fencepost_`, and what any process has with `process_`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -15,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fencepost.cluster.info import RetentionInfo
-from fencepost.mirror.metric import KINDS
+from fencepost.mirror.metric import KINDS, FigureKind
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State, StatusTable
 from fencepost.task.spec import TaskReport
@@ -362,11 +363,20 @@ def _measured(reports: Iterable[TaskReport]) -> Iterator[Metric]:
         ]
         for report, figures in found:
             own = (report.connector, str(report.task))
-            for row in figures.get(name, ()):
-                labels, values = row[: len(kind.labels)], row[len(kind.labels) :]
+            for labels, values in _rows(figures, name, kind):
                 for family, value in zip(families, values, strict=True):
                     family.add_metric([*own, *labels], value)
         yield from families
+
+
+def _rows(figures: Any, name: str, kind: FigureKind) -> Iterator[tuple[list[str], list[float]]]:
+    """Yield labels and values of the rows of a kind; what an author's task has measured wrongly spoils no page."""
+    rows = figures.get(name, ()) if isinstance(figures, dict) else ()
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, list) and len(row) == len(kind.labels) + len(kind.values):
+            labels, values = row[: len(kind.labels)], row[len(kind.labels) :]
+            if all(isinstance(each, str) for each in labels) and all(isinstance(each, int | float) for each in values):
+                yield labels, values
 
 
 _EMPTIED = "fencepost_retention"

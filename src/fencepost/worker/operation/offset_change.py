@@ -274,6 +274,6 @@ def _as_operation_error(connector: str) -> Iterator[None]:
         ) from error
     except (WriterOpenError, ProduceError, KafkaUnavailableError, FatalError, ConfigError) as error:
         raise OperationError(f"{failed}: {error}") from error
-    except Exception as error:
+    except BaseException as error:
         log.exception("%s", failed)
         raise OperationError(failed) from error

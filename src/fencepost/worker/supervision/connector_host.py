@@ -129,5 +129,5 @@ def _is_same(one: _Wanted | None, other: _Wanted) -> bool:
 def _logging_errors(act: Callable[[], None]) -> None:
     try:
         act()
-    except Exception:
+    except BaseException:
         log.exception("the connector host met an error")

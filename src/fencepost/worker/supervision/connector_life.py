@@ -121,7 +121,7 @@ class ConnectorLife:
         except RetriableError as error:
             self._publish_soon(error)
             return
-        except Exception as error:
+        except BaseException as error:
             self.fail("".join(traceback.format_exception(error)))
             return
         self._is_on_the_way = True
@@ -192,7 +192,7 @@ class ConnectorLife:
             instance.context = _Context(self, self._around)
             self._instance = instance
             instance.start()
-        except Exception as error:
+        except BaseException as error:
             self._around.count_startup("failures")
             self.fail("".join(traceback.format_exception(error)))
             return
@@ -237,7 +237,7 @@ class ConnectorLife:
         if instance is not None:
             try:
                 instance.stop()
-            except Exception:
+            except BaseException:
                 log.exception("connector %s: an error in stop() is ignored", self.name)
 
 

@@ -161,7 +161,7 @@ class TaskSupervisor:
                 event()
                 if self._events.empty():
                     self._tick()
-            except Exception:
+            except BaseException:
                 log.exception("the supervisor met an error")
 
     def _take_snapshot(self, snapshot: ClusterSnapshot) -> None:
@@ -238,7 +238,7 @@ class TaskSupervisor:
         except AbandonedError as error:
             reason = str(error)
             self._events.put(lambda: self._give_up(handle, reason))
-        except Exception as error:
+        except BaseException as error:
             trace = "".join(traceback.format_exception(error))
             self._events.put(lambda: self._fail(handle, trace))
         else:
@@ -270,7 +270,7 @@ class TaskSupervisor:
             if handle.reason != str(error):
                 handle.reason = str(error)
                 self._board.task(handle.id, State.UNASSIGNED, str(error))
-        except Exception as error:
+        except BaseException as error:
             self._fail(handle, "".join(traceback.format_exception(error)))
 
     def _follow_target(self, handle: TaskHandle) -> None:

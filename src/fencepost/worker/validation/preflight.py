@@ -22,7 +22,7 @@ def check_exactly_once(findings: Findings, instance: SourceConnector, worker: Wo
         findings.fault(key, "This worker does not have exactly-once source support enabled.")
     try:
         support = instance.exactly_once_support()
-    except Exception as error:
+    except BaseException as error:
         findings.fault(key, _unexpected(error))
         return
     if support is None:
@@ -44,7 +44,7 @@ def check_boundary(findings: Findings, instance: SourceConnector) -> None:
         return
     try:
         can_define = instance.can_define_transaction_boundaries()
-    except Exception as error:
+    except BaseException as error:
         findings.fault(key, _unexpected(error))
         return
     if not can_define:
@@ -77,7 +77,7 @@ def _chosen(findings: Findings, key: str) -> str:
     return (findings.by_key[key].value or "").strip().lower()
 
 
-def _unexpected(error: Exception) -> str:
-    reason = str(error).strip()
+def _unexpected(error: BaseException) -> str:
+    reason = str(error).strip() if isinstance(error, Exception) else repr(error)
     tail = f": {reason}" if reason else "; please see the worker logs for more details."
     return f"An unexpected error occurred during validation{tail}"

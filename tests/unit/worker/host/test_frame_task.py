@@ -19,6 +19,7 @@ from fencepost.worker.host import frame_life, trouble
 from fencepost.worker.host import frame_task as module
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.frame_task import FrameTask
+from support.no_exception import no_exceptions
 
 _MOST_TURNS = 30
 
@@ -173,7 +174,7 @@ class Reader:
         return found if isinstance(found, bool) else found()
 
 
-def fails(times: int, error: Exception) -> Callable[..., None]:
+def fails(times: int, error: BaseException) -> Callable[..., None]:
     """Return what raises so many times."""
     left = [error] * times
 
@@ -257,6 +258,28 @@ def test_a_wrong_setting_fails_the_task_at_once(stage: Callable[..., Stage]) -> 
     it.run()
     assert it.plans == 1
     assert it.events.told[-1] == "FAILED"
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_fails_the_task_at_once_with_its_trace(
+    stage: Callable[..., Stage], error: BaseException
+) -> None:
+    it = stage("a")
+    it.listing = fails(100, error)
+    it.run()
+    assert (it.plans, it.events.told[-1]) == (1, "FAILED")
+    assert type(error).__name__ in it.trace
+
+
+@pytest.mark.parametrize("error", [OSError("the group cannot be left"), *no_exceptions()], ids=repr)
+def test_a_task_makes_its_last_report_whatever_goes_wrong_at_its_end(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    it = stage("a")
+    monkeypatch.setattr(it.task, "_close", fails(1, error))
+    it.run()
+    assert (it.written, it.events.told[-1]) == (["a"], "FAILED")
+    assert type(error).__name__ in it.trace
 
 
 # trouble is shown

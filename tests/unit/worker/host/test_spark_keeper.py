@@ -10,6 +10,7 @@ import pytest
 from fencepost.spark.cores import CoreLedger
 from fencepost.worker.host import spark_keeper
 from fencepost.worker.host.spark_keeper import SparkKeeper
+from support.no_exception import no_exceptions
 
 
 class Scene:
@@ -146,7 +147,7 @@ def test_a_session_waits_for_tasks_that_start_but_not_for_ever(
     assert scene.sessions == sessions
 
 
-@pytest.mark.parametrize("error", [OSError("a plug-in directory cannot be read"), SystemExit(3)])
+@pytest.mark.parametrize("error", [OSError("a plug-in directory cannot be read"), *no_exceptions()])
 def test_spark_is_kept_where_nobody_can_tell_whether_there_are_dataframes(
     monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:

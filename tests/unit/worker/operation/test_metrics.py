@@ -168,3 +168,12 @@ def test_a_streams_task_is_a_sinks_that_writes(page: Page) -> None:
     assert found["fencepost_stream_task_record_active_count"] == 2
     assert found["fencepost_stream_task_transaction_size_max"] == 10
     assert "kafka_connect_source_task_metrics_source_record_write_total" not in found
+
+
+def test_figures_of_a_wrong_shape_are_left_out_and_spoil_nothing(page: Page) -> None:
+    well = ["A", "B", "A.t", "3", 1, 20]
+    for task, figures in enumerate([[], 7, {"gap": 7}, {"gap": [7, ["A"], ["A", "B", "C", 3, "x", None], well]}]):
+        page.totals.reported(TaskReport("m", task, f"i{task}", RunState.RUNNING, figures=json.dumps(figures)))
+    assert [line for line in page.text.splitlines() if line.startswith("fencepost_mirror_gaps_total")] == [
+        'fencepost_mirror_gaps_total{connector="m",partition="3",source="A",target="B",task="3",topic="A.t"} 1.0'
+    ]

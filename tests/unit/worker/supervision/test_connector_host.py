@@ -22,6 +22,7 @@ from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision import connector_life
 from fencepost.worker.supervision.automatic_restart import Plan
 from fencepost.worker.supervision.connector_host import ConnectorHost
+from support.no_exception import no_exceptions
 from support.settings import SETTINGS
 
 CONFIG = {"name": "c", "connector.class": "Datagen", "topic": "t", "fields": "id:sequence"}
@@ -32,6 +33,7 @@ class Board:
         self.said: list[State] = []
         self.plans: list[Plan | None] = []
         self.traces: list[str | None] = []
+        self.failures: list[str] = []
 
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self.said.append(state)
@@ -40,6 +42,7 @@ class Board:
     def failed(self, name: str, trace: str, plan: Plan | None) -> None:
         self.said.append(State.FAILED)
         self.plans.append(plan)
+        self.failures.append(trace)
 
 
 class Planned(SourceConnector):
@@ -82,6 +85,28 @@ class Broken(SourceConnector):
             raise OSError("no such table")
 
 
+class Exiting(SourceConnector):
+    """Raises what is no exception, where it is told to."""
+
+    task = SourceTask
+    error: ClassVar[BaseException]
+    exits_in = ""
+
+    def start(self) -> None:
+        self._maybe_exit("start")
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        self._maybe_exit("task_configs")
+        return [{}]
+
+    def stop(self) -> None:
+        self._maybe_exit("stop")
+
+    def _maybe_exit(self, where: str) -> None:
+        if where == self.exits_in:
+            raise self.error
+
+
 class Unknowing(SourceConnector):
     """Cannot plan as long as its outside world does not answer."""
 
@@ -105,7 +130,14 @@ class Remarking(SourceConnector):
         self.context.remark(str(len(self.all)))
 
 
-OWN = {"Planned": Planned, "Slow": Slow, "Broken": Broken, "Unknowing": Unknowing, "Remarking": Remarking}
+OWN = {
+    "Planned": Planned,
+    "Slow": Slow,
+    "Broken": Broken,
+    "Unknowing": Unknowing,
+    "Remarking": Remarking,
+    "Exiting": Exiting,
+}
 
 
 class Stage:
@@ -296,3 +328,27 @@ def test_a_connector_whose_config_refers_to_a_config_provider_fails(stage: Stage
     stage.put(topic="${file:/secrets:topic}")
     eventually(lambda: stage.board.said == [State.FAILED], within_s=10)
     assert stage.published == []
+
+
+@pytest.mark.parametrize("where", ["start", "task_configs"])
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_what_is_no_exception_fails_the_connector_with_its_trace(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException, where: str
+) -> None:
+    monkeypatch.setattr(Exiting, "error", error, raising=False)
+    monkeypatch.setattr(Exiting, "exits_in", where)
+    stage.put(**{"connector.class": "Exiting"})
+    eventually(lambda: State.FAILED in stage.board.said, within_s=10)
+    assert type(error).__name__ in stage.board.failures[-1]
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_a_connector_whose_stop_raises_what_is_no_exception_starts_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(Exiting, "error", error, raising=False)
+    monkeypatch.setattr(Exiting, "exits_in", "stop")
+    stage.put(**{"connector.class": "Exiting"})
+    eventually(lambda: stage.board.said == [State.RUNNING], within_s=10)
+    stage.put(**{"connector.class": "Exiting", "more": "1"})
+    eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)

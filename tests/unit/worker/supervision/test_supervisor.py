@@ -27,6 +27,7 @@ from fencepost.worker.supervision.supervisor import TaskSupervisor
 from fencepost.worker.supervision.suspicion import TRIAL_S
 from fencepost.worker.supervision.task_handle import HandleState, TaskHandle
 from fencepost.worker.supervision.task_metrics import TaskTotals
+from support.no_exception import no_exceptions
 from support.settings import SETTINGS
 
 WORKER = {**SETTINGS, "task.shutdown.graceful.timeout.ms": "5000"}
@@ -41,11 +42,14 @@ class Door:
         self.has_room = True
         self.has_cores = True  # for slots of their own
         self.neighbours: Sequence[str] = ()
+        self.error: BaseException | None = None
         self.specs: list[TaskSpec] = []
 
     def start(self, spec: TaskSpec) -> None:
         if not self.has_room or (spec.runs_alone and not self.has_cores):
             raise NoRoomError("all cores are taken")
+        if self.error is not None:
+            raise self.error
         self.specs.append(spec)
         self.told.append((f"start {spec.target_state}", spec.incarnation))
 
@@ -93,7 +97,7 @@ class Prepared:
     """A `Preparation` whose outcome a test chooses."""
 
     def __init__(self) -> None:
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
         if self.error is not None:
@@ -736,3 +740,29 @@ def test_nothing_is_restarted_by_itself_unless_it_is_asked_for(running: Stage) -
     running.tick()
     assert running.handle().state is HandleState.FAILED
     assert running.board.states() == [State.RUNNING, State.FAILED]
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+@pytest.mark.parametrize("where", ["preparation", "door"])
+def test_what_is_no_exception_fails_the_task_that_it_is_of(stage: Stage, error: BaseException, where: str) -> None:
+    """An author's config makes a task of a DataFrame connector, and tells where offsets are kept."""
+    getattr(stage, where).error = error
+    stage.tasks(1)
+    stage.tick()
+    [(task, state, trace)] = stage.board.said
+    assert (task, state) == (FIRST, State.FAILED)
+    assert type(error).__name__ in (trace or "")
+
+
+@pytest.mark.parametrize("error", no_exceptions(), ids=repr)
+def test_the_supervisor_outlives_what_is_no_exception(stage: Stage, error: BaseException) -> None:
+    went_on = threading.Event()
+
+    def fails() -> None:
+        raise error
+
+    stage.supervisor._events.put(fails)
+    stage.supervisor._events.put(went_on.set)
+    stage.supervisor.start()
+    assert went_on.wait(60)
+    stage.supervisor.shut_down(10)

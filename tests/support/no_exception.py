@@ -1,0 +1,12 @@
+"""What an author's code may raise that is no `Exception`."""
+
+import asyncio
+
+
+class PanicException(BaseException):
+    """As pyo3 has it, for the panic of an extension in Rust."""
+
+
+def no_exceptions() -> list[BaseException]:
+    """Return one of each."""
+    return [SystemExit(3), asyncio.CancelledError(), PanicException("index out of bounds")]

@@ -1,0 +1,116 @@
+"""A slot: one process with many tasks, none of which may take the others with it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fencepost.task import slot as module
+from fencepost.task.channel import ChannelClient
+from fencepost.task.counters import SinkCounters
+from fencepost.task.life import TaskLife
+from fencepost.task.slot import Slot, SlotSpec
+from fencepost.task.spec import (
+    Directive,
+    Directives,
+    DirectivesRequest,
+    Path,
+    Reports,
+    RunState,
+    TaskReport,
+    TaskSpec,
+    Verb,
+)
+from fencepost.testing import eventually
+from fencepost.worker.channel import ChannelServer
+from support.no_exception import no_exceptions
+
+SECRET = b"of the channel"
+
+
+class Worker:
+    """Tells a slot to run two tasks, and keeps what it reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[TaskReport] = []
+        self.is_leaving = threading.Event()
+        self.server = ChannelServer(SECRET)
+        self.server.start(
+            {Path.SLOT_REGISTER: lambda _: {}, Path.SLOT_DIRECTIVES: self._directives, Path.SLOT_REPORT: self._report}
+        )
+
+    def of(self, task: int) -> list[TaskReport]:
+        return [report for report in self.reports if report.task == task]
+
+    def _directives(self, body: dict[str, Any]) -> dict[str, Any]:
+        if not DirectivesRequest.from_json(body).ack:
+            specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, {}, "offsets") for task in (0, 1)]
+            return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
+        self.is_leaving.wait(0.1)
+        leave = (Directive(3, Verb.LEAVE),) if self.is_leaving.is_set() else ()
+        return Directives(leave).to_json()
+
+    def _report(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.reports += Reports.from_json(body).reports
+        return {}
+
+
+class Running(TaskLife):
+    """A task that counts until it is told to stop."""
+
+    starts_over = ()
+    figures_of: Callable[[int], str] = staticmethod(lambda task: "")
+
+    def __init__(self, spec: TaskSpec, *rest: Any) -> None:
+        super().__init__(spec, rest[1])
+        self.counters = SinkCounters()
+
+    def _run_instance(self) -> None:
+        self.report(RunState.RUNNING)
+        while not self.control.is_stopping:
+            self.counters.records_written += 1
+            self.control.wait(0.01)
+
+    def figures(self) -> str:
+        return type(self).figures_of(self.spec.task)
+
+    def abandon(self) -> None: ...
+
+    def _start_over(self, error: Exception) -> None: ...
+
+    def _close(self) -> None: ...
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker whose slot runs, in a thread of the test."""
+    monkeypatch.setattr(module, "TaskRunner", Running)
+    monkeypatch.setattr(module, "_REPORT_EVERY_S", 0.01)
+    worker = Worker()
+    slot = Slot(SlotSpec("s", worker.server.url, 60.0), ChannelClient(worker.server.url, SECRET), "a")
+    thread = threading.Thread(target=slot.run, daemon=True)
+    thread.start()
+    yield worker
+    worker.is_leaving.set()
+    thread.join(60)
+    worker.server.stop()
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [ValueError("no such topic"), *no_exceptions()], ids=repr)
+def test_a_task_whose_figures_fail_does_not_end_the_reports_of_its_neighbours(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def figures(task: int) -> str:
+        if task == 0:
+            raise error
+        return ""
+
+    eventually(lambda: worker.of(0) and worker.of(1), within_s=60)
+    monkeypatch.setattr(Running, "figures_of", staticmethod(figures))
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED, within_s=60)
+    assert type(error).__name__ in (worker.of(0)[-1].trace or "")
+    before = len(worker.of(1))
+    eventually(lambda: len(worker.of(1)) > before + 2, within_s=60)
+    assert worker.of(1)[-1].state is RunState.RUNNING
