@@ -18,6 +18,10 @@ from fencepost.spark.frame import ConverterChoice, record_columns
 _KEY_FIELD = DataFrameStream.key_of("key_field")
 
 
+_SQL = DataFrameStream.key_of("transforms_sql")
+_RELATIONS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
+
+
 class EpochRecords:
     """Makes the records of a stream's epochs, and has them written. One per task."""
 
@@ -38,6 +42,7 @@ class EpochRecords:
         """Have the records of an epoch written, as one Spark job; they are committed when this returns."""
         rows = self._reader.frame(session, epoch, channel_url, run)
         records = rows.select(*self._columns(rows))
+        ensure_is_read(records)
         writer = records.write.format(FencepostDataSource.name()).mode("append")
         writer.options(**options_of(epoch, channel_url, run)).save()
 
@@ -52,3 +57,17 @@ class EpochRecords:
         rest = T.StructType([each for each in schema.fields if each.name != field])
         topic = F.coalesce(rows[field].cast("string"), F.lit(self._topic)).alias("topic")
         return [*record_columns(rest, self._value, self._key, self._key_field, _KEY_FIELD), topic]
+
+
+def ensure_is_read(records: DataFrame) -> None:
+    """Raise ConfigError where Spark would not read the ranges to know the rows, as it is sure that there are none.
+
+    It would run one task all the same, which would commit the first range.
+    """
+    leaves = records._jdf.queryExecution().optimizedPlan().collectLeaves()
+    kinds = [str(leaves.apply(i).getClass().getSimpleName()) for i in range(leaves.length())]
+    if len(kinds) != 1 or kinds[0] not in _RELATIONS:
+        raise ConfigError(
+            f"{_SQL} gives no rows, whatever there is: its condition can never be true. Nothing was read or committed; "
+            "correct the query"
+        )

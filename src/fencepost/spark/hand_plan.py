@@ -36,6 +36,7 @@ from fencepost.spark.hand_marker import (
 from fencepost.spark.hand_options import HandOptions
 from fencepost.spark.hand_pulse import end_abandoned, fence
 from fencepost.spark.rerun import ComparisonNeededError, NothingLeftError
+from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
 
 if TYPE_CHECKING:
     from fencepost.kafka.transactions import Transaction
@@ -89,10 +90,10 @@ def plan_write(options: HandOptions, columns: str) -> WritePlan:
         ComparisonNeededError: something is committed, and is to be compared first.
         NothingLeftError: everything is committed, and was compared.
         OvertakenError: another run began since the comparison.
+        ConfigError: the topic of markers is not compacted: by a marker that is deleted a rerun would not know what is
+            written.
     """
-    Admin(options.conf(Kind.ADMIN)).ensure_topic(
-        options.offsets_topic, partitions=1, replication=-1, configs={"cleanup.policy": "compact"}
-    )
+    ensure_compacted(Admin(options.conf(Kind.ADMIN)), _markers_topic(options.offsets_topic))
     plan, journal = _begin(options, columns)
     before = journal.before.get(options.write_id)
     known = journal.markers.get(options.write_id, {})
@@ -103,6 +104,19 @@ def plan_write(options: HandOptions, columns: str) -> WritePlan:
     except BaseException:
         end_run(options, plan, 0)
         raise
+
+
+def _markers_topic(name: str) -> InternalTopic:
+    return InternalTopic(
+        name,
+        "offsets.topic",
+        "default.replication.factor",
+        "markers of what is written",
+        partitions=1,
+        replication=-1,
+        place="of the write",
+        outcome="rows that a rerun writes again",
+    )
 
 
 def _begin(options: HandOptions, columns: str) -> tuple[WritePlan, Journal]:

@@ -1,4 +1,4 @@
-"""The three internal topics: created as they must be, refused where they are not."""
+"""The three internal topics, and others that must be compacted: created as they must be, refused where they are not."""
 
 import logging
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ class InternalTopic:
     configs: dict[str, str] = field(default_factory=dict)
     is_single: bool = False
     place: str = "in the Connect worker configurations"
+    outcome: str = "problems restarting this Connect cluster in the future"
 
 
 def internal_topics(config: InternalTopicConfig) -> tuple[InternalTopic, InternalTopic, InternalTopic]:
@@ -100,6 +101,11 @@ def ensure_own_offsets_topic(admin: Admin, name: str, config: InternalTopicConfi
         _extra(config, "offset"),
         place="of the connector",
     )
+    ensure_compacted(admin, topic)
+
+
+def ensure_compacted(admin: Admin, topic: InternalTopic) -> None:
+    """Create a topic with its numbers, or check that it is compacted. Errors as of `ensure_internal_topics`."""
     if _create(admin, topic):
         LOG.info("Created topic %s for %s", topic.name, topic.purpose)
     else:
@@ -142,7 +148,7 @@ def _check_policy(admin: Admin, topic: InternalTopic) -> None:
             f"Topic '{topic.name}' supplied via the '{topic.key}' property is required to have "
             f"'{_CLEANUP_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the "
             f"topic currently has '{_CLEANUP_POLICY}={found}'. Continuing would likely result in eventually losing "
-            f"{topic.purpose} and problems restarting this Connect cluster in the future. Change the '{topic.key}' "
+            f"{topic.purpose} and {topic.outcome}. Change the '{topic.key}' "
             f"property {topic.place} to use a topic with '{_CLEANUP_POLICY}={_COMPACT}'."
         )
 

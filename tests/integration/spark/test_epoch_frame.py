@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from secret_values import CHANNEL_SECRET
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange, Schema, SchemaType
+from fencepost.config import ConfigError
 from fencepost.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -21,6 +22,7 @@ from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP,
 from fencepost.spark import epoch_frame
 from fencepost.spark.epoch_frame import EpochReader
 from fencepost.spark.epoch_letters import Tally
+from fencepost.spark.epoch_records import ensure_is_read
 from fencepost.spark.frame import ConverterChoice, record_columns
 from fencepost.spark.kafka_read.columns import MISFIT_REASON, PARSED
 from fencepost.spark.session import SparkRuntime
@@ -252,6 +254,32 @@ def test_a_value_whose_schema_does_not_fit_is_named_or_left_out_as_it_was_read(
     left_out = frame(tolerant, None, of=["frames-misfit"], are_left_out=True).collect()
     assert [bytes(row.value) for row in left_out] == [stamp] * 2 * ROWS
     assert left_out[0].reason.startswith("at: its schema is int64 org.apache.kafka.connect.data.Timestamp, which does ")
+
+
+@pytest.mark.parametrize(
+    ("where", "is_read"),
+    [
+        ("true", True),
+        ("offset > 99", True),
+        ("value.n = 1 AND value.n = 2", True),
+        ("offset IS NULL", True),
+        ("1 = 0", False),
+        ("CAST(NULL AS BOOLEAN)", False),
+        ("value.n > 3 AND 'a' > 'b'", False),
+        ("rand() < 0", False),
+    ],
+)
+def test_a_query_is_refused_where_spark_does_not_read_the_ranges_for_it(
+    frame: Frame, where: str, is_read: bool
+) -> None:
+    """Whatever Spark finds out: tasks that commit ranges have to be those of the ranges."""
+    made = frame(SCHEMA, f"SELECT value.n FROM records WHERE {where}")
+    if is_read:
+        ensure_is_read(made)
+    else:
+        with pytest.raises(ConfigError, match="gives no rows"):
+            ensure_is_read(made)
+    assert (made.rdd.getNumPartitions() == 2) is is_read
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["of several topics", "of one topic"])

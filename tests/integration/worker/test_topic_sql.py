@@ -156,6 +156,19 @@ def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     assert 'Missing required configuration "output.topic"' in answer.json()["message"]
 
 
+def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_anything_is_committed(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce
+) -> None:
+    """Spark does not read its input then, and one task without rows would commit the first range."""
+    produce(1, 30)
+    query = "SELECT value.n FROM records WHERE value.n > 5 AND 1 = 2"
+    assert worker.create(name, topic_sql(topic, target, transforms__sql=query)).status_code == 201
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=100)
+    trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
+    assert "transforms.sql gives no rows, whatever there is" in trace
+    assert not any(offsets(worker, name).values())
+
+
 def _kill_python_workers(worker: Worker) -> None:
     """SIGKILL what runs Python for Spark, but for slots."""
     assert worker.process is not None

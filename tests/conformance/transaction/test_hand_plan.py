@@ -1,0 +1,36 @@
+"""What a direct write asks of the topic of its markers, before it writes anything."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.embedded import EmbeddedKafka
+from fencepost.kafka.admin import Admin
+from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.hand_plan import plan_write
+
+
+@pytest.fixture
+def options(kafka: EmbeddedKafka, topic_name: str) -> HandOptions:
+    given: dict[str, Any] = {"topic": topic_name, "write.id": topic_name, "write.partitions": "1"}
+    given |= {"kafka.bootstrap.servers": kafka.bootstrap_servers, "offsets.topic": f"{topic_name}-markers"}
+    return HandOptions.parse(given)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_of_markers_that_deletes_is_refused(kafka: EmbeddedKafka, options: HandOptions, policy: str) -> None:
+    """Retention would take the markers, and a rerun of the write would write everything again."""
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topic(options.offsets_topic, partitions=1, replication=1, configs={"cleanup.policy": policy})
+    with pytest.raises(
+        ConfigError, match=rf"'offsets.topic' property .*'cleanup.policy={policy}'.*a rerun writes again"
+    ):
+        plan_write(options, "struct<value:string>")
+
+
+def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, options: HandOptions) -> None:
+    assert plan_write(options, "struct<value:string>").markers == {}
+    admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    assert admin.topic_config(options.offsets_topic)["cleanup.policy"] == "compact"
+    assert plan_write(options, "struct<value:string>").markers == {}
