@@ -140,7 +140,14 @@ class Stage:
         for done in admin.delete_records([ClientPartition(self.topic, 0, offset)]).values():
             done.result(30)
 
-    def start(self, via: str | None = None, *, auto_offset_reset: str = "earliest", **settings: str) -> EpochTask:
+    def start(
+        self,
+        via: str | None = None,
+        *,
+        auto_offset_reset: str = "earliest",
+        is_paused: bool = False,
+        **settings: str,
+    ) -> EpochTask:
         """Begin a start of the task, whose member finds the broker at `via`."""
         consumer = {
             "bootstrap.servers": via or self.bootstrap, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300",
@@ -161,6 +168,8 @@ class Stage:
             topics=(self.topic,),
         )  # fmt: skip
         task = self.made(spec)
+        if is_paused:
+            task.control.pause()
         self.tasks.append(task)
         task.thread.start()
         return task

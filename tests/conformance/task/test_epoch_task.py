@@ -325,6 +325,19 @@ def test_what_comes_before_the_first_epoch_is_not_passed_over_by_auto_offset_res
     assert stage.store.ranges() == [(0, 3, 7), (1, 0, 2)]
 
 
+def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins(stage: Stage) -> None:
+    """Or what comes before it is resumed would be passed over by whoever runs it next."""
+    stage.produce(3)
+    first = stage.start(auto_offset_reset="latest", is_paused=True)
+    eventually(lambda: stage.offsets() == {0: 3, 1: 0}, within_s=60)
+    crash(first)
+    first.thread.join(30)
+    stage.produce(4)
+    stage.start(auto_offset_reset="latest")
+    eventually(lambda: stage.offsets() == {0: 7, 1: 0}, within_s=60)
+    assert stage.store.ranges() == [(0, 3, 7)]
+
+
 def test_a_position_that_is_lost_fails_the_task_where_somebody_has_to_say_where_to_go_on(stage: Stage) -> None:
     stage.produce(10)
     GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).alter(

@@ -80,6 +80,7 @@ class SinkLoop:
         self._taken: dict[TopicPartition, int] = {}  # the next offset of each partition that put has not seen
         self._safe: dict[TopicPartition, int] = {}  # from where records are put again if what was taken is not safe
         self._stored: dict[TopicPartition, int] = {}  # what the group has; not where it has nothing yet
+        self._fresh: dict[TopicPartition, int] = {}  # ends of logs at which the group begins, and does not have yet
         self._held: tuple[SinkBatch, dict[TopicPartition, int]] | None = None  # refused for now, with what it covers
         self._refusals = 0
         self._retry_s = 0.0  # when what is held is put again
@@ -114,13 +115,29 @@ class SinkLoop:
             self._put(*self._held)
         self._halt_what_is_not_wanted()
         fetched = self._input.poll(self._wait_s(), self._spec.most_records)
-        if self._is_halted:
+        if not self._has_begun() or self._is_halted:
             self._put_back(fetched)
         elif len(fetched):
             self._take(fetched)
         else:
             self._reach(fetched.ends)
             self._put_nothing()
+
+    def _has_begun(self) -> bool:
+        """Commit the ends of logs at which the group begins, and say whether it has them all.
+
+        Nothing is put before that: whoever came next would begin at a later end, and leave out what came in between.
+        """
+        if not self._fresh:
+            return True
+        try:
+            self._stored.update(self._input.commit(dict(self._fresh)))
+        except ConnectError as error:
+            self._counters.commit_failed()
+            log.warning("task %s: where it begins is not committed, now: %s", self._spec.id, error)
+            return False
+        self._fresh.clear()
+        return True
 
     def _measure(self) -> None:
         self._measure_due_s = time.monotonic() + _MEASURE_S
@@ -303,6 +320,8 @@ class SinkLoop:
         begins = self._context.take_rewinds(positions)
         self._taken.update(begins)
         self._safe.update(begins)
+        if self._spec.consumer_conf.get("auto.offset.reset") == "latest":
+            self._fresh.update((place, self._taken[place]) for place in fresh)
         return begins
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -328,6 +347,7 @@ class SinkLoop:
                 del self._taken[place]
                 del self._safe[place]
                 self._stored.pop(place, None)
+                self._fresh.pop(place, None)
             self._context.take_rewinds(partitions)
             self._context.paused -= partitions
             self._drop_held(partitions)

@@ -95,6 +95,7 @@ class StreamLoop:
         self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
         self._is_paused = False
+        self._is_to_begin = False  # a partition begins at the end of its log, which the group does not have yet
         self._is_over = False  # nothing is committed any more
         self._is_lost = False
         self._has_failed = False
@@ -130,9 +131,12 @@ class StreamLoop:
         self._follow_pause()
         self._input.pause(self._input.assignment if self._is_paused else ())
         fetched = self._input.poll(self._wait_s(), self._spec.most_records)
-        if self._is_paused:
+        if self._is_paused or self._is_to_begin:
             if len(fetched):
                 self._input.seek(fetched.first_offsets())
+            if self._is_to_begin:
+                self._is_to_begin = False
+                self._commit_all()
             return
         if len(fetched):
             self._take(fetched)
@@ -269,11 +273,11 @@ class StreamLoop:
     # the group's assignment
 
     def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
-        """Begin where the group stands. The end of a log, where it has nothing, is committed at once: the next start
-        would take a later one for it, and leave out what came in between."""
+        """Begin where the group stands. The end of a log, where it has nothing, is committed before any record is
+        taken: the next start would take a later one for it, and leave out what came in between."""
         self._positions.begin(positions, fresh)
         if fresh and self._spec.consumer_conf.get("auto.offset.reset") == "latest":
-            self._flush_due_s = 0.0
+            self._is_to_begin = True
         return {}
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:

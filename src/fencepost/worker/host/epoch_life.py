@@ -152,6 +152,8 @@ class EpochLife(FrameLife):
         except Exception:
             self._leave()  # what it was to be told of its partitions it was not
             raise
+        if self.spec.consumer_conf.get("auto.offset.reset") == "latest":
+            self._commit_fresh()  # at once, also while it is paused: the next start would begin at a later end
         return input_
 
     def _rest(self) -> None:
@@ -225,7 +227,7 @@ class EpochLife(FrameLife):
             log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
-        self._commit_fresh()  # or what comes before the next assignment is passed over with auto.offset.reset=latest
+        self._commit_fresh()
         number = newest(standings) if open_ is None else open_.epoch.number
         self._started(number, standings)
         self._begun_with = changes

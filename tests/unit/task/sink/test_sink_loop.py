@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, SinkTask, TopicPartition
 from fencepost.converter.string import StringConverter
-from fencepost.kafka.errors import KafkaRequestError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import Fetched
 from fencepost.task.control import Control
 from fencepost.task.counters import SinkCounters
@@ -120,7 +120,7 @@ class Letters:
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, resets_to: str = "earliest") -> None:
         self.log: list[Any] = []
         self.control, self.counters = Control(is_paused=False), SinkCounters()
         self.task = Sink(self.log)
@@ -129,7 +129,7 @@ class Stage:
         self.moments: list[Moment] = []
         self.group = Group(self.log, self.control, self.moments)
         self.states: list[RunState] = []
-        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g"})
+        spec = TaskSpec("c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to})
         tolerance = Tolerance(True, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         converter = StringConverter({})
         processor = SinkProcessor(Chain(), converter, converter, converter, tolerance)
@@ -409,6 +409,47 @@ def test_where_a_new_group_begins_is_committed_though_nothing_comes(it: Stage) -
     """With `auto.offset.reset=latest` the next member would begin behind what came meanwhile."""
     it.then(it.assigned(a=10, b=4, fresh=[A]))
     assert [entry for entry in it.run() if entry[0] == "commit"] == [("commit", {A: 10})]
+
+
+def test_the_end_of_a_log_at_which_a_new_group_begins_is_committed_before_anything_is_put() -> None:
+    """Also where the task itself lets nothing be committed: the end is not what it has written."""
+    it = Stage("latest")
+    it.task.answers = lambda offsets: {}
+
+    def assigned_with_records() -> Fetched:
+        it.assigned(a=10, b=4, fresh=[A])()
+        return it.records((A, 10))()
+
+    it.then(assigned_with_records, it.records((A, 11)))
+    log = [entry for entry in it.run() if entry[0] in ("commit", "put")]
+    assert log == [("commit", {A: 10}), ("put", (0, 10)), ("put", (0, 11))]
+
+
+def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
+    it = Stage("latest")
+    it.control.pause()
+    seen: list[bool] = []
+
+    def look() -> Fetched:
+        seen.append(("commit", {A: 10}) in it.log)
+        return Fetched()
+
+    it.then(it.assigned(a=10, fresh=[A]), look)
+    it.run()
+    assert seen == [True]
+
+
+def test_nothing_is_put_until_the_end_at_which_a_group_begins_is_committed() -> None:
+    it = Stage("latest")
+    it.group.refuses = [KafkaUnavailableError("no coordinator")]
+
+    def assigned_with_records() -> Fetched:
+        it.assigned(a=10, fresh=[A])()
+        return it.records((A, 10))()
+
+    it.then(assigned_with_records, it.records((A, 10)))
+    log = [entry for entry in it.run() if entry[0] in ("commit", "put", "seek")]
+    assert log[:4] == [("commit", {A: 10}), ("seek", {A: 10}), ("commit", {A: 10}), ("put", (0, 10))]
 
 
 def test_a_partition_that_is_gone_keeps_no_other_from_being_committed(it: Stage) -> None:

@@ -352,6 +352,31 @@ def test_the_end_of_a_log_at_which_it_begins_is_committed_at_once(resets_to: str
     assert stage.log[0] == commit(a=7)
 
 
+def test_no_record_is_taken_before_the_end_at_which_a_partition_begins_is_committed() -> None:
+    stage = Stage(resets_to="latest")
+
+    def assigned_with_records() -> Fetched:
+        stage.assigned(a=7, fresh=[A])()
+        return stage.records(A, 7)()
+
+    log = stage.run(assigned_with_records, stage.records(A, 7))
+    assert log[:3] == [("seek", {A: 7}), commit(a=7), ("committed", 1)]
+    assert commit(a=8) in log
+
+
+def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins() -> None:
+    stage = Stage(resets_to="latest")
+    stage.control.pause()
+    seen: list[bool] = []
+
+    def look() -> Fetched:
+        seen.append(commit(a=7) in stage.log)
+        return Fetched()
+
+    stage.run(stage.assigned(a=7, fresh=[A]), look)
+    assert seen == [True]
+
+
 def test_a_struck_producer_is_replaced_where_the_group_has_what_was_committed() -> None:
     stage = Stage()
 
