@@ -11,10 +11,10 @@ import pyarrow as pa
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch.compress import NAMES, Codec
 from fencepost.kafka.batch.encode_cut import Limits, encoded_batches, spare_partitions
-from fencepost.kafka.batch.encode_header import EncodedBatch, Producer
+from fencepost.kafka.batch.encode_header import EncodedBatch, Producer, taken_batch
 from fencepost.testing import eventually
 from support.batch_records import rows_of
-from support.slow_batch import PlainRecord
+from support.slow_batch import PlainRecord, headed, slow_body
 
 _LIMITS = Limits(topic_bytes=4_000_000, batch_bytes=200_000)
 _ANSWER_S = 60
@@ -27,6 +27,14 @@ _CONFIGS = {
     "retention.ms": "-1",
 }
 Records = dict[int, list[PlainRecord]]
+
+
+def write_batch(bootstrap: str, topic: str, records: Sequence[PlainRecord], partition: int = 0) -> None:
+    """Write records as one batch. Their headers may have names that are no text: bytes as Python escapes them."""
+    times = [record.timestamp for record in records]
+    data = headed(0, len(records) - 1, slow_body(records), len(records), times[0], max(times))
+    with BatchWriter(bootstrap) as writer:
+        writer.write(topic, partition, taken_batch(memoryview(data)))
 
 
 class BatchWriter:
@@ -173,3 +181,23 @@ def _bytes_or_null(rng: random.Random) -> bytes | None:
     if size is None:
         return None
     return rng.randbytes(size) if rng.random() < 0.5 else b"text" * (size // 4)
+
+
+ODD_NAME = b"\xff\xfebad".decode(errors="surrogateescape")
+"""The name of a header that is no text, to be written; it is read as this one:"""
+READ_ODD_NAME = "\ufffd\ufffdbad"
+
+
+def odd_records(time_ms: int = _NOW) -> list[PlainRecord]:
+    """Return records of which the second and the last have a header with a name that is not UTF-8."""
+    fine, odd = ("fine", b"1"), (ODD_NAME, b"2")
+    return [
+        PlainRecord(None, b"0", time_ms),
+        PlainRecord(b"k", b"1", time_ms, (fine, odd, ("none", None))),
+        PlainRecord(None, b"2", time_ms, (fine,)),
+        PlainRecord(None, b"3", time_ms, (odd,)),
+    ]
+
+
+ODD_HEADERS = [(), (("fine", b"1"), (READ_ODD_NAME, b"2"), ("none", None)), (("fine", b"1"),), ((READ_ODD_NAME, b"2"),)]
+"""The headers of those records, as Kafka's own consumer reads them."""

@@ -78,7 +78,7 @@ def slow_varint(number: int) -> bytes:
 
 
 def _record(record: PlainRecord, offset: int, first_timestamp: int) -> bytes:
-    headers = b"".join(_sized(name.encode()) + _sized(value) for name, value in record.headers)
+    headers = b"".join(_sized(name.encode(errors="surrogateescape")) + _sized(value) for name, value in record.headers)
     numbers = slow_varint(record.timestamp - first_timestamp) + slow_varint(offset)
     fields = (b"\0", numbers, _sized(record.key), _sized(record.value), slow_varint(len(record.headers)), headers)
     return _sized(b"".join(fields))

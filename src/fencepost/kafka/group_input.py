@@ -21,6 +21,7 @@ from fencepost.kafka.errors import KafkaRequestError, is_unavailable, new_client
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_metadata import Membership, generation_of
 from fencepost.kafka.library_log import library_log
+from fencepost.kafka.message_headers import ReadAgain, headers_of, read_again_by
 from fencepost.kafka.topic_readers import Committed
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 
@@ -87,15 +88,15 @@ class Fetched:
         return len(self.offsets)
 
     @classmethod
-    def of(cls, messages: Sequence[Any]) -> "Fetched":
-        """Return the client's messages, none of which is an error, as columns.
+    def of(cls, messages: Sequence[Any], read_again: ReadAgain) -> "Fetched":
+        """Return the client's messages, none of which is an error, as columns; `read_again` reads headers as bytes.
 
         Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of
         these together.
         """
         if not messages:
             return cls()
-        headers = list(map(Message.headers, messages))
+        headers = headers_of(messages, read_again)
         kinds, times = zip(*map(Message.timestamp, messages), strict=True)
         return cls(
             _places(list(map(Message.topic, messages)), list(map(Message.partition, messages))),
@@ -297,6 +298,7 @@ class GroupInput:
         """The group's metadata as captured with the assignment."""
         self.notes: dict[TopicPartition, str] = {}
         """What was committed with the offsets of the assignment, besides them; as of when it was assigned."""
+        self._read_again = read_again_by(conf)
         settings = {
             **conf,
             "enable.auto.commit": False,
@@ -383,9 +385,10 @@ class GroupInput:
     def _sorted(self, messages: list[Any]) -> Fetched:
         """Return records and ends of partitions, and take note of everything else."""
         if is_plain(messages):
-            return Fetched.of(messages)
+            return Fetched.of(messages, self._read_again)
         ends: dict[TopicPartition, int] = {}
-        fetched = Fetched.of([message for message in messages if not self._is_event(message, ends)])
+        records = [message for message in messages if not self._is_event(message, ends)]
+        fetched = Fetched.of(records, self._read_again)
         fetched.ends = ends
         return fetched
 

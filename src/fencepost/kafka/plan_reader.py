@@ -17,6 +17,7 @@ from fencepost.kafka.errors import is_unavailable, new_client, translate
 from fencepost.kafka.group_input import Fetched, is_plain
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.message_headers import read_again_by
 from fencepost.record import Repeated, TopicPartition
 
 DOING = "reading partitions of a plan"
@@ -90,6 +91,7 @@ class ClientReader:
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaRequestError for settings that the client does not take."""
         self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._read_again = read_again_by(conf)
         self._in_commit = threading.Lock()
         self._lots: list[Fetched] = []  # taken, and not handed over yet
         self._found = Read()
@@ -175,7 +177,7 @@ class ClientReader:
         ends: dict[TopicPartition, int] = {}
         if not is_plain(messages):
             messages = [message for message in messages if not self._is_event(message, ends, found)]
-        fetched = Fetched.of(messages)
+        fetched = Fetched.of(messages, self._read_again)
         fetched.ends, fetched.epochs = ends, _epochs(fetched.places, messages)
         return fetched
 

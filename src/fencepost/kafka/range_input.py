@@ -31,6 +31,7 @@ from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_gap import GapKind
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
+from fencepost.kafka.message_headers import read_again_by
 from fencepost.kafka.range_batches import RangeBatches
 from fencepost.kafka.record_columns import AT_ONCE, RecordColumns, schema
 
@@ -122,7 +123,7 @@ class RangeInput:
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         self._go_to(self._at)
-        columns = RecordColumns(self._wanted.place, self._columns)
+        columns = RecordColumns(self._wanted.place, self._columns, read_again_by(self._conf))
         while not self._is_over:
             columns.take(self._fetched(AT_ONCE))
             if columns.is_full:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
+from fencepost.kafka.message_headers import ReadAgain, headers_of
 from fencepost.record import HeaderBytes, TopicPartition
 
 ROWS = 10_000
@@ -22,7 +23,7 @@ _MICROS, MILLIS = (pa.timestamp(unit, tz="UTC") for unit in ("us", "ms"))
 _MOST_MILLIS = ((1 << 63) - 1) // 1_000
 CONSTANT = ("topic", "partition")
 """Columns in which all records are the same."""
-_TIMES, _OFFSET = ("timestamp", "timestampType"), "offset"
+_TIMES, _OFFSET, _HEADERS = ("timestamp", "timestampType"), "offset", "headers"
 _STEPS = pa.array(range(ROWS + AT_ONCE), pa.int64())
 _TYPES = {
     "key": pa.binary(),
@@ -54,11 +55,12 @@ class RecordColumns:
     the columns of the schema are made.
     """
 
-    def __init__(self, place: TopicPartition, columns: pa.Schema) -> None:
-        """`columns` are made by `schema`."""
+    def __init__(self, place: TopicPartition, columns: pa.Schema, read_again: ReadAgain) -> None:
+        """`columns` are made by `schema`; `read_again` reads headers as bytes."""
         self._place = place
+        self._read_again = read_again
         self._schema = columns
-        self._made = [name for name in columns.names if name in _MADE]
+        self._made = [name for name in columns.names if name in (*_MADE, _HEADERS)]
         self._has_times = not set(_TIMES).isdisjoint(columns.names)
         self._has_offsets = _OFFSET in columns.names
         self._clear()
@@ -77,7 +79,7 @@ class RecordColumns:
         if self._has_offsets:
             self._offsets.append(_offsets(messages))
         for name in self._made:
-            lot = _MADE[name](messages)
+            lot = self._header_column(messages) if name == _HEADERS else _MADE[name](messages)
             self._lots[name].append(lot)
             if name == "value":
                 self._size_bytes += lot.nbytes
@@ -85,6 +87,9 @@ class RecordColumns:
             for name, lot in zip(_TIMES, _time_columns(messages), strict=True):
                 self._lots[name].append(lot)
         self._rows += len(messages)
+
+    def _header_column(self, messages: Sequence[Any]) -> pa.Array:
+        return header_lists(headers_of(messages, self._read_again))
 
     def batches(self) -> list[pa.RecordBatch]:
         """Return what was collected, as several batches where one lot alone has very much; and begin anew."""
@@ -101,7 +106,7 @@ class RecordColumns:
         return typed(pa.concat_arrays(self._lots[field.name]), field)
 
     def _clear(self) -> None:
-        self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, *_TIMES)}
+        self._lots: dict[str, list[pa.Array]] = {name: [] for name in (*_MADE, _HEADERS, *_TIMES)}
         self._offsets: list[Sequence[int]] = []
         self._rows = self._size_bytes = 0
 
@@ -172,10 +177,6 @@ def _time_columns(messages: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
     return pa.array(times, pa.int64()).view(MILLIS), whose
 
 
-def _header_column(messages: Sequence[Any]) -> pa.Array:
-    return header_lists(list(map(Message.headers, messages)))
-
-
 def header_lists(headers: Sequence[Sequence[HeaderBytes] | None]) -> pa.Array:
     """Return the headers of records as lists of structs; null where a record has none."""
     if set(map(type, headers)) <= _NONE:
@@ -193,5 +194,4 @@ def header_lists(headers: Sequence[Sequence[HeaderBytes] | None]) -> pa.Array:
 _MADE: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
     "key": _key_column,
     "value": _value_column,
-    "headers": _header_column,
 }

@@ -23,6 +23,7 @@ from fencepost.kafka.plan_reader import ClientReader
 from fencepost.kafka.settings import begins_at, plan_conf
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.log_writer import LogWriter
 from support.worker import free_port
 
@@ -248,6 +249,24 @@ def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(
     reader.reader.assign({place: LogPosition(3)})
     gap = reader.gap(place)
     assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 3, 6)
+
+
+def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(
+    log_writer: LogWriter, topic: str, place: TopicPartition
+) -> None:
+    write_batch(log_writer.bootstrap, topic, odd_records())
+    conf = plan_conf({"bootstrap.servers": log_writer.bootstrap}).conf
+    reader, found = ClientReader(conf), []
+    reader.assign({place: LogPosition(0)})
+
+    def is_read() -> bool:
+        fetched = reader.read(0.1, 10).fetched
+        found.extend(map(tuple, fetched.headers or [()] * len(fetched)))
+        return len(found) == len(ODD_HEADERS)
+
+    eventually(is_read, within_s=60)
+    reader.close()
+    assert found == ODD_HEADERS
 
 
 def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(

@@ -26,6 +26,7 @@ from fencepost.kafka.range_input import RangeInput
 from fencepost.kafka.settings import range_conf
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.log_writer import LogWriter
 from support.worker import free_port
 
@@ -181,6 +182,14 @@ def test_a_time_that_no_column_holds_is_null_and_its_record_is_read(
     assert times == [_NOW_MS * 1_000, None, 0x20_C49B_A5E3_53F7 * 1_000, None]
     browser = TopicBrowser(range_conf({"bootstrap.servers": log_writer.bootstrap, **way}, "test").conf, topic)
     assert [record.timestamp_ms for record in browser.read({0: (0, 4)})] == [_NOW_MS, None, 0x20_C49B_A5E3_53F7, None]
+
+
+def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(
+    log_writer: LogWriter, topic: str, way: Mapping[str, str]
+) -> None:
+    write_batch(log_writer.bootstrap, topic, odd_records())
+    browser = TopicBrowser(range_conf({"bootstrap.servers": log_writer.bootstrap, **way}, "test").conf, topic)
+    assert [record.headers for record in browser.read({0: (0, 4)})] == ODD_HEADERS
 
 
 def test_a_log_that_was_cut_behind_what_was_read_is_a_loss(

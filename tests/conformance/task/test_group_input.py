@@ -20,6 +20,7 @@ from fencepost.kafka.leave import MemberRemoval
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
+from support.batch_topic import ODD_HEADERS, odd_records, write_batch
 from support.group_members import Members, Notes, read
 from support.log_writer import LogWriter
 
@@ -48,6 +49,20 @@ def produce(kafka, topic_name: str) -> Callable[..., None]:
         producer.commit_transaction(30) if conf else producer.flush(30)
 
     return write
+
+
+def test_the_name_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it(members: Members) -> None:
+    write_batch(members.bootstrap, members.topic, odd_records())
+    member = members.join(Notes())
+    found: list[Any] = []
+
+    def is_read() -> bool:
+        fetched = member.poll(0.1, 10)
+        found.extend(map(tuple, fetched.headers or [()] * len(fetched)))
+        return len(found) == len(ODD_HEADERS)
+
+    eventually(is_read, within_s=60)
+    assert found == ODD_HEADERS
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -54,6 +54,11 @@ def lacking_to_read(conf: Mapping[str, Any]) -> dict[str, str]:
     return _lacking(conf, _READING)
 
 
+def readable(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a consumer by which the reader gets at any record, committed or not."""
+    return {key: conf[key] for key in conf if key in _CONNECTING} | {"isolation.level": "read_uncommitted"}
+
+
 def _lacking(conf: Mapping[str, Any], had: frozenset[str]) -> dict[str, str]:
     found = {key: "the batch client has no such setting" for key in conf if key not in had}
     has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
