@@ -29,6 +29,7 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partition_columns, quoted
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
+from fencepost.connector.files_format import CSV, file_column, writer_options
 from fencepost.connector.files_moves import moves_of
 from fencepost.connector.files_store import FilesStore, files_store
 from fencepost.connector.files_written import WrittenFile, written_files
@@ -62,7 +63,7 @@ class FilesSink(DataFrameSink):
         "executors. Then they are copied to `path`, not renamed, for stores that have no rename. Unset: in `path`.",
     )  # fmt: skip
     format: str = setting(
-        "format", default=PARQUET, check=one_of(PARQUET, JSON, "csv"), importance=HIGH,
+        "format", default=PARQUET, check=one_of(PARQUET, JSON, CSV), importance=HIGH,
         doc="What the files are. `json` is one object a line; text values are taken for JSON, and written as they are.",
     )  # fmt: skip
     partition_by: list[str] = setting(
@@ -195,7 +196,8 @@ class FilesSink(DataFrameSink):
         if kind == JSON and kept == ["value"] and types["value"] == "string":
             kind, kept = TEXT, [f"{LINE} AS value"]
         else:
-            kept = [quoted(name) for name in kept]
+            kept = [file_column(kind, name, types[name]) for name in kept]
+        options = writer_options(kind, len(kept), self._given_options())
         if expressions:
             # In the order of the records within each directory: then Spark sorts by nothing more.
             added = [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
@@ -203,10 +205,10 @@ class FilesSink(DataFrameSink):
             frame = frame.sortWithinPartitions(*map(quoted, expressions), _ORDER).drop(_ORDER)
         else:
             frame = frame.selectExpr(*kept)
-        writer = frame.write.format(kind).mode("errorifexists").options(**self._writer_options())
+        writer = frame.write.format(kind).mode("errorifexists").options(**options)
         if self._cut.rows:
             writer = writer.option("maxRecordsPerFile", self._cut.rows)
         (writer.partitionBy(*expressions) if expressions else writer).save(place)
 
-    def _writer_options(self) -> Mapping[str, str]:
+    def _given_options(self) -> Mapping[str, str]:
         return {k: str(v) for k, v in self.with_prefix(_WRITER).items() if v is not None}

@@ -102,6 +102,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
         "spark.sql.dataFrameQueryContext.enabled": "false",
+        # By default Spark writes INT96, of nanoseconds, in which others read years before 1678 and after 2262 wrongly.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Without it Spark refuses columns of TIME, to which Connect's Time belongs.
         "spark.sql.timeType.enabled": "true",
         # Splits that are written together are a union, and read by the same program: it is generated and compiled once,
