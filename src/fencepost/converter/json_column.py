@@ -77,7 +77,6 @@ def _all_finite(column: Iterable[float]) -> bool:
 
 _PLAIN: dict[SchemaType, tuple[type | None, Callable[[Sequence[Any]], bool] | None]] = {
     **{kind: (int, _within(bits)) for kind, bits in INTEGER_BITS.items()},
-    SchemaType.FLOAT32: (float, _all_finite),
     SchemaType.FLOAT64: (float, _all_finite),
     SchemaType.BOOLEAN: (bool, None),
     SchemaType.STRING: (str, None),

@@ -8,6 +8,7 @@ from typing import Any
 from fencepost.api import RecordError, Schema
 from fencepost.converter.json_encoding import INTEGER_BITS
 from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.record.java_float import float32
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 JSON_KIND = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int: "NUMBER", float: "NUMBER"}
@@ -23,7 +24,7 @@ def decode(schema: Schema | None, value: Any, *, is_null_replaced: bool = True) 
         if schema.is_optional:
             return None
         raise RecordError(f"Invalid null value for required {schema.type.name} field")
-    if schema.name == DECIMAL_NAME and isinstance(value, int | float | Decimal):
+    if schema.name == DECIMAL_NAME and isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return with_scale(schema, unscaled(schema, Decimal(value)))
     plain = _plain(schema, value, is_null_replaced)
     logical = LOGICAL_TYPES.get(schema.name)
@@ -70,12 +71,19 @@ def _primitive(kind: SchemaType, value: Any) -> Any:
         return int(value)
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         _require(is_number or value in ("NaN", "Infinity", "-Infinity"), f"{kind.name} should be a number", value)
-        return float(value)
+        return float(value) if kind is SchemaType.FLOAT64 else _float32(value)
     if kind is SchemaType.BOOLEAN:
         _require(isinstance(value, bool), "BOOLEAN should be true or false", value)
         return value
     _require(isinstance(value, str), f"{kind.name} should be text", value)
     return value if kind is SchemaType.STRING else _from_base64(value)
+
+
+def _float32(value: Any) -> float:
+    try:
+        return float32(float(value))
+    except OverflowError:
+        raise RecordError(f"FLOAT32 should be a number in range, but found {value}") from None
 
 
 def _from_base64(text: str) -> bytes:

@@ -10,6 +10,7 @@ import orjson
 
 from fencepost.api import RecordError, Schema
 from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.record.java_float import shortest_float32
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
 Encode = Callable[[Any], Any]
@@ -74,7 +75,7 @@ def _plain(schema: Schema, options: EncodingOptions) -> Encode:
     if kind in INTEGER_BITS:
         return _integer(kind)
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
-        return _float
+        return _float32 if kind is SchemaType.FLOAT32 else _float
     if kind is SchemaType.STRUCT:
         return _struct(schema, options)
     if kind is SchemaType.ARRAY:
@@ -101,6 +102,14 @@ def _float(value: Any) -> float | str:
     if math.isfinite(value):
         return float(value)
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _float32(value: Any) -> float | str:
+    number = _float(value)
+    try:
+        return shortest_float32(number) if isinstance(number, float) else number
+    except OverflowError:
+        raise _misfit(SchemaType.FLOAT32, value) from None
 
 
 def _boolean(value: Any) -> bool:

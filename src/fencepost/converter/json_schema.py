@@ -7,6 +7,7 @@ from fencepost.api import RecordError, Schema
 from fencepost.converter.json_decoding import decode
 from fencepost.converter.json_encoding import EncodingOptions, encoder
 from fencepost.record import Field, SchemaType
+from fencepost.record.schema import repeated_name
 
 BY_NAME = {kind.value: kind for kind in SchemaType}
 
@@ -79,6 +80,8 @@ def _fields(written: Any) -> tuple[Field, ...]:
         if schema is None or not isinstance(member.get("field"), str):
             raise RecordError("Struct schema's field name not specified properly")
         fields.append(Field(member["field"], schema))
+    if (name := repeated_name(fields)) is not None:
+        raise RecordError(f"Cannot create field because of field name duplication {name}")
     return tuple(fields)
 
 

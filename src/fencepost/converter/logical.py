@@ -15,6 +15,7 @@ from fencepost.record.schema import DATE, DECIMAL_NAME, TIME, TIMESTAMP
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EPOCH_DAY = EPOCH.date()
 MILLISECOND = dt.timedelta(milliseconds=1)
+_DAY_MS = 24 * 60 * 60 * 1000
 
 
 class LogicalType(NamedTuple):
@@ -90,13 +91,30 @@ def _number(logical: str, expected: str, value: Any) -> int:
     raise RecordError(f"Invalid type for {logical}, expected {expected} but was {type(value).__name__}")
 
 
-def _midnight_plus(milliseconds: int) -> dt.time:
+def _day(days: int) -> dt.date:
+    try:
+        return EPOCH_DAY + dt.timedelta(days=days)
+    except OverflowError:
+        raise RecordError(f"Date values must be in the years 1 to 9999, but found {days} days since 1970") from None
+
+
+def _time(milliseconds: int) -> dt.time:
+    if not 0 <= milliseconds < _DAY_MS:
+        raise RecordError(f"Time values must be milliseconds of a day, below {_DAY_MS}, but found {milliseconds}")
     return (EPOCH + milliseconds * MILLISECOND).time()
+
+
+def _moment(milliseconds: int) -> dt.datetime:
+    try:
+        return EPOCH + milliseconds * MILLISECOND
+    except OverflowError:
+        text = f"Timestamp values must be in the years 1 to 9999, but found {milliseconds} ms since 1970"
+        raise RecordError(text) from None
 
 
 LOGICAL_TYPES: dict[str | None, LogicalType] = {
     DECIMAL_NAME: LogicalType(_unscaled_bytes, _decimal),
-    DATE.name: LogicalType(_days, lambda _, days: EPOCH_DAY + dt.timedelta(days=days)),
-    TIME.name: LogicalType(_milliseconds_of_day, lambda _, number: _midnight_plus(number)),
-    TIMESTAMP.name: LogicalType(_milliseconds, lambda _, number: EPOCH + number * MILLISECOND),
+    DATE.name: LogicalType(_days, lambda _, days: _day(days)),
+    TIME.name: LogicalType(_milliseconds_of_day, lambda _, number: _time(number)),
+    TIMESTAMP.name: LogicalType(_milliseconds, lambda _, number: _moment(number)),
 }

@@ -1,6 +1,6 @@
 """Schemas of Kafka Connect, as frozen values. A struct's value is a plain mapping of field names to values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -33,6 +33,16 @@ class Field:
 
     name: str
     schema: "Schema"
+
+
+def repeated_name(fields: Iterable[Field]) -> str | None:
+    """Return the name of a field that is there twice, which a struct must not have."""
+    seen: set[str] = set()
+    for field in fields:
+        if field.name in seen:
+            return field.name
+        seen.add(field.name)
+    return None
 
 
 @dataclass(frozen=True)

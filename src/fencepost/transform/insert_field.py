@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fencepost.api import ConnectRecord, RecordError, Schema, SinkRecord, setting
@@ -89,11 +88,9 @@ class InsertField(FieldTransform):
             fields[self._static.name] = self.static_value
         return fields
 
-    def changed_schema(self, schema: Schema) -> Schema:
+    def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         wanted = (self._topic, self._partition, self._offset, self._timestamp, self._static)
-        added = {insertion.name: insertion.schema for insertion in wanted if insertion is not None}
-        kept = tuple(field for field in schema.fields if field.name not in added)
-        return replace(schema, fields=kept + tuple(Field(name, member) for name, member in added.items()))
+        return schema.fields + tuple(Field(one.name, one.schema) for one in wanted if one is not None)
 
 
 class InsertFieldKey(InsertField):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fencepost.api import LOW, ConnectRecord, Schema, setting
@@ -50,9 +49,9 @@ class ReplaceField(FieldTransform):
     def changed_fields(self, record: ConnectRecord, schema: Schema | None, fields: dict[str, Any]) -> dict[str, Any]:
         return {self._new_names.get(name, name): value for name, value in fields.items() if self._is_kept(name)}
 
-    def changed_schema(self, schema: Schema) -> Schema:
+    def changed_members(self, schema: Schema) -> tuple[Field, ...]:
         kept = (field for field in schema.fields if self._is_kept(field.name))
-        return replace(schema, fields=tuple(Field(self._new_names.get(f.name, f.name), f.schema) for f in kept))
+        return tuple(Field(self._new_names.get(f.name, f.name), f.schema) for f in kept)
 
     def _is_kept(self, name: str) -> bool:
         return name not in self._excluded and (not self._included or name in self._included)

@@ -1,13 +1,14 @@
 """The two sides of a record that a transform can work on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from fencepost.api import ConnectRecord, Record, RecordError, Schema, Transform, setting
-from fencepost.record import SchemaType
+from fencepost.record import Field, SchemaType
+from fencepost.record.schema import repeated_name
 
 REMEMBERED_SCHEMAS = 16
 
@@ -58,8 +59,8 @@ class FieldTransform(Transform):
         """Return the new fields of a struct, or of a map when `schema` is None; `fields` may be changed."""
         raise NotImplementedError
 
-    def changed_schema(self, schema: Schema) -> Schema:
-        """Return the struct's schema as it is afterwards."""
+    def changed_members(self, schema: Schema) -> tuple[Field, ...]:
+        """Return the fields of the struct's schema as they are afterwards."""
         raise NotImplementedError
 
     def apply(self, record: Record) -> Record | None:
@@ -96,4 +97,10 @@ class FieldTransform(Transform):
         defaults: tuple[tuple[str, Any], ...] = ()
         if self.replace_null_with_default:
             defaults = tuple((f.name, f.schema.default) for f in schema.fields if f.schema.default is not None)
-        return _SchemaChange(self.changed_schema(schema), defaults)
+        members = self.changed_members(schema)
+        if (name := repeated_name(members)) is not None:
+            raise RecordError(
+                f"The struct would have two fields of the name {name} after the {self.purpose}: rename one"
+            )
+        # As Kafka's transforms copy schemas: what they make is required, and has no default.
+        return _SchemaChange(replace(schema, fields=members, is_optional=False, default=None), defaults)

@@ -1,0 +1,41 @@
+"""Floating-point numbers as Java has them: of 32 bits, and as text."""
+
+import math
+import struct
+
+_FLOAT32 = struct.Struct("=f")
+_SHORTEST_DIGITS, _MOST_DIGITS = 6, 9
+_LEAST_NORMAL = 2.0**-126
+
+
+def float32(value: float) -> float:
+    """Return the nearest number that 32 bits hold. Raises OverflowError where there is none."""
+    found: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    return found
+
+
+def shortest_float32(value: float) -> float:
+    """Return the number of the fewest digits that is `value` in 32 bits, as Java writes a float: 0.1, 123456.79."""
+    if not math.isfinite(value):
+        return value
+    packed = _FLOAT32.pack(value)
+    for digits in range(_SHORTEST_DIGITS if abs(value) >= _LEAST_NORMAL else 2, _MOST_DIGITS):
+        short = float(f"{value:.{digits}g}")
+        if _FLOAT32.pack(short) == packed:
+            return short
+    return float(f"{value:.{_MOST_DIGITS}g}")
+
+
+def java_float_text(value: float) -> str:
+    """Return what Java's `Double.toString` makes of a number: `1.0E10`, `1.0E-4`, `NaN`."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value:.{_significant(value) - 1}e}".partition("e")
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{int(exponent)}"
+
+
+def _significant(value: float) -> int:
+    digits = repr(value).lower().partition("e")[0].replace(".", "").replace("-", "").strip("0")
+    return max(1, len(digits))
