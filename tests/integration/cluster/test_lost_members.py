@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Producer
 from rows import gone, ok
@@ -15,6 +16,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.testing import eventually
 from support.cluster import Cluster, identity
+from support.worker import Worker
 
 _PARTITIONS = 4
 _LONGEST_S = 30.0  # the session of a member is 45 s, Kafka's default
@@ -91,3 +93,22 @@ def test_partitions_of_a_killed_leader_flow_again_though_its_tasks_wait_for_it(f
     took_s = flow.go_on()
     print(f"the leader was killed: {took_s:.1f} s until all partitions flowed again")
     assert took_s < _LONGEST_S
+
+
+def test_a_sink_that_is_stopped_right_after_its_worker_was_killed_can_be_reset_at_once(flow: Flow) -> None:
+    leader = flow.cluster.await_leader()
+    victim = next(w for w in flow.cluster.workers if w is not leader)
+    victim.kill()
+    ok(leader.rest.put(f"/connectors/{flow.name}/stop"), 204)
+    began = time.monotonic()
+    answer = eventually(lambda: _reset(leader, flow.name), within_s=90)
+    took_s = time.monotonic() - began
+    print(f"a worker was killed, its sink stopped: {took_s:.1f} s until it was reset")
+    assert "reset successfully" in answer.json()["message"]
+    assert took_s < _LONGEST_S
+
+
+def _reset(worker: Worker, name: str) -> httpx.Response | None:
+    """Return the answer once it is not a refusal for now."""
+    answer = worker.rest.delete(f"/connectors/{name}/offsets")
+    return answer if answer.status_code == 200 else None

@@ -1,9 +1,9 @@
 """Moving the offsets of a sink (KIP-875): those of its consumer group. On the leader, but for reading them.
 
 Order: 1 it is stopped, by the newest config topic ▸ 2 its tasks have ended, or their time to do so is up ▸ 3 the
-connector itself is asked ▸ 4 it still is stopped, in the same life ▸ 5 the group is changed, which its coordinator
-refuses while a task is a member. A new connector that is told where to begin (KIP-995) is not there yet, in 1 and 4,
-and its config is written last.
+connector itself is asked ▸ 4 members that tasks of killed processes have left in the group are taken out of it ▸ 5 it
+still is stopped, in the same life ▸ 6 the group is changed, which its coordinator refuses while a task is a member. A
+new connector that is told where to begin (KIP-995) is not there yet, in 1 and 5, and its config is written last.
 """
 
 import logging
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fencepost.api import ConfigError, SinkConnector, TopicPartition
@@ -20,6 +21,7 @@ from fencepost.cluster.errors import BadRequestError, NothingToAlterError, Opera
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.dead_members import take_out_dead_members
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.record.java_text import java_text
@@ -27,7 +29,7 @@ from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.operation.offset_change import DONE, FRAMEWORK_ONLY, Lead, ask_connector
 from fencepost.worker.operation.written_offsets import Wanted, Written, left, refused, write
-from fencepost.worker.settings import WorkerSettings, own_group
+from fencepost.worker.settings import WorkerSettings, own_group, sink_client_id
 
 log = logging.getLogger(__name__)
 
@@ -113,12 +115,13 @@ class SinkOffsets:
             if self._settings.sink_group(connector, config) == own_group(connector):
                 wanted = dict.fromkeys(before) | wanted
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            self._take_out_dead_members(connector, config)  # 4
             written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
         with self._lock:
             with _failing_creation(connector):
-                snapshot = lead(ensure)  # 4
+                snapshot = lead(ensure)  # 5
                 self._ensure_there(config, wanted, snapshot)
-                write(group, wanted)  # 5
+                write(group, wanted)  # 6
             try:
                 if self._may_be_given_up(wanted, snapshot):
                     self._ensure_there(config, wanted, lead(ensure))  # who leads from now on sees what is written
@@ -161,11 +164,12 @@ class SinkOffsets:
             group = self._group(connector, config)
             wanted = asked(group)
             is_external = ask_connector(self._find, connector, config, wanted)  # 3
+            self._take_out_dead_members(connector, config)  # 4
             with self._lock:
-                snapshot = lead(ensure)  # 4
+                snapshot = lead(ensure)  # 5
                 is_checked = self._may_be_given_up(wanted, snapshot)  # E9
                 before = group.read() if is_checked else {}
-                change(group, config, wanted, snapshot)  # 5
+                change(group, config, wanted, snapshot)  # 6
                 if is_checked:
                     written = Written(group, config, wanted, {place: before.get(place) for place in wanted})
                     snapshot = self._may_stand(ensure, written, lead)
@@ -190,6 +194,14 @@ class SinkOffsets:
             fault = self._put_back(ensure, written, lead)
             raise refused(error, left(ensure.connector, written, fault)) from error
         return snapshot
+
+    def _take_out_dead_members(self, connector: str, config: RawConfig) -> None:
+        """Take out what processes that were killed have left in the group: a start, which would do it, does not follow.
+
+        Raises GroupInUseError where a member lives.
+        """
+        conf = self._settings.task_consumer_conf(connector, config, 0)
+        take_out_dead_members(conf, partial(is_of_a_task, connector, str(conf["client.id"])), _ASK_S)
 
     def _group(self, connector: str, config: RawConfig) -> GroupOffsets:
         conf = self._settings.sink_admin_conf(config)
@@ -256,6 +268,18 @@ def _failing_creation(connector: str) -> Iterator[None]:
         ) from error
     except _REFUSED as error:
         raise OperationError(f"{failed}: {error}") from error
+
+
+def is_of_a_task(connector: str, first: str, client_id: str) -> bool:
+    """Say whether a member of a sink's group has the client id of a task, where that of the first is `first`. Pure.
+
+    A client id that the user gives is that of all tasks.
+    """
+    own = sink_client_id(connector, 0)
+    if first != own:
+        return client_id == first
+    begin = own.removesuffix("0")
+    return client_id.startswith(begin) and client_id.removeprefix(begin).isdecimal()
 
 
 def _shown(place: TopicPartition, offset: int) -> ConnectorOffset:

@@ -7,7 +7,7 @@ import pytest
 from fencepost.cluster.errors import BadRequestError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.record import TopicPartition
-from fencepost.worker.operation.sink_offsets import parsed
+from fencepost.worker.operation.sink_offsets import is_of_a_task, parsed
 
 
 def at(offset: Any, partition: Any = 0) -> list[ConnectorOffset]:
@@ -39,3 +39,23 @@ def test_a_null_is_no_offset_and_no_partition_beyond_32_bits_is_asked_for() -> N
     for wrong in (at(None), at(0, 2**31)):
         with pytest.raises(BadRequestError, match="need to be integers"):
             parsed(wrong)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_one"),
+    [
+        ("connector-consumer-c-0", True),
+        ("connector-consumer-c-12", True),
+        ("connector-consumer-c-", False),
+        ("connector-consumer-c-1-0", False),  # of a connector called c-1
+        ("connector-consumer-d-0", False),
+        ("mine", False),
+    ],
+)
+def test_members_of_a_sinks_tasks_are_known_by_their_client_ids(client_id: str, is_one: bool) -> None:
+    assert is_of_a_task("c", "connector-consumer-c-0", client_id) is is_one
+
+
+def test_a_client_id_that_the_user_gives_is_that_of_all_tasks() -> None:
+    assert is_of_a_task("c", "mine", "mine")
+    assert not is_of_a_task("c", "mine", "connector-consumer-c-0")
