@@ -41,7 +41,11 @@ class DataFrameSink(EpochConnector):
         """
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
-        """Show what `write` wrote; its token is durable now. Must be idempotent: it may be called again by others."""
+        """Show what `write` wrote for the ranges of the epoch; its token is durable now.
+
+        Must be idempotent: it may be called again by others. `epoch` has fewer ranges than `write` was given where
+        topics were deleted, or offsets set, since: what was written for others is not to be shown.
+        """
 
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
         """Called after the epoch is committed, but for crashes: clean up."""

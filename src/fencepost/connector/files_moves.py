@@ -3,11 +3,15 @@
 A name is made of the range alone, so that whoever finishes an epoch shows the same names.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fencepost.api import FatalError, OffsetRange
 from fencepost.connector.files_written import WrittenFile
+
+_SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
+"""A name that is shown: no topic has a plus."""
 
 
 def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:
@@ -30,12 +34,28 @@ def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: 
     return moves
 
 
+def moves_for(moves: Mapping[str, str], ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """Return those moves that show files of these ranges."""
+    wanted = {_stem(range_) for range_ in ranges}
+    return {source: shown for source, shown in moves.items() if _stem_of(shown) in wanted}
+
+
 def shown_name(range_: OffsetRange, roll: int | None, end: str, kind: str) -> str:
     """Return the name of a file: topic, partition, first and last offset that it may hold, and which of several it is.
 
     A name that starts with a dot or an underscore is one that readers pass over.
     """
-    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
-    offsets = f"{range_.start:020d}-{range_.end - 1:020d}"
     rolled = "" if roll is None else f"+{roll:05d}"
-    return f"{topic}+{range_.partition}+{offsets}{rolled}{end.replace('.txt', f'.{kind}', 1)}"
+    return f"{_stem(range_)}{rolled}{end.replace('.txt', f'.{kind}', 1)}"
+
+
+def _stem_of(shown: str) -> str:
+    found = _SHOWN.fullmatch(shown.rpartition("/")[2])
+    if found is None:
+        raise FatalError(f"{shown} is no name that a files sink gives")
+    return found["stem"]
+
+
+def _stem(range_: OffsetRange) -> str:
+    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
+    return f"{topic}+{range_.partition}+{range_.start:020d}-{range_.end - 1:020d}"

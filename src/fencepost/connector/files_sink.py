@@ -30,7 +30,7 @@ from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partiti
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
 from fencepost.connector.files_format import CSV, file_column, writer_options
-from fencepost.connector.files_moves import moves_of
+from fencepost.connector.files_moves import moves_for, moves_of
 from fencepost.connector.files_store import FilesStore, files_store
 from fencepost.connector.files_written import WrittenFile, written_files
 from fencepost.connector.spool_directory import DirectoryError
@@ -93,6 +93,8 @@ class FilesSink(DataFrameSink):
         return faults
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
+        self._open.clear()
+        self._open.update(tokens)
         self._clean_up(self._aside_store(session), number, tokens)
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
@@ -133,6 +135,11 @@ class FilesSink(DataFrameSink):
         return files
 
     @cached_property
+    def _open(self) -> set[str]:
+        """Tokens of epochs that were begun before this start, and are not over."""
+        return set()
+
+    @cached_property
     def _cut(self) -> FileCut:
         return FileCut(self.file_rows_max, self.file_bytes_max)
 
@@ -153,7 +160,7 @@ class FilesSink(DataFrameSink):
                 "files that are named by offsets at or above its own (GET /connectors/NAME/offsets), and set all of "
                 "its offsets to what they are (PATCH): the epoch is written again"
             )
-        moves = json.loads(text)
+        moves = moves_for(json.loads(text), epoch.ranges)
         move = aside.move if self.aside_path is None else FilesCopy(session, aside, shown).move
         for source, target in moves.items():
             move(source, target)
@@ -163,6 +170,7 @@ class FilesSink(DataFrameSink):
         store = self._aside_store(session)
         try:
             store.remove(f"{self._aside}/{token}")
+            self._open.discard(token)
             self._clean_up(store, epoch.number + 1, (token,))
         except DirectoryError as error:
             log.info("%s: it is deleted later", error)
@@ -171,7 +179,7 @@ class FilesSink(DataFrameSink):
         """Delete what was written for epochs before a number, but for these tokens."""
         for attempt in store.names(self._aside):
             of_epoch = attempt.partition("-")[0]
-            if attempt not in tokens and of_epoch.isdigit() and int(of_epoch) < number:
+            if attempt not in tokens and attempt not in self._open and of_epoch.isdigit() and int(of_epoch) < number:
                 store.remove(f"{self._aside}/{attempt}")
 
     @property

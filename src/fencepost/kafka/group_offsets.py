@@ -33,9 +33,14 @@ class GroupOffsets:
 
         Like the rest, raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
+        return {TopicPartition(o.topic, o.partition): o.offset for o in self.read_with_notes()}
+
+    def read_with_notes(self) -> list[GroupOffset]:
+        """Return what is committed, with what is noted there; librdkafka ends notes with a zero, as C does."""
         found = self._run("reading", lambda client: client.list_group_offsets({self._group: None}))
         offsets = found.get(self._group, {})
-        return {TopicPartition(p.topic, p.partition): o.offset for p, o in offsets.items() if o.offset >= 0}
+        kept = {p: o for p, o in offsets.items() if o.offset >= 0}
+        return [GroupOffset(p.topic, p.partition, o.offset, (o.metadata or "").rstrip("\0")) for p, o in kept.items()]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets. Raises GroupInUseError where the group has members."""

@@ -6,7 +6,7 @@ The store notes what it is asked to write and to show; the verdicts are about of
 import contextlib
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from fencepost.api import DataFrameSink, Epoch
+from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf
@@ -29,9 +29,11 @@ from fencepost.worker.host.epoch_task import EpochTask
 class Store:
     """What the sinks of a test write to: aside by token, then shown, range by range."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
         self.written: dict[str, Epoch] = {}
-        self.shown: list[tuple[str, int, int, int]] = []  # token, partition, start, end
+        self.aside: dict[str, set[OffsetRange]] = {}  # by token: what was written for it and not moved yet
+        self.shown: list[OffsetRange] = []
         self.letters: list[Epoch] = []  # whose dead letters are safe
         self.lock = threading.Lock()
         self.before: dict[str, Callable[[Epoch], object]] = {}  # by step: called ahead of it, in the work's thread
@@ -39,10 +41,17 @@ class Store:
     def at(self, step: str, epoch: Epoch) -> None:
         self.before.get(step, lambda _: None)(epoch)
 
-    def ranges(self) -> list[tuple[int, int, int]]:
+    def move(self, token: str, piece: OffsetRange) -> None:
+        """Show a piece, unless it was moved before: the same piece that was written again is shown again."""
+        with self.lock:
+            if piece in self.aside[token]:
+                self.aside[token].remove(piece)
+                self.shown.append(piece)
+
+    def ranges(self, topic: str | None = None) -> list[tuple[int, int, int]]:
         """Return partition, start and end of all that is shown, sorted; what is shown twice is there twice."""
         with self.lock:
-            return sorted(shown[1:] for shown in self.shown)
+            return sorted((r.partition, r.start, r.end) for r in self.shown if r.topic == (topic or self.topic))
 
     def holds(self, ends: dict[int, int]) -> None:
         """Check that each partition is shown from its start to an end, without gap or overlap."""
@@ -61,19 +70,17 @@ class Sink(DataFrameSink):
         self.store.at("write", epoch)
         with self.store.lock:
             self.store.written[token] = epoch
+            self.store.aside[token] = set(epoch.ranges)
         self.store.at("after write", epoch)
         return token
 
     def publish(self, session: Any, epoch: Epoch, token: str) -> None:
         self.store.at("publish", epoch)
-        assert self.store.written[token] == epoch
+        assert set(self.store.written[token].ranges) >= set(epoch.ranges)
         for number, each in enumerate(epoch.ranges):
             if number:
                 self.store.at("during publish", epoch)
-            with self.store.lock:
-                shown = (token, each.partition, each.start, each.end)
-                if shown not in self.store.shown:
-                    self.store.shown.append(shown)
+            self.store.move(token, each)
         self.store.at("after publish", epoch)
 
     def published(self, session: Any, epoch: Epoch, token: str) -> None:
@@ -95,7 +102,7 @@ class Stage:
     """A topic of two partitions, and starts of the task, one after the other or at the same time."""
 
     def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bootstrap, self.topic, self.store = bootstrap, topic, Store()
+        self.bootstrap, self.topic, self.store = bootstrap, topic, Store(topic)
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
         monkeypatch.setattr(epoch_life, "job_group", lambda *_: contextlib.nullcontext())
@@ -117,15 +124,15 @@ class Stage:
     def group(self) -> str:
         return f"connect-{self.topic}"
 
-    def produce(self, count: int, partition: int = 0) -> None:
+    def produce(self, count: int, partition: int = 0, topic: str | None = None) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(count):
-            producer.produce(self.topic, str(number).encode(), partition=partition)
+            producer.produce(topic or self.topic, str(number).encode(), partition=partition)
         assert producer.flush(30) == 0
 
-    def offsets(self) -> dict[int, int]:
+    def offsets(self, topic: str | None = None) -> dict[int, int]:
         found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
-        return {place.partition: offset for place, offset in found.items()}
+        return {place.partition: offset for place, offset in found.items() if place.topic == (topic or self.topic)}
 
     def note(self) -> Note:
         """Return what stands with the offset of partition 0."""
@@ -146,16 +153,18 @@ class Stage:
         *,
         auto_offset_reset: str = "earliest",
         is_paused: bool = False,
+        topics: Sequence[str] = (),
         **settings: str,
     ) -> EpochTask:
-        """Begin a start of the task, whose member finds the broker at `via`."""
+        """Begin a start of the task, whose member finds the broker at `via`. `topics` are others than the stage's."""
+        topics = topics or [self.topic]
         consumer = {
             "bootstrap.servers": via or self.bootstrap, "session.timeout.ms": "6000", "heartbeat.interval.ms": "300",
             "metadata.max.age.ms": "1000",
             "auto.offset.reset": auto_offset_reset,
         }  # fmt: skip
         config = {
-            "name": "c", "connector.class": "X", "topics": self.topic, "epoch.interval.ms": "100",
+            "name": "c", "connector.class": "X", "topics": ",".join(topics), "epoch.interval.ms": "100",
             "key.converter": "StringConverter", "value.converter": "StringConverter", **settings,
         }  # fmt: skip
         spec = TaskSpec(
@@ -165,7 +174,7 @@ class Stage:
             dead_letters_topic=config.get("errors.deadletterqueue.topic.name", ""),
             dead_letters_replication=1,
             consumer_conf=dict(sink_conf(consumer, self.group, "test").conf),
-            topics=(self.topic,),
+            topics=tuple(topics),
         )  # fmt: skip
         task = self.made(spec)
         if is_paused:

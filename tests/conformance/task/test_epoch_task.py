@@ -96,6 +96,38 @@ def test_e16_an_epoch_that_was_begun_is_finished_with_the_same_ranges(stage: Sta
     assert len(tokens) == (2 if step == "write" else 1), "what was durably written is published, not written again"
 
 
+@pytest.mark.parametrize("fate", ["deleted", "taken out"])
+def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the_epoch(stage: Stage, fate: str) -> None:
+    """One topic of the epoch is shown when the start dies; then the other one goes."""
+    other = f"{stage.topic}-b"
+    Admin({"bootstrap.servers": stage.bootstrap}).create_topic(other, partitions=1, replication=1)
+    stage.produce(5)
+    stage.produce(4, topic=other)
+    stage.store.before["during publish"] = lambda _: crash(first)
+    first = stage.start(topics=[stage.topic, other])
+    first.thread.join(60)
+    stage.store.before.clear()
+    assert stage.store.ranges() == [(0, 0, 5)]
+    if fate == "deleted":
+        admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+        admin.delete_topics([other])[other].result(30)
+    stage.produce(2)
+    second = stage.start()
+    eventually(lambda: stage.offsets().get(0) == 7, within_s=60)
+    stage.store.holds({0: 7})
+    assert [token for token, epoch in stage.store.written.items() if epoch.ranges[0].start == 0] == [
+        *stage.store.aside
+    ][:1]
+    if fate == "taken out":
+        assert stage.offsets(other) == {0: 4}, "its output was decided, and may have been shown"
+        second.control.stop()
+        second.thread.join(30)
+        stage.produce(3, topic=other)
+        stage.start(topics=[stage.topic, other])
+        eventually(lambda: stage.offsets(other) == {0: 7}, within_s=60)
+        assert stage.store.ranges(other) == [(0, 0, 4), (0, 4, 7)]
+
+
 def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
     """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
     stage.produce(5)

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.api import ConfigError, OffsetRange
 from fencepost.connector.files_columns import partition_columns
-from fencepost.connector.files_moves import shown_name
+from fencepost.connector.files_moves import moves_for, shown_name
 from fencepost.connector.files_sink import FilesSink
 
 
@@ -13,6 +13,18 @@ def test_a_file_is_named_by_what_it_may_hold() -> None:
     zeros = "0" * 18
     assert shown_name(range_, None, ".snappy.parquet", "parquet") == f"flights+3+{zeros}40-{zeros}89.snappy.parquet"
     assert shown_name(range_, 2, ".txt.gz", "json") == f"flights+3+{zeros}40-{zeros}89+00002.json.gz"
+
+
+@pytest.mark.parametrize("topic", ["t", "_t", "t-00000000000000000040-00000000000000000089.json", "1", "a.b-3"])
+def test_a_name_says_of_which_range_it_is(topic: str) -> None:
+    ranges = [OffsetRange(topic, partition, start, start + 5) for partition in (0, 1) for start in (0, 5)]
+    moves = {
+        f"{n} {r}": f"a=1+1/b=x.y/{shown_name(n, r, '.snappy.parquet', 'parquet')}" for n in ranges for r in (None, 0)
+    }
+    for each in ranges:
+        assert moves_for(moves, [each]) == {source: shown for source, shown in moves.items() if str(each) in source}
+    assert moves_for(moves, ranges) == moves
+    assert moves_for(moves, [OffsetRange("other", 0, 0, 5)]) == {}
 
 
 @pytest.mark.parametrize("topic", ["_schemas", ".hidden"])

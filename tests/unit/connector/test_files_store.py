@@ -100,6 +100,27 @@ def test_what_is_nobodys_is_deleted_and_nothing_else(sink: FilesSink) -> None:
     assert {path.name for path in aside(sink).iterdir()} == {second, third}
 
 
+def test_e16_an_epoch_that_has_lost_ranges_shows_the_files_of_the_others(sink: FilesSink) -> None:
+    token = sink.write(None, None, EPOCH)
+    left = Epoch(1, EPOCH.ranges[1:])
+    sink.publish(None, left, token)
+    assert sorted(shown(sink).values()) == ["a=1 1", "a=2 1"]
+    sink.published(None, left, token)
+
+
+def test_what_another_epoch_of_that_number_has_to_show_stays(sink: FilesSink) -> None:
+    """Topics were exchanged twice, and two epochs are open."""
+    ranges = (OffsetRange("u", 0, 0, 5), OffsetRange("u", 1, 3, 4))
+    epochs = [EPOCH, Epoch(1, ranges, "other")]
+    tokens = [sink.write(None, None, epoch) for epoch in epochs]
+    successor = Written({**cast(Any, sink.originals)})
+    successor.started(None, 1, set(tokens))
+    for epoch, token in zip(epochs, tokens, strict=True):
+        successor.publish(None, epoch, token)
+        successor.published(None, epoch, token)
+    assert len(shown(sink)) == 8
+
+
 def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path) -> None:
         raise OSError("no space left on device")

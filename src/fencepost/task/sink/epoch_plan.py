@@ -23,15 +23,13 @@ class Note:
     """What stands with an offset: the newest epoch, and, until that is committed, what is to be known of it.
 
     `epoch` tells it from others of its number, `start` and `end` are its range there: a note whose offset was moved
-    says nothing. `count` is how many ranges it has: some may have been taken out of it, by an administrator or a change
-    of topics.
+    says nothing.
     """
 
     number: int = 0
     epoch: str | None = None
     start: int | None = None
     end: int | None = None
-    count: int | None = None
     token: str | None = None
 
     def to_text(self) -> str:
@@ -42,10 +40,10 @@ class Note:
         """Read what was committed. What others have committed there says nothing."""
         try:
             found = json.loads(text)
-            note = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "count", "token")))
+            note = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "token")))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
-        numbers, texts = (note.start, note.end, note.count), (note.epoch, note.token)
+        numbers, texts = (note.start, note.end), (note.epoch, note.token)
         is_ours = all(isinstance(n, int | None) for n in numbers) and all(isinstance(t, str | None) for t in texts)
         return note if is_ours else cls()
 
@@ -78,10 +76,8 @@ class Begun:
 
     def standings(self) -> dict[TopicPartition, Standing]:
         """Return what is committed of it while it is under way."""
-        epoch, count = self.epoch, len(self.epoch.ranges)
-        notes = {
-            each.place: Note(epoch.number, epoch.id, each.start, each.end, count, self.token) for each in epoch.ranges
-        }
+        epoch = self.epoch
+        notes = {each.place: Note(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges}
         return {each.place: Standing(each.start, notes[each.place]) for each in epoch.ranges}
 
     def ended(self) -> dict[TopicPartition, Standing]:
@@ -92,7 +88,8 @@ class Begun:
 def begun(standings: Standings) -> Begun | None:
     """Return the oldest epoch that was begun and has not ended; None: there is none.
 
-    Where partitions were taken out of it, the others are written again: the token is for all of them.
+    Where partitions were taken out of it, it has the others alone. Its token is theirs as well: what is shown already
+    is not written again.
     """
     open_ = {(s.note.number, s.note.epoch or "") for s in standings.values() if s.is_open}
     if not open_:
@@ -100,13 +97,17 @@ def begun(standings: Standings) -> Begun | None:
     number, id_ = min(open_)
     own = {p: s for p, s in standings.items() if s.is_open and (s.note.number, s.note.epoch or "") == (number, id_)}
     ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
-    note = next(iter(own.values())).note
-    return Begun(Epoch(number, tuple(ranges), id_), note.token if note.count == len(own) else None)
+    return Begun(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
+
+
+def decided(standings: Standings) -> dict[TopicPartition, Standing]:
+    """Return those of which an open epoch is only to be published still."""
+    return {place: s for place, s in standings.items() if s.is_open and s.note.token is not None}
 
 
 def tokens(standings: Standings) -> set[str]:
     """Return the tokens of all epochs that are to be published still."""
-    return {s.note.token for s in standings.values() if s.is_open and s.note.token is not None}
+    return {s.note.token for s in decided(standings).values() if s.note.token is not None}
 
 
 def newest(standings: Standings) -> int:

@@ -64,6 +64,8 @@ class _Holding:
     def __init__(self, notes: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
         """`let_go` is called before partitions are granted to others."""
         self.standings: dict[TopicPartition, Standing] = {}
+        self.decided: dict[TopicPartition, Standing] = {}
+        """Where the group stands in partitions of other topics, of which epochs are to be published still."""
         self.fresh: set[TopicPartition] = set()
         """Of which the group has not committed where they begin: that is known to this member only."""
         self.changes = 0
@@ -91,6 +93,25 @@ class _Holding:
         self.fresh -= set(partitions)
         for place in partitions:
             self.standings.pop(place, None)
+
+    def committed(self, standings: Standings) -> None:
+        """Take note of where the group stands now."""
+        for place, standing in standings.items():
+            if self.decided.pop(place, None) is None:
+                self.standings[place] = standing
+                self.fresh.discard(place)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self.standings.clear()
+        self.decided.clear()
+        self.fresh.clear()
+        self.changes += 1
+
+    @property
+    def all(self) -> dict[TopicPartition, Standing]:
+        """Return where the group stands in what this member may commit: its partitions, and what is decided."""
+        return {**self.decided, **self.standings}
 
 
 class EpochLife(FrameLife):
@@ -132,7 +153,7 @@ class EpochLife(FrameLife):
             return False
         if not self._is_well:
             self._begin()
-        epoch = begun(self._holding.standings) or self._next()
+        epoch = begun(self._holding.all) or self._next()
         if epoch is None:
             return False
         self._finish(epoch)
@@ -212,6 +233,10 @@ class EpochLife(FrameLife):
     def _started(self, number: int, standings: Standings) -> None:
         """Do what comes before the first epoch of an assignment, whose newest one has this number."""
 
+    def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
+        """Return where the group stands in partitions that are not read any more, and have output to be published."""
+        return {}
+
     @abstractmethod
     def _make_durable(self, plan: Begun) -> None:
         """See to it that whoever takes over finishes the plan with the same ranges, where that matters."""
@@ -221,7 +246,9 @@ class EpochLife(FrameLife):
         """Write and commit what was planned."""
 
     def _begin(self) -> None:
-        changes, standings = self._holding.changes, dict(self._holding.standings)
+        changes = self._holding.changes
+        self._holding.decided = self._decided_elsewhere()
+        standings = self._holding.all
         open_ = begun(standings)
         if open_ is not None:
             log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
@@ -380,16 +407,13 @@ class EpochLife(FrameLife):
             self._leave()
             gone = "-".join(map(str, min(standings.keys() - done.keys())))
             raise CutShortError(f"{gone} is not there, or its coordinator has not heard of it yet")
-        self._holding.standings.update(standings)
-        self._holding.fresh.difference_update(standings)
+        self._holding.committed(standings)
 
     def _leave(self) -> None:
         input_, self._input = self._input, None
         if input_ is not None:
             input_.close()
-        self._holding.standings.clear()
-        self._holding.fresh.clear()
-        self._holding.changes += 1
+        self._holding.clear()
 
     def _close(self) -> None:
         self._leave()

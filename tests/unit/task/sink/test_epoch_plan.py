@@ -59,12 +59,15 @@ def test_what_others_keep_with_an_offset_says_nothing(text: str) -> None:
     assert Note.of_text(text) == Note()
 
 
-def test_an_epoch_that_lost_partitions_to_an_administrator_is_written_again_without_them() -> None:
+@pytest.mark.parametrize("token", [None, "x"])
+def test_e16_an_epoch_is_finished_as_it_was_decided_for_the_partitions_that_are_left(token: str | None) -> None:
     plan = planned(standings(a0=5, a1=7), {A0: 9, A1: 8}, 100)
     assert plan is not None
-    durable = plan.with_token("x").standings()
+    durable = (plan if token is None else plan.with_token(token)).standings()
     durable[A1] = Standing(3)  # PATCH /connectors/NAME/offsets
-    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), None)
+    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
+    del durable[A1]  # its topic was deleted
+    assert begun(durable) == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9),), plan.epoch.id), token)
 
 
 def test_epochs_of_one_number_are_told_apart() -> None:
