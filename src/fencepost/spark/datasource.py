@@ -237,7 +237,8 @@ class HandWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Check what the partitions were: a rerun relies on it."""
-        from fencepost.spark.hand_plan import WritePartitionsError, conclude, end_run
+        from fencepost.spark.hand_options import WritePartitionsError
+        from fencepost.spark.hand_plan import conclude, end_run
 
         end_run(self.parsed, self.plan, len(messages))
         compared = {m.partition: m.found for m in messages if isinstance(m, PartitionCompared)}
@@ -253,7 +254,7 @@ class HandWriter(_Writer):
         if declared is not None and len(messages) != declared:
             raise WritePartitionsError(
                 f"everything is written, but option write.partitions is {declared} and the frame has {len(messages)}: "
-                f"say so when this write is run again, with another write.id"
+                f"set write.partitions={len(messages)} when this write is run again, with the same write.id"
             )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -21,8 +21,8 @@ from fencepost.spark.hand_marker import (
     row_difference,
     transactional_id,
 )
-from fencepost.spark.hand_options import HandOptions
-from fencepost.spark.hand_plan import WritePartitionsError, WritePlan
+from fencepost.spark.hand_options import HandOptions, WritePartitionsError
+from fencepost.spark.hand_plan import WritePlan
 from fencepost.spark.hand_pulse import end_abandoned
 from fencepost.spark.partition import OffsetRecords, Position, cut_at
 from fencepost.task.outgoing import Outgoing

@@ -140,13 +140,14 @@ def pulse_record(write: str, partition: int) -> tuple[bytes, bytes | None]:
     return encode(OWNER, {"id": write, "pulse": partition}, None)
 
 
-def differences(markers: Mapping[int, Marker], *, partitions: int | None, topic: str | None, columns: str) -> list[str]:
-    """Return what can be said, before any row is read, to be another write than the one that left `markers`."""
+def differences(markers: Mapping[int, Marker], *, topic: str | None, columns: str) -> list[str]:
+    """Return what can be said, before any row is read, to be another write than the one that left `markers`.
+
+    Not their `write.partitions`: it may have been wrong then, and rows are compared partition by partition.
+    """
     found = []
     for marker in markers.values():
-        if marker.partitions != partitions:
-            found.append(f"it was begun with write.partitions={marker.partitions}, and now it is {partitions}")
-        elif marker.digest is None:
+        if marker.digest is None:
             found.append("it was begun by an older Fencepost, which did not note what it wrote")
         elif marker.topic != topic:
             found.append(f"it was begun with {_topic(marker.topic)}, and now it is {_topic(topic)}")
@@ -155,13 +156,20 @@ def differences(markers: Mapping[int, Marker], *, partitions: int | None, topic:
     return sorted(set(found))
 
 
+def cut_differences(markers: Mapping[int, Marker], partitions: int) -> list[str]:
+    """Return what the numbers of partitions say of why rows differ."""
+    before = {marker.partitions for marker in markers.values()} - {partitions}
+    return [f"it was begun with write.partitions={number}, and now it is {partitions}" for number in before]
+
+
 def row_differences(markers: Mapping[int, Marker], found: Mapping[int, Digested]) -> list[str]:
     """Return which partitions no longer begin with the rows that they have committed, and how they differ."""
-    return [
-        difference
-        for partition, marker in sorted(markers.items())
-        if partition in found and (difference := row_difference(partition, marker, found[partition])) is not None
-    ]
+    nothing = Digested(0, "", {})
+    compared = (
+        (p, marker, found.get(p, nothing)) for p, marker in sorted(markers.items()) if p in found or marker.rows
+    )
+    differing = (row_difference(partition, marker, now) for partition, marker, now in compared)
+    return [difference for difference in differing if difference is not None]
 
 
 def row_difference(partition: int, marker: Marker, now: Digested) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fencepost.api import FatalError
 from fencepost.config import ConfigError
 from fencepost.kafka.setting_table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA
 from fencepost.kafka.settings import Kind, client_faults, translate
@@ -19,6 +20,10 @@ _CLIENT_OPTION = "producer.client"
 _OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit", _CLIENT_OPTION)
 # A partition is one transaction; the broker's own limit (transaction.max.timeout.ms) is 15 minutes by default.
 _TRANSACTION_MS = "900000"
+
+
+class WritePartitionsError(FatalError):
+    """The frame has more or fewer partitions than `write.partitions` says."""
 
 
 @dataclass(frozen=True)

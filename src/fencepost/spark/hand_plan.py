@@ -26,6 +26,7 @@ from fencepost.spark.hand_marker import (
     Begun,
     Journal,
     Marker,
+    cut_differences,
     differences,
     differs,
     marker_record,
@@ -33,7 +34,7 @@ from fencepost.spark.hand_marker import (
     run_record,
     transactional_id,
 )
-from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.hand_options import HandOptions, WritePartitionsError
 from fencepost.spark.hand_pulse import end_abandoned, fence
 from fencepost.spark.rerun import ComparisonNeededError, NothingLeftError
 from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
@@ -50,10 +51,6 @@ _DAY_MS = 24 * 3600 * 1000
 
 class OvertakenError(FatalError):
     """Another run of the write has begun since its rows were compared."""
-
-
-class WritePartitionsError(FatalError):
-    """The frame is not cut into the partitions that the write was begun with."""
 
 
 class Expected(NamedTuple):
@@ -143,7 +140,7 @@ def _go_on(options: HandOptions, plan: WritePlan, before: Begun | None, partitio
         reader.read_to_end(_READ_S, committed.take)  # 3
         positions = reader.positions
     markers = committed.markers.get(options.write_id, {})
-    found = differences(markers, partitions=options.partitions, topic=options.topic, columns=plan.columns)  # 4
+    found = differences(markers, topic=options.topic, columns=plan.columns)  # 4
     if found:
         raise differs(options.write_id, found)
     return replace(plan, markers=markers, expected=_expected(options, markers, before), positions=positions)
@@ -156,12 +153,12 @@ def conclude(options: HandOptions, plan: WritePlan, found: Mapping[int, Digested
     """
     if len(found) != options.partitions:
         raise WritePartitionsError(
-            f"option write.partitions is {options.partitions} and the frame has {len(found)}: write.id "
-            f"{options.write_id} is another write than before: cut the frame as it was cut"
+            f"option write.partitions is {options.partitions}, and the frame has {len(found)}: nothing more is "
+            f"written. Set write.partitions={len(found)}, with the same write.id"
         )
     unlike = row_differences(plan.markers, found)
     if unlike:
-        raise differs(options.write_id, unlike)
+        raise differs(options.write_id, [*cut_differences(plan.markers, len(found)), *unlike])
     rows = [(found[partition].rows, list(found[partition].ends.items())) for partition in range(len(found))]
     assert options.compare is not None
     options.compare.write_bytes(orjson.dumps({"run": plan.run, "partitions": rows}))
@@ -221,7 +218,10 @@ def _expected(options: HandOptions, markers: Mapping[int, Marker], before: Begun
         raise OvertakenError(
             f"another run of write.id {options.write_id} began while this one compared: leave it, or run this one again"
         )
-    if sum(marker.is_done for marker in markers.values()) == options.partitions:
+    done = [
+        partition for partition, marker in markers.items() if marker.is_done and partition < len(compared["partitions"])
+    ]
+    if len(done) == options.partitions:
         raise NothingLeftError(f"everything of write.id {options.write_id} is written")
     return [Expected(rows, dict(digests)) for rows, digests in compared["partitions"]]
 

@@ -1,4 +1,4 @@
-"""A write by hand that was begun before: first every partition is compared, then what is left is written.
+"""What `save` does before a write by hand: partitions are counted, and what was begun before is compared.
 
 Spark gives a data source one job a write, whose tasks run in any order, and as few at a time as there are cores: a
 task cannot wait for others to be compared. So where something is committed, the data source refuses, and `save` runs
@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrameWriter
 
 from fencepost.api import FatalError
+from fencepost.spark.frame_cut import with_counted_partitions
 from fencepost.spark.hand_options import COMPARE_OPTION, COMPARED_OPTION
 
 
@@ -32,16 +33,22 @@ def compare_reruns() -> None:
 
 
 def _comparing(save: Callable[..., None]) -> Callable[..., None]:
-    def comparing(self: Any, *arguments: Any, **options: Any) -> None:
+    def comparing(
+        self: Any, path: Any = None, format: str | None = None, mode: str | None = None, *more: Any, **options: Any
+    ) -> None:
+        self.mode(mode).options(**options)
+        if format is not None:
+            self.format(format)
+        writer = with_counted_partitions(self)
         try:
-            save(self, *arguments, **options)
+            save(writer, path, None, None, *more)
         except Exception as error:
             if not _has_cause(error, ComparisonNeededError):
                 raise
         else:
             return
         with tempfile.TemporaryDirectory(prefix="fencepost-") as directory:
-            _compare_and_write(lambda: save(self, *arguments, **options), self, Path(directory) / "compared.json")
+            _compare_and_write(lambda: save(writer, path, None, None, *more), writer, Path(directory) / "compared.json")
 
     comparing.__doc__ = save.__doc__
     comparing.compares_reruns = True  # type: ignore[attr-defined]

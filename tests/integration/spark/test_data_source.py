@@ -70,6 +70,53 @@ def test_rerun_is_refused_when_the_frame_has_other_partitions(runtime: SparkRunt
         write(frame, write_id=topic)
 
 
+@pytest.mark.parametrize("declared", ["4", "1"])
+@pytest.mark.parametrize("is_adaptive", [False, True])
+def test_a_wrong_number_of_partitions_is_refused_before_any_row_and_the_right_one_goes_on(
+    declared: str, is_adaptive: bool, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    """Also where Spark knows the number only once the stages before have run."""
+    frame = runtime.session.range(0, 300, 1, 2).selectExpr("cast(id as string) as value")
+    if is_adaptive:
+        frame = frame.repartition(6, "value").coalesce(2).groupBy("value").count().repartition(2).select("value")
+    with pytest.raises(
+        Exception, match=rf"partitions is {declared}, and the frame has 2: nothing is written. Set write."
+    ):
+        write(frame, write_id=topic, write_partitions=declared)
+    assert read(topic) == []
+    for _ in range(2):
+        write(frame, write_id=topic, write_partitions="2")
+        assert sorted(int(value) for _, value in read(topic)) == list(range(300))
+
+
+def test_what_is_cut_while_it_runs_is_counted_as_it_was_cut(
+    runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    """AQE puts small partitions together, whatever spark.sql.shuffle.partitions says."""
+    frame = runtime.session.range(0, 300, 1, 2).groupBy("id").count().selectExpr("cast(id as string) as value")
+    count = frame.rdd.getNumPartitions()
+    with pytest.raises(Exception, match=f"and the frame has {count}: nothing is written"):
+        write(frame, write_id=topic, write_partitions="200")
+    write(frame, write_id=topic, write_partitions=str(count))
+    assert sorted(int(value) for _, value in read(topic)) == list(range(300))
+
+
+@pytest.mark.parametrize("declared", ["4", "1"])
+def test_what_was_committed_under_a_wrong_number_of_partitions_is_gone_on_with_under_the_right_one(
+    declared: str, runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
+) -> None:
+    """Other ways to begin a write than `save` find out late, as older versions did."""
+    frame = runtime.session.range(0, 300, 1, 2).selectExpr("cast(id as string) as value")
+    with pytest.MonkeyPatch.context() as uncounted:
+        uncounted.setattr("fencepost.spark.rerun.with_counted_partitions", lambda writer: writer)
+        with pytest.raises(Exception, match=r"write\.partitions"):
+            write(frame, write_id=topic, write_partitions=declared)
+    with pytest.raises(Exception, match="and the frame has 2: nothing is written"):
+        write(frame, write_id=topic, write_partitions=declared)
+    write(frame, write_id=topic, write_partitions="2")
+    assert sorted(int(value) for _, value in read(topic)) == list(range(300))
+
+
 def test_rows_are_json_objects_when_there_is_no_value_column(
     runtime: SparkRuntime, write: Write, topic: str, read: Callable[[str], list[Any]]
 ) -> None:

@@ -10,10 +10,12 @@ from fencepost.spark.hand_marker import (
     Begun,
     Journal,
     Marker,
+    cut_differences,
     differences,
     marker_record,
     pulse_record,
     row_difference,
+    row_differences,
     run_record,
 )
 
@@ -35,7 +37,7 @@ def run(name: str, *, is_over: bool = False) -> tuple[bytes, bytes | None]:
     ("marker", "expected"),
     [
         (DONE, []),
-        (replace(DONE, partitions=4), ["it was begun with write.partitions=4, and now it is 2"]),
+        (replace(DONE, partitions=4), []),
         (replace(DONE, topic="u"), ["it was begun with topic=u, and now it is topic=t"]),
         (replace(DONE, topic=None), ["it was begun with topics of its rows, and now it is topic=t"]),
         (
@@ -46,7 +48,7 @@ def run(name: str, *, is_over: bool = False) -> tuple[bytes, bytes | None]:
     ],
 )
 def test_another_write_is_told_by_what_differs(marker: Marker, expected: list[str]) -> None:
-    found = differences({0: DONE, 1: marker}, partitions=2, topic="t", columns="struct<value:string>")
+    found = differences({0: DONE, 1: marker}, topic="t", columns="struct<value:string>")
     assert len(found) == len(expected)
     assert all(one.startswith(other) for one, other in zip(found, expected, strict=True))
 
@@ -70,6 +72,17 @@ def test_another_write_is_told_by_what_differs(marker: Marker, expected: list[st
 def test_other_rows_are_told_by_what_differs(marker: Marker, now: Digested, expected: str | None) -> None:
     found = row_difference(1, marker, now)
     assert found == expected or (expected is not None and str(found).startswith(expected))
+
+
+def test_rows_of_partitions_that_are_gone_differ_and_empty_ones_do_not() -> None:
+    markers = {0: DONE, 1: replace(DONE, rows=0), 2: DONE}
+    found = row_differences(markers, {0: Digested(3, "d", {3: "d"})})
+    assert found == ["partition 2 had 3 rows, and now it has 0"]
+
+
+def test_the_number_of_partitions_is_told_where_it_may_be_why_rows_differ() -> None:
+    assert cut_differences({0: DONE}, 2) == []
+    assert cut_differences({0: DONE}, 1) == ["it was begun with write.partitions=2, and now it is 1"]
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:
