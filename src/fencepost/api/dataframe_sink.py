@@ -25,12 +25,16 @@ class DataFrameSink(EpochConnector):
     owner: str = ""
     """Which group of which cluster the epochs are of: the runtime says so before it calls anything else."""
 
-    def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
+    def started(self, session: Session, number: int, tokens: Collection[str]) -> int | None:
         """Called when the group's partitions are this task's, before the first epoch: clean up after earlier ones.
 
         What was written for epochs before `number` is nobody's any more, unless its token is among `tokens`: that is to
         be published still. Others may be writing later ones: this call may come late, of a start that was replaced.
+
+        Returns the newest number that the store knows of, if it knows any: the next epochs have higher ones, also where
+        the group's offsets were deleted, and a zombie from before that takes nobody's work for old.
         """
+        return None
 
     @abstractmethod
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:

@@ -27,9 +27,9 @@ class OffsetRange:
 class Epoch:
     """A piece of the topics that is written as one. It is finished with the same ranges, whoever finishes it.
 
-    `number` grows with each epoch of a connector's group, and begins anew when the group's offsets are reset: what is
-    named should be named by the ranges. `ranges` are sorted; row partition `n` of the frame holds range `n`, in order.
-    `id` is this epoch's alone.
+    `number` grows with each epoch of a connector's group. It begins anew when the group's offsets are deleted, unless
+    the sink's `started` knows better: what is named should be named by the ranges.
+    `ranges` are sorted; row partition `n` of the frame holds range `n`, in order. `id` is this epoch's alone.
     """
 
     number: int

@@ -34,6 +34,12 @@ def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: 
     return moves
 
 
+def number_of(attempt: str) -> int | None:
+    """Return the number of the epoch for which something was written aside under a name."""
+    number = attempt.partition("-")[0]
+    return int(number) if number.isdigit() else None
+
+
 def moves_for(moves: Mapping[str, str], ranges: Sequence[OffsetRange]) -> dict[str, str]:
     """Return those moves that show files of these ranges."""
     wanted = {_stem(range_) for range_ in ranges}

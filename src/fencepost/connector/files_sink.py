@@ -30,7 +30,7 @@ from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partiti
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
 from fencepost.connector.files_format import CSV, file_column, writer_options
-from fencepost.connector.files_moves import moves_for, moves_of
+from fencepost.connector.files_moves import moves_for, moves_of, number_of
 from fencepost.connector.files_store import FilesStore, files_store
 from fencepost.connector.files_written import WrittenFile, written_files
 from fencepost.connector.spool_directory import DirectoryError
@@ -52,6 +52,7 @@ class FilesSink(DataFrameSink):
     """
 
     writes_at_once = True
+    _is_tidy = False
 
     path: str = setting(
         "path", check=non_empty(), importance=HIGH,
@@ -92,13 +93,19 @@ class FilesSink(DataFrameSink):
             faults.append(f"{key} is {self.file_bytes_max}: set {_SMALLEST_CUT} or more, or 0 for no limit")
         return faults
 
-    def started(self, session: Session, number: int, tokens: Collection[str]) -> None:
+    def started(self, session: Session, number: int, tokens: Collection[str]) -> int:
+        store = self._aside_store(session)
         self._open.clear()
         self._open.update(tokens)
-        self._clean_up(self._aside_store(session), number, tokens)
+        self._is_tidy = False
+        self._clean_up(store, number, tokens)
+        return max((number_of(attempt) or 0 for attempt in store.names(self._aside)), default=0)
 
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
         store, token = self._aside_store(session), f"{epoch.number}-{uuid.uuid4().hex}"
+        if not self._is_tidy:  # the number is durable: whoever has a lower one is a zombie, and is to show nothing more
+            self._clean_up(store, epoch.number, ())
+            self._is_tidy = True
         try:
             self._write_aside(session, store, frame, epoch, f"{self._aside}/{token}")
         except BaseException:
@@ -169,7 +176,9 @@ class FilesSink(DataFrameSink):
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
         store = self._aside_store(session)
         try:
-            store.remove(f"{self._aside}/{token}")
+            for name in store.names(f"{self._aside}/{token}"):
+                if name != _MOVES:  # which goes with the next epoch: until then the directory knows this one's number
+                    store.remove(f"{self._aside}/{token}/{name}")
             self._open.discard(token)
             self._clean_up(store, epoch.number + 1, (token,))
         except DirectoryError as error:
@@ -178,8 +187,8 @@ class FilesSink(DataFrameSink):
     def _clean_up(self, store: FilesStore, number: int, tokens: Collection[str]) -> None:
         """Delete what was written for epochs before a number, but for these tokens."""
         for attempt in store.names(self._aside):
-            of_epoch = attempt.partition("-")[0]
-            if attempt not in tokens and attempt not in self._open and of_epoch.isdigit() and int(of_epoch) < number:
+            of_epoch = number_of(attempt)
+            if of_epoch is not None and of_epoch < number and attempt not in tokens and attempt not in self._open:
                 store.remove(f"{self._aside}/{attempt}")
 
     @property

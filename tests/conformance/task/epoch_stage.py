@@ -35,6 +35,7 @@ class Store:
         self.aside: dict[str, set[OffsetRange]] = {}  # by token: what was written for it and not moved yet
         self.shown: list[OffsetRange] = []
         self.letters: list[Epoch] = []  # whose dead letters are safe
+        self.newest = 0  # the number of an epoch
         self.lock = threading.Lock()
         self.before: dict[str, Callable[[Epoch], object]] = {}  # by step: called ahead of it, in the work's thread
 
@@ -65,7 +66,11 @@ class Store:
 class Sink(DataFrameSink):
     store: Store
 
+    def started(self, session: Any, number: int, tokens: Any) -> int:
+        return self.store.newest
+
     def write(self, session: Any, frame: Any, epoch: Epoch) -> str:
+        self.store.newest = max(self.store.newest, epoch.number)
         token = uuid.uuid4().hex
         self.store.at("write", epoch)
         with self.store.lock:

@@ -128,6 +128,30 @@ def test_e16_what_was_decided_is_shown_once_also_where_a_topic_has_gone_from_the
         assert stage.store.ranges(other) == [(0, 0, 4), (0, 4, 7)]
 
 
+def test_e17_numbers_of_epochs_never_begin_anew_while_the_store_knows_them(stage: Stage) -> None:
+    stage.produce(5)
+    first = stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    first.control.stop()
+    first.thread.join(30)
+    GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).delete()
+
+    def die(epoch: Epoch) -> None:
+        crash(second)
+        raise RuntimeError("it was killed")
+
+    stage.store.before["write"] = die
+    second = stage.start()
+    second.thread.join(60)
+    stage.store.before.clear()
+    assert [epoch.number for epoch in stage.store.written.values()] == [1]
+    assert stage.note().number == 2
+    stage.store.newest = 7  # what a zombie has written since
+    stage.start()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    assert [epoch.number for epoch in stage.store.written.values()] == [1, 8]
+
+
 def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage) -> None:
     """A start stands still in `write` for longer than its session; another takes over, and then it goes on."""
     stage.produce(5)

@@ -189,18 +189,27 @@ def test_a_store_of_hadoops_shows_a_file_once_and_replaces_none(store: HadoopFil
     store.write("aside/b/c", "two\n")
     assert store.files("aside") == {"a": 4, "b/c": 4}
     assert sorted(store.names("aside")) == ["a", "b"]
-    for _ in range(2):  # a successor finds it gone
+    for _ in range(2):  # a successor finds its mark
         store.move("aside/a", "shown/x/a")
         assert (tmp_path / "shown/x/a").read_text() == "one\n"
     store.write("aside/a", "one\n")  # written again
     store.move("aside/a", "shown/x/a")
-    assert store.files("aside") == {"b/c": 4}
+    assert store.files("aside") == {"a.shown": 0, "b/c": 4}
+    (tmp_path / "shown/x/a").unlink()  # a reader that takes files away
+    store.move("aside/a", "shown/x/a")
+    assert store.files("shown") == {}
+    store.write("aside/e", "one\n")
+    store.move("aside/e", "shown/x/a")
     store.write("aside/d", "longer than that\n")
     with pytest.raises(DirectoryError, match="is there already, and holds something else"):
         store.move("aside/d", "shown/x/a")
     assert (tmp_path / "shown/x/a").read_text() == "one\n"
     store.remove("aside")
-    assert (store.files("aside"), store.names("aside"), store.read("aside/a")) == ({}, [], None)
+    assert (store.names("aside"), store.read("aside/a")) == ([], None)
+    with pytest.raises(DirectoryError, match="aside cannot be listed"):
+        store.files("aside")
+    with pytest.raises(DirectoryError, match="aside/f is missing, and was not shown"):
+        store.move("aside/f", "shown/x/f")
 
 
 def test_what_hadoop_throws_is_told_with_the_path_and_what_could_not_be_done(

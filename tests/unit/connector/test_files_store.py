@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.api import Epoch, FatalError, OffsetRange
+from fencepost.api import ConfigError, Epoch, FatalError, OffsetRange
 from fencepost.connector import files_store as module
 from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.files_store import HadoopFiles, LocalFiles
@@ -84,7 +84,7 @@ def test_e17_a_file_is_shown_once_by_whoever_moves_it(sink: FilesSink) -> None:
     assert shown(sink) == before
     sink.published(None, EPOCH, token)
     assert shown(sink) == before
-    assert list(aside(sink).iterdir()) == []
+    assert [path.name for path in aside(sink).rglob("*") if path.name != token] == ["moves.json"]
 
 
 def test_what_is_nobodys_is_deleted_and_nothing_else(sink: FilesSink) -> None:
@@ -119,6 +119,34 @@ def test_what_another_epoch_of_that_number_has_to_show_stays(sink: FilesSink) ->
         successor.publish(None, epoch, token)
         successor.published(None, epoch, token)
     assert len(shown(sink)) == 8
+
+
+def test_e17_a_zombie_deletes_nothing_of_who_came_after_the_offsets_were_deleted(sink: FilesSink) -> None:
+    """It stands still before it cleans up behind its last epoch, and the offsets are deleted meanwhile."""
+    for number in (56, 57):
+        token = sink.write(None, None, Epoch(number, (OffsetRange("t", 0, number, number + 1), EPOCH.ranges[1])))
+        sink.published(None, Epoch(number, EPOCH.ranges), token)
+    successor = Written({**cast(Any, sink.originals)})
+    known = successor.started(None, 0, ())
+    assert known == 57
+    epoch = Epoch(known + 1, EPOCH.ranges)
+    token = successor.write(None, None, epoch)
+    sink.published(None, Epoch(57, EPOCH.ranges), "57-its-own")
+    successor.publish(None, epoch, token)
+    assert len(shown(sink)) == 4
+    successor.published(None, epoch, token)
+    assert [path.name for path in aside(sink).iterdir()] == [token], "the directory knows the newest number"
+    assert not list(aside(sink).rglob("part-*")), "what is shown takes no room here"
+
+
+def test_e17_a_zombie_shows_nothing_once_a_successor_writes_behind_deleted_offsets(sink: FilesSink) -> None:
+    epoch, token = Epoch(57, EPOCH.ranges), sink.write(None, None, Epoch(57, EPOCH.ranges))
+    successor = Written({**cast(Any, sink.originals)})
+    again = Epoch(1 + successor.started(None, 0, ()), EPOCH.ranges)
+    successor.write(None, None, again)
+    with pytest.raises(ConfigError, match="what epoch 57 wrote aside is not there"):
+        sink.publish(None, epoch, token)
+    assert shown(sink) == {}
 
 
 def test_a_failed_write_leaves_nothing_behind(sink: FilesSink, monkeypatch: pytest.MonkeyPatch) -> None:

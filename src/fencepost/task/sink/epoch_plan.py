@@ -71,6 +71,9 @@ class Begun:
     epoch: Epoch
     token: str | None = None
 
+    def with_number(self, number: int) -> "Begun":
+        return replace(self, epoch=replace(self.epoch, number=number))
+
     def with_token(self, token: str) -> "Begun":
         return replace(self, token=token)
 
@@ -115,10 +118,11 @@ def newest(standings: Standings) -> int:
     return max((s.note.number for s in standings.values()), default=0)
 
 
-def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: int) -> Begun | None:
+def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: int, known: int = 0) -> Begun | None:
     """Return the next epoch: from where the group stands up to these ends, or less; None: there is nothing new.
 
     Where there are more than `rows_max` records, by their offsets, each partition gives the same share of its own.
+    Its number is above `known`, and above all of the group's.
     """
     new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
     if not new:
@@ -127,4 +131,4 @@ def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: 
     ranges = sorted(
         OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in taken.items()
     )
-    return Begun(Epoch(1 + newest(standings), tuple(ranges), uuid.uuid4().hex[:8]))
+    return Begun(Epoch(1 + max(known, newest(standings)), tuple(ranges), uuid.uuid4().hex[:8]))

@@ -129,6 +129,7 @@ class EpochLife(FrameLife):
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
         self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before where the group stands
+        self._known = 0  # the newest number of an epoch outside of the group's own partitions: in the store, for one
         self._rows_max = self._connector.epoch_rows_max
         self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
         self._next_epoch_s = 0.0
@@ -257,6 +258,9 @@ class EpochLife(FrameLife):
         self._commit_fresh()
         number = newest(standings) if open_ is None else open_.epoch.number
         self._started(number, standings)
+        newer = max(self._known, newest(standings))
+        if open_ is not None and open_.token is None and open_.epoch.number < newer:
+            self._commit(open_.with_number(1 + newer).standings())  # what is old is anybody's to delete
         self._begun_with = changes
 
     def _next(self) -> Begun | None:
@@ -272,7 +276,7 @@ class EpochLife(FrameLife):
         if sum(ripe.values()) < most and now < self._next_epoch_s:
             return None
         taken = self._ripeness.taken(ripe, most)
-        plan = planned(standings, {p: standings[p].offset + count for p, count in taken.items()}, most)
+        plan = planned(standings, {p: standings[p].offset + count for p, count in taken.items()}, most, self._known)
         if plan is not None:
             self._next_epoch_s = now + self._connector.epoch_interval_ms / 1000
             self._make_durable(plan)

@@ -17,7 +17,7 @@ from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch_letters import Tally, letters_spec, write_letters
 from fencepost.task.dead_letter import ensure_topics
-from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Note, Standing, Standings, decided, tokens
+from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Note, Standing, Standings, decided, newest, tokens
 from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
 from fencepost.worker.host.frame_life import FrameHost, Runtime
@@ -37,13 +37,17 @@ class EpochTask(EpochLife):
     def _started(self, number: int, standings: Standings) -> None:
         assert self._admin is not None
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
-        self._beside("started", lambda: self._connector.started(self._runtime.session, number, tokens(standings)))
+        known: list[int | None] = []
+        start = self._connector.started
+        self._beside("started", lambda: known.append(start(self._runtime.session, number, tokens(standings))))
+        self._known = max(self._known, *(each or 0 for each in known))
 
     def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
         """Topics were taken out of the config while their epoch was shown: what was decided is finished."""
         group = GroupOffsets(self.spec.reader_admin_conf, str(self.spec.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_notes()}
         others = {p: Standing(o.offset, Note.of_text(beside(o.note))) for p, o in found.items()}
+        self._known = max(self._known, newest(others))
         return {p: s for p, s in decided(others).items() if p not in self._holding.standings}
 
     def _make_durable(self, plan: Begun) -> None:

@@ -22,6 +22,13 @@ def test_an_epoch_goes_from_where_the_group_stands_to_the_ends() -> None:
     assert plan == Begun(Epoch(1, (OffsetRange("a", 0, 5, 9), OffsetRange("b", 0, 0, 2)), plan.epoch.id))
 
 
+def test_numbers_go_on_behind_those_that_the_store_knows() -> None:
+    plan = planned(standings(a0=5), {A0: 9}, 100, 57)
+    assert plan is not None
+    assert plan.epoch.number == 58
+    assert plan.with_number(60) == Begun(Epoch(60, plan.epoch.ranges, plan.epoch.id))
+
+
 def test_there_is_no_epoch_without_new_records() -> None:
     assert planned(standings(a0=5), {A0: 5}, 100) is None
     assert planned(standings(a0=5), {}, 100) is None
