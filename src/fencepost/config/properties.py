@@ -48,7 +48,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     pending, first = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         line = natural.lstrip(_BLANK)
-        if not first:
+        if not pending:  # also behind a lone backslash: nothing has begun there
             if not line or line[0] in "#!":
                 continue
             first = number
@@ -56,8 +56,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             pending += line[:-1]
             continue
         yield first, pending + line
-        pending, first = "", 0
-    if first:
+        pending = ""
+    if pending:
         yield first, pending
 
 

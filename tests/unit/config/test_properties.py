@@ -24,6 +24,10 @@ from fencepost.config.properties import parse_properties, read_properties
         ("listeners=http://:8083", {"listeners": "http://:8083"}),
         ("a=1\\", {"a": "1"}),
         ("a=x \\\n#not a comment", {"a": "x #not a comment"}),
+        ("\\\nb=2", {"b": "2"}),
+        ("\\\n# a comment\nb=2", {"b": "2"}),
+        ("\\\n  \\\n\n   \nb=2", {"b": "2"}),
+        ("\\", {}),
     ],
 )
 def test_reads_what_java_reads(text, expected):
