@@ -232,6 +232,14 @@ def test_a_loss_fails_the_query_or_leaves_what_there_is(read: Read, log_writer: 
         read("fencepost", **gone).count()
     left = rows(read("fencepost", failOnDataLoss="false", **gone))
     assert [row[4] for row in left[topic, 0]] == [4, 5, 6, 7, 8, 9]
+    at_the_end = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 10}})}
+    assert rows(read("fencepost", **at_the_end)) == {}
+    beyond = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 11}})}
+    with pytest.raises(
+        Exception, match=r"offset 11 of \S+-0 cannot be read: the log ends at 10.*failOnDataLoss to false"
+    ):
+        read("fencepost", **beyond).count()
+    assert rows(read("fencepost", failOnDataLoss="false", **beyond)) == {}
 
 
 @pytest.mark.parametrize(
@@ -242,6 +250,14 @@ def test_a_loss_fails_the_query_or_leaves_what_there_is(read: Read, log_writer: 
         ({"subscribe": "TIMED", "startingOffsets": "latest"}, "option startingOffsets is latest for every partition"),
         ({"subscribe": "TIMED", "endingOffsets": '{"TIMED":{"0":-2,"1":1}}'}, "option endingOffsets is earliest for"),
         ({"subscribe": "TIMED", "startingOffsets": '{"TIMED":{"0":1}}'}, r"does not name TIMED-1"),
+        (
+            {
+                "subscribe": "TIMED",
+                "startingOffsets": '{"TIMED":{"0":5,"1":5}}',
+                "endingOffsets": '{"TIMED":{"0":6,"1":4}}',
+            },
+            "option endingOffsets is 4 for TIMED-1, before startingOffsets, which is 5",
+        ),
         ({"subscribe": "TIMED", "startingofsets": "earliest"}, "option startingofsets is unknown to a reader"),
         ({"subscribe": "TIMED", "kafka.auto.offset.reset": "latest"}, r"option kafka\.auto\.offset\.reset is not supp"),
     ],

@@ -30,6 +30,7 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
                 raise ConfigError(
                     f"option {bound.option} is {edge.name.lower()} for {wrong[0]}: there a batch cannot {where}"
                 )
+        _check_order(config)
         for key in config.given(*_OF_STREAMS):
             log.warning("option %s is ignored: it is for streams", key)
 
@@ -54,3 +55,16 @@ class KafkaBatchReader(DataSourceReader):  # type: ignore[misc]
         starts = source.resolved(self._config.starting or everywhere(Edge.EARLIEST), found.places, is_start=True)
         ends = source.resolved(self._config.ending, found.places, is_start=False)
         return source.ranges(found, starts, ends)
+
+
+def _check_order(config: KafkaReadConfig) -> None:
+    """Raise ConfigError when a partition is to end before it begins."""
+    begin, end = (bound.offsets if bound else None for bound in (config.starting, config.ending))
+    if config.starting is None or not isinstance(begin, Mapping) or not isinstance(end, Mapping):
+        return
+    for place, last in sorted(end.items()):
+        if 0 <= last < begin.get(place, last):
+            raise ConfigError(
+                f"option {config.ending.option} is {last} for {place.topic}-{place.partition}, before "
+                f"{config.starting.option}, which is {begin[place]}: nothing would be read"
+            )

@@ -81,6 +81,7 @@ class KafkaSource:
 
         Raises DataLossError, unless a loss is no error; then it is what there is.
         """
+        self._check_beyond([place for place, end in ends.items() if starts.get(place, end) > end], starts)
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
         lows, highs = self.lows(places), self.highs(places)
         ranges = []
@@ -97,6 +98,13 @@ class KafkaSource:
                 )
             ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
         return ranges
+
+    def _check_beyond(self, places: Collection[TopicPartition], starts: Offsets) -> None:
+        """Notice beginnings that are beyond the end of the log."""
+        for place, high in sorted(self.highs(places).items()):
+            if starts[place] > high:
+                what = f"the log ends at {high}; was it truncated, or the topic deleted and created again?"
+                self.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)
 
     def lose(self, wanted: object, what: str) -> None:
         """Raise DataLossError, or warn if a loss is no error."""
