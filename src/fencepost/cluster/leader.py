@@ -26,11 +26,12 @@ from fencepost.cluster.command import (
     independent,
     now_ms,
 )
-from fencepost.cluster.errors import NotLeadingError, NotReadyError, OperationError, WriteFailedError
+from fencepost.cluster.errors import BadRequestError, NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.left_open import Ending
 from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.member import Term
+from fencepost.kafka.settings import most_record_bytes
 from fencepost.storage.config_topic import CONFIG_PARTITION
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId
@@ -343,7 +344,7 @@ class Leader:
     def _decide_and_write(self, commands: Sequence[Command], read: Callable[[], ClusterSnapshot]) -> "list[_Outcome]":
         writer = self._ensure_writer()
         snapshot = read()
-        decisions = [_decision(command, snapshot) for command in commands]
+        decisions = [self._fitting(_decision(command, snapshot)) for command in commands]
         records = [record for decision in decisions if not isinstance(decision, OperationError) for record in decision]
         if records:
             then = after(snapshot, records)
@@ -359,6 +360,17 @@ class Leader:
             )  # E4, E10
             snapshot = self._log.read_past(written.offset, _READ_S)
         return [decision if isinstance(decision, OperationError) else snapshot for decision in decisions]
+
+    def _fitting(self, decision: "Sequence[Encoded] | OperationError") -> "Sequence[Encoded] | OperationError":
+        """Return the refusal of records that the producer would not send: those decided beside them are written."""
+        most = most_record_bytes(self._conf)
+        for key, value in () if isinstance(decision, OperationError) else decision:
+            if (size := len(key) + len(value or b"")) > most:
+                return BadRequestError(
+                    f"{key.decode()} takes {size:,} bytes, and a record of topic {self._log.topic} may have {most:,} "
+                    "at most: shorten the config"
+                )
+        return decision
 
     def _ensure_writer(self) -> TransactionalWriter:
         """Return a writer of this term. A new one is followed by a read to the end before anything is decided."""
@@ -379,6 +391,11 @@ class Leader:
 
     def _failed_write(self, error: Exception) -> OperationError:
         """Return what is told of a write that failed: a right that is missing does not pass by itself."""
+        if isinstance(error, ProduceError) and error.is_batch_too_large:
+            return BadRequestError(
+                f"The topic {self._log.topic} refuses what is to be written as too large: shorten the config, or raise "
+                f"max.message.bytes of the topic"
+            )
         if not (isinstance(error, WriterOpenError | ProduceError) and error.is_denied):
             return WriteFailedError()
         return OperationError(

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from fencepost.cluster.command import PutConnector, PutTaskConfigs, RemoveConnector
-from fencepost.cluster.errors import AlreadyExistsError, NotLeadingError, OperationError, WriteFailedError
+from fencepost.cluster.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    NotLeadingError,
+    OperationError,
+    WriteFailedError,
+)
 from fencepost.cluster.leader import Leader
 from fencepost.kafka.member import Term
 from fencepost.storage import records
@@ -452,3 +458,24 @@ def _tasks(topic: Topic, incarnation: str) -> tuple[TaskId, ...]:
     assignment = topic.read_to_end(1).assignment
     held = assignment.of(incarnation) if assignment is not None else None
     return held.tasks if held is not None else ()
+
+
+def test_a_config_that_no_record_can_hold_is_refused_and_those_beside_it_are_written(
+    leader: Leader, topic: Topic
+) -> None:
+    first = held_back(leader, topic)
+    large = leader.submit(put("large", text="x" * 1_500_000))
+    small = leader.submit(put("small"))
+    topic.gate.set()
+    with pytest.raises(
+        BadRequestError, match=r"connector-large takes 1,500,\d{3} bytes, and a record of topic configs "
+    ):
+        large.result(10)
+    first.result(10)
+    assert set(small.result(10).connectors) == {"first", "small"}
+
+
+def test_a_config_that_the_topic_refuses_is_no_error_that_passes(leader: Leader, topic: Topic) -> None:
+    topic.failures = [ProduceError("Message size too large", is_refused=True, is_batch_too_large=True)]
+    with pytest.raises(BadRequestError, match=r"The topic configs refuses.*max\.message\.bytes"):
+        leader.submit(put("c")).result(10)

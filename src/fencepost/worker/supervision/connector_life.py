@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from fencepost.api import Connector, RetriableError
+from fencepost.cluster.errors import BadRequestError
 from fencepost.config import ConfigError
 from fencepost.config.connector import ConnectorConfig
 from fencepost.config.raw import RawConfig
@@ -207,7 +208,11 @@ class ConnectorLife:
             self.reconfigure()
             return
         error = None if written.cancelled() else written.exception()
-        if error is not None and self._instance is instance:
+        if error is None or self._instance is not instance:
+            return
+        if isinstance(error, BadRequestError):  # the same configs would be refused again
+            self.fail("".join(traceback.format_exception(error)))
+        else:
             self._publish_soon(error)
 
     def _publish_soon(self, error: BaseException) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from fencepost.api import RetriableError, SourceConnector, SourceTask
+from fencepost.cluster.errors import BadRequestError
 from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import registry
 from fencepost.storage import records
@@ -352,3 +353,11 @@ def test_a_connector_whose_stop_raises_what_is_no_exception_starts_again(
     eventually(lambda: stage.board.said == [State.RUNNING], within_s=10)
     stage.put(**{"connector.class": "Exiting", "more": "1"})
     eventually(lambda: stage.board.said == [State.RUNNING] * 2, within_s=10)
+
+
+def test_task_configs_that_the_leader_refuses_fail_the_connector(stage: Stage) -> None:
+    stage.put()
+    eventually(lambda: len(stage.published) == 1, within_s=10)
+    stage.published[0][1].set_exception(BadRequestError("task-c-0 takes 2,000,000 bytes"))
+    eventually(lambda: stage.board.said[-1:] == [State.FAILED], within_s=10)
+    assert len(stage.published) == 1
