@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
+from fencepost.kafka.settings import most_record_bytes
 from fencepost.record import Batch
 from fencepost.task.acknowledged import AcknowledgedOffsets
 from fencepost.task.boundary import Boundary, ConnectorBoundary, Verdict
@@ -25,7 +26,9 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.tolerance import StoppedInRetryError
+from fencepost.task.too_large import with_its_place
 from fencepost.task.topics import TopicCreation
+from fencepost.transaction import ProduceError
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +200,10 @@ class SourceLoop:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
             if self._closes:
                 outgoing = replace(outgoing, told=self._last_sent.note(batch, outgoing))
-            self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
+            try:
+                self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
+            except ProduceError as error:
+                raise self._placed(error, batch, outgoing) from None
             self.counters.sent(len(outgoing), outgoing.topics)
             if outgoing.letters is not None:  # E15
                 self.counters.sent_letters(len(outgoing.letters))
@@ -205,6 +211,12 @@ class SourceLoop:
         if self._acknowledged is not None:
             self._acknowledged.relieve(self._delivery)
         return is_covered
+
+    def _placed(self, error: ProduceError, batch: Batch, outgoing: Outgoing) -> ProduceError:
+        def origin(index: int) -> str:
+            return batch.record(index if outgoing.sources is None else outgoing.sources[index]).origin
+
+        return with_its_place(error, outgoing, most_record_bytes(self.spec.producer_conf), origin)
 
     def _cover(self) -> bool:
         return self._delivery.cover(self._offsets())

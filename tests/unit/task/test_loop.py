@@ -23,6 +23,7 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.tolerance import Tolerance
+from fencepost.transaction import ProduceError
 from fencepost.transform.chain import Chain
 from support.smt import DROP
 
@@ -35,6 +36,7 @@ class Notes(Delivery):
         self.is_sending = False
         self.is_struck = self.is_struck_by_an_abort = False
         self.refuses_to_commit: Exception | None = None
+        self.refuses_to_send: Exception | None = None
 
     @property
     def is_open(self) -> bool:
@@ -46,6 +48,8 @@ class Notes(Delivery):
 
     def send(self, outgoing: Outgoing, on_delivered: Callable[[int, RecordMetadata], None] | None = None) -> None:
         assert not self.must_be_replaced, "a struck delivery was used (E5)"
+        if self.refuses_to_send is not None:
+            raise self.refuses_to_send
         for index, value in enumerate(outgoing.values):
             self.is_sending = True
             self.log.append(f"send {(value or b'').decode()}")
@@ -390,3 +394,21 @@ def test_where_a_source_stands_is_committed_without_records_also_where_it_is_no_
     stage = Stage(script=[ends(7, count=2), ends(9), ends(9), None, Batch([], [], [], [])])
     stage.run()
     assert stage.log == ["send v", "send v", 'commit {"at":7}', 'commit {"at":9}', 'commit {"at":9}']
+
+
+@pytest.mark.parametrize("transforms", [{}, DROP])
+def test_a_record_that_is_too_large_is_named_with_its_size_and_its_place(transforms: dict[str, str]) -> None:
+    script = [[*records("a", topic="drop me"), *records("b", "x" * 1_500_000, "c")]]
+    stage = Stage(script=script, transforms=transforms)
+    stage.delivery.refuses_to_send = ProduceError("MSG_SIZE_TOO_LARGE: raise this", is_refused=True)
+    with pytest.raises(
+        ProduceError, match=r"this\. The record has 1,500,000 bytes, of 1,000,000 at most: topic t, "
+    ):
+        stage.run()
+
+
+def test_another_refusal_names_no_record_for_its_size() -> None:
+    stage = Stage(script=[records("a")])
+    stage.delivery.refuses_to_send = ProduceError("TOPIC_EXCEPTION", is_refused=True)
+    with pytest.raises(ProduceError, match=r"^TOPIC_EXCEPTION$"):
+        stage.run()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from fencepost.api import RetriableError, StreamTask
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.settings import most_record_bytes
 from fencepost.record import TopicPartition
 from fencepost.task.back_off import pause_after
 from fencepost.task.control import Control
@@ -26,8 +27,9 @@ from fencepost.task.stream.boundary import StreamBoundary, Written
 from fencepost.task.stream.context import StreamContext
 from fencepost.task.stream.processing import StreamProcessor
 from fencepost.task.tolerance import StoppedInRetryError
+from fencepost.task.too_large import with_its_place
 from fencepost.task.topics import TopicCreation
-from fencepost.transaction import StaleMemberError
+from fencepost.transaction import ProduceError, StaleMemberError
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +196,11 @@ class StreamLoop:
             self._replace()
 
     def _send(self, outgoing: Outgoing) -> None:
-        self._delivery.send(outgoing)
+        try:
+            self._delivery.send(outgoing)
+        except ProduceError as error:
+            most_bytes = most_record_bytes(self._spec.producer_conf)
+            raise with_its_place(error, outgoing, most_bytes, lambda i: f"for topic {outgoing.topics[i]}") from None
         if outgoing.is_letters:
             self._counters.sent_letters(len(outgoing))
         else:
