@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fencepost.config.byte_order import marked_encoding
 from fencepost.config.errors import ConfigError
 
 _BLANK = " \t\f"
@@ -17,6 +18,8 @@ def read_properties(path: Path | str) -> dict[str, str]:
         content = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if (encoding := marked_encoding(content)) is not None:
+        raise ConfigError(f"{path}: it is {encoding}: save it as UTF-8")
     return parse_properties(_decoded(content), source=str(path))
 
 

@@ -6,6 +6,7 @@ import stat
 from typing import NamedTuple
 
 from fencepost.api import FatalError
+from fencepost.config.byte_order import marked_encoding
 from fencepost.connector.file_start import FileStart
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,11 @@ class GrowingFile:
             return b""
 
     def _check(self, position: int, read_last: bytes) -> None:
+        if (encoding := marked_encoding(self.read(0, 4))) is not None:
+            raise FatalError(
+                f"{self.path} is {encoding}, of which a byte is not always a character: convert it to UTF-8, "
+                f"for example with iconv -f {encoding} -t UTF-8"
+            )
         is_same = self._start.is_of(self.read, position)
         if not is_same or (read_last and self.read(position - len(read_last), len(read_last)) != read_last):
             raise FatalError(

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from fencepost.cluster.errors import BadRequestError, OperationError
 from fencepost.cluster.info import ConnectorOffset, InitialState
+from fencepost.config.byte_order import marked_encoding
 from fencepost.rest.forwarding import keep_body
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -91,6 +92,8 @@ def parse_json(body: bytes, *, numbers_as_text: bool = True) -> Any:
     """Return the value in a body, None if it is empty; with `numbers_as_text` numbers stay the text that was sent."""
     if not body.strip():
         return None
+    if (encoding := marked_encoding(body)) is not None:
+        raise UnreadableBodyError(f"Cannot deserialize value: the request body is {encoding}; send it as UTF-8")
     integer, real = (str, str) if numbers_as_text else (int, float)
     try:
         value = json.loads(body.decode(), parse_int=integer, parse_float=real, parse_constant=_refuse_constant)

@@ -395,3 +395,10 @@ def test_a_fingerprint_that_is_none_is_not_looked_at(tmp_path: Path, fingerprint
     file = tmp_path / "f"
     file.write_bytes(b"a\nb\n")
     assert polled(started(file, {"position": 2, "fingerprint": fingerprint})) == [("b", 4)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_file_of_another_encoding_fails_the_task_with_what_to_do(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "f").write_bytes("a\nb\n".encode(encoding))
+    with pytest.raises(FatalError, match=rf"f is {encoding.upper()}, .*iconv -f {encoding.upper()} -t UTF-8"):
+        started(tmp_path / "f").poll()

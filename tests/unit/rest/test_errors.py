@@ -63,6 +63,7 @@ def test_a_body_of_another_media_type_is_refused(
     ("body", "start"),
     [
         (b"{", "Cannot deserialize value"),
+        ('{"name": "x"}'.encode("utf-16"), "Cannot deserialize value: the request body is UTF-16; send it as UTF-8"),
         (b'{"name": ', "Cannot deserialize value: the request body is not valid JSON (Expecting value: line 1"),
         (b"\xff\xfe", "Cannot deserialize value"),
         (b'{"name": NaN}', "Cannot deserialize value"),
