@@ -16,12 +16,22 @@ class Offer(NamedTuple):
 
 
 _SPARK_READS = "a DataFrameConnector of a few lines, whose read() returns session.read"
+_FILES_SINK = "the connector FilesSink, whose path may be "
+_PUT = "a SinkConnector of your own, whose put() writes batches"
+_SPARK_WRITES = "a DataFrameSink of your own, whose write() has Spark write an epoch"
 
 _JAVA = r"^(com|io|org|net)\..+"
 
 _OFFERS = tuple(
     Offer(PluginKind.CONNECTOR, re.compile(pattern, re.IGNORECASE), product, instead)
     for pattern, product, instead in (
+        # Sinks first: what reads from a store is no advice for what writes to it.
+        (r".*(\.s3\.|s3sink|awss3).*sink.*", "an S3 sink", _FILES_SINK + "an s3a:// path"),
+        (r".*(\.gcs\.|gcssink|azure|adls|blob).*sink.*", "an object store sink", _FILES_SINK + "the store's"),
+        (r".*hdfs.*sink.*", "an HDFS sink", _FILES_SINK + "an hdfs:// path"),
+        (r".*jdbc.*sink.*", "a JDBC sink", _PUT + " to the database, with the offsets where it is to be exact"),
+        (r".*(iceberg|hudi|delta|bigquery|snowflake).*sink.*", "a sink for tables", _SPARK_WRITES),
+        (r".*(sink)(connector)?$", "a sink", _PUT),
         (r"^io\.debezium\..*", "Debezium", "a SourceConnector of your own over the database's change stream"),
         (r".*jdbc.*", "the JDBC connector", _SPARK_READS + '.format("jdbc")'),
         (r".*spooldir.*|.*FilePulse.*", "the spool directory connector", "the connector SpoolDirectory"),
@@ -30,8 +40,6 @@ _OFFERS = tuple(
         (r".*hdfs.*", "the HDFS connector", _SPARK_READS + " of an hdfs:// path"),
         (r".*mongo.*", "the MongoDB connector", "a SourceConnector of your own over the change stream"),
         (r".*datagen.*", "Confluent's Datagen", "the connector Datagen"),
-        (r".*mirror\.Mirror.*", "MirrorMaker 2", "Kafka's own MirrorMaker beside it, for now"),
-        (r".*(Sink)(Connector)?$", "a sink", "a SinkConnector of your own, whose put() writes batches"),
     )
 ) + tuple(
     Offer(kind, re.compile(pattern, re.IGNORECASE), product, instead)

@@ -76,7 +76,7 @@ class TaskLife(ABC):
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
-            log.exception("task %s failed", self.spec.id)
+            log.info("task %s failed", self.spec.id, exc_info=True)  # the worker, which is told, says it as an error
             self._end(RunState.FAILED, "".join(traceback.format_exception(error)))
         finally:
             self._close()

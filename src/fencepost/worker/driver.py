@@ -1,6 +1,7 @@
 """Spark's driver, launched before the rest of a worker is even imported: nothing else takes as long to come up."""
 
 import logging
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from fencepost.worker.host.spark_keeper import OnSlotEnd, Runtime
 
 log = logging.getLogger("fencepost.worker")
+
+_OF_PYTHON = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR|CRITICAL) ")
+"""How a slot logs (`task.slot.run_slot`)."""
 
 
 @dataclass
@@ -58,5 +62,6 @@ class Driver:
 
 
 def print_line(line: str) -> None:
-    """Pass on what Spark prints."""
-    log.info("spark: %s", line)
+    """Pass on what Spark prints, and its Python processes: what is an error or a warning to these, is one here."""
+    found = _OF_PYTHON.match(line)
+    log.log(logging.getLevelNamesMapping()[found[1]] if found else logging.INFO, "spark: %s", line)

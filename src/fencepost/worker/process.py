@@ -32,6 +32,7 @@ from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.supervision import Supervision
 from fencepost.worker.supervision.vanished import Vanished
 from fencepost.worker.topics import WorkerTopics
+from fencepost.worker.validation.chain import require_converters
 
 
 class WorkerProcess:
@@ -40,9 +41,11 @@ class WorkerProcess:
     def __init__(self, config: WorkerConfig, url: str, driver: Driver, declared: Declared | None = None) -> None:
         """`url` is the advertised address of REST; `driver` may have launched Spark's JVM already.
 
+        Raises ConfigError for converters that cannot be had.
+
         `declared` are connectors that the worker has be there whenever it leads.
         """
-        use_plugin_path(config.plugin_path or ())
+        require_converters(config, use_plugin_path(config.plugin_path or ()).find)
         settings = WorkerSettings(config, url, uuid.uuid4().hex)
         life = self._life = WorkerLife()
         topics = self._topics = WorkerTopics(settings, life, self._changed)

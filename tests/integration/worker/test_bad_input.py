@@ -94,6 +94,8 @@ def test_a_task_that_raises_in_poll_fails_with_its_trace_and_a_restart_goes_on(
     worker.wait_for_tasks(name, "FAILED")
     [task] = worker.status(name)["tasks"]
     assert "ScriptedError: out of order" in task["trace"]
+    errors = [line for line in worker.log_text().splitlines() if "[error" in line]
+    assert any(f"connector {name}, task 0: failed" in line for line in errors)
     assert worker.status(name)["connector"]["state"] == "RUNNING"
     assert worker.rest.post(f"/connectors/{name}/tasks/0/restart").status_code == 204
     assert [json.loads(v)["value"] for v in values(name, 3)] == ["a", "b", "c"]

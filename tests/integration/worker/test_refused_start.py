@@ -75,6 +75,13 @@ def test_a_worker_file_that_is_not_there(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_converter_that_is_not_there(light: Worker) -> None:
+    """Health said that all is well, and every connector without converters of its own failed."""
+    light.properties["value.converter"] = "io.confluent.connect.avro.AvroConverter"
+    text = refusal(light)
+    assert "Invalid value io.confluent.connect.avro.AvroConverter for configuration value.converter" in text
+
+
 def test_a_rest_port_in_use(fresh: Worker) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -83,7 +83,9 @@ def test_an_unknown_connector_is_answered_with_those_that_there_are() -> None:
     [
         ("io.debezium.connector.postgresql.PostgresConnector", "SourceConnector of your own"),
         ("io.confluent.connect.jdbc.JdbcSourceConnector", "DataFrameConnector"),
-        ("io.confluent.connect.s3.S3SinkConnector", "S3"),
+        ("io.confluent.connect.s3.source.S3SourceConnector", "DataFrameConnector"),
+        ("io.confluent.connect.hdfs3.Hdfs3SourceConnector", "DataFrameConnector"),
+        ("com.mongodb.kafka.connect.MongoSourceConnector", "SourceConnector of your own"),
         ("com.github.jcustenborder.kafka.connect.spooldir.SpoolDirCsvSourceConnector", "SpoolDirectory"),
         ("io.confluent.kafka.connect.datagen.DatagenConnector", "the connector Datagen"),
         ("io.example.QueueSinkConnector", "SinkConnector of your own"),
@@ -92,6 +94,33 @@ def test_an_unknown_connector_is_answered_with_those_that_there_are() -> None:
 def test_a_well_known_java_plug_in_is_answered_with_an_offer(name: str, instead: str) -> None:
     with pytest.raises(ConfigError, match=instead):
         PluginRegistry().find(PluginKind.CONNECTOR, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("io.confluent.connect.s3.S3SinkConnector", "FilesSink"),
+        ("io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector", "FilesSink"),
+        ("io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector", "FilesSink"),
+        ("org.apache.camel.kafkaconnector.awss3sink.CamelAwss3sinkSinkConnector", "FilesSink"),
+        ("io.confluent.connect.gcs.GcsSinkConnector", "FilesSink"),
+        ("io.confluent.connect.azure.blob.AzureBlobStorageSinkConnector", "FilesSink"),
+        ("io.confluent.connect.hdfs3.Hdfs3SinkConnector", "FilesSink"),
+        ("io.confluent.connect.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
+        ("io.debezium.connector.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
+        ("io.aiven.connect.jdbc.JdbcSinkConnector", "SinkConnector of your own"),
+        ("com.mongodb.kafka.connect.MongoSinkConnector", "SinkConnector of your own"),
+        ("io.debezium.connector.mongodb.MongoDbSinkConnector", "SinkConnector of your own"),
+        ("org.apache.iceberg.connect.IcebergSinkConnector", "DataFrameSink of your own"),
+        ("com.snowflake.kafka.connector.SnowflakeSinkConnector", "DataFrameSink of your own"),
+    ],
+)
+def test_a_java_sink_is_answered_with_a_sink(name: str, instead: str) -> None:
+    with pytest.raises(ConfigError, match=instead) as caught:
+        PluginRegistry().find(PluginKind.CONNECTOR, name)
+    offer = str(caught.value).rpartition("use ")[2]
+    assert "session.read" not in offer
+    assert "SourceConnector" not in offer
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,6 @@ class FrameLife(ABC):
             return RunState.ABANDONED, str(error)
         except BaseException as error:
             if not self._is_abandoned:
-                log.exception("task %s failed", self.spec.id)
                 self._settle()
             return RunState.FAILED, "".join(traceback.format_exception(error))
         return RunState.STOPPED, None

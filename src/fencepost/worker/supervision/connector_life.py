@@ -153,7 +153,7 @@ class ConnectorLife:
             return
         self._is_failed = True
         self._end()
-        log.error("connector %s failed: %s", self.name, trace.strip().splitlines()[-1])
+        log.error("connector %s failed: %s", self.name, trace.strip())
         lived_s = time.monotonic() - self._began_s
         plan = self._restarts.failed(self.name, RestartPolicy.of(self._config), lived_s)
         self._around.board.failed(self.name, trace, plan)

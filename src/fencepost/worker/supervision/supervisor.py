@@ -355,6 +355,7 @@ class TaskSupervisor:
     def _fail(self, handle: TaskHandle, trace: str) -> None:
         if self._handles.get(handle.id) is not handle or not handle.is_live:
             return
+        log.error("connector %s, task %d: failed: %s", *handle.id, trace.strip())
         handle.move(HandleState.FAILED)
         handle.failure = trace
         self._totals.failed(handle.id)
@@ -481,7 +482,7 @@ class TaskSupervisor:
         handle.report = report
         if report.state.is_over:
             if report.state is RunState.FAILED:
-                log.warning("task %s failed while it was stopping: %s", handle.id, report.trace)
+                log.error("connector %s, task %d: failed while it was stopping: %s", *handle.id, report.trace)
             self._ended(handle)
 
     def _begin_shutdown(self) -> None:

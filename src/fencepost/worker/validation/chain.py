@@ -8,6 +8,7 @@ from fencepost.cluster.info import KeyReport
 from fencepost.config import Config, ConfigError, Setting, SettingValue, Type
 from fencepost.config.connector import PREDICATES_GROUP, TRANSFORMS_GROUP, ConnectorConfig, implicit_transform_settings
 from fencepost.config.setting import HIGH, Width, embedded, validate_settings
+from fencepost.config.worker import WorkerConfig
 from fencepost.plugin import PluginKind
 from fencepost.worker.validation.findings import Findings, aliases, below, definition_of, invalid, report
 
@@ -44,6 +45,28 @@ def converter_reports(findings: Findings, given: Mapping[str, str], find_plugin:
             definition = definition_of(value.setting)
             reports.append(report(value, value.errors, replace(definition, name=prefix + definition.name)))
     return reports
+
+
+def require_converters(worker: WorkerConfig, find_plugin: FindPlugin) -> None:
+    """Raise ConfigError with all that is wrong with the converters that a worker's file names.
+
+    What a converter asks for and is not given there, a connector's config may give.
+    """
+    found = [fault for key in _CONVERTERS for fault in _worker_faults(key, worker, find_plugin)]
+    if found:
+        raise ConfigError(found)
+
+
+def _worker_faults(key: str, worker: WorkerConfig, find_plugin: FindPlugin) -> list[str]:
+    kind, noun = _CONVERTERS[key]
+    name = str(worker.originals.get(key) or worker.settings()[key].default).strip()
+    try:
+        plugin = find_plugin(kind, name)
+    except ConfigError as error:
+        return [invalid(key, name, str(error))]
+    given = worker.with_prefix(f"{key}.")
+    values = plugin.validate_values({"converter.type": noun, **given})
+    return [f"{key}: {error}" for value in values if value.setting.key in given for error in value.errors]
 
 
 @dataclass(frozen=True)

@@ -766,3 +766,18 @@ def test_the_supervisor_outlives_what_is_no_exception(stage: Stage, error: BaseE
     stage.supervisor.start()
     assert went_on.wait(60)
     stage.supervisor.shut_down(10)
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_task_that_fails_is_an_error_in_the_workers_log_with_connector_task_and_trace(
+    running: Stage, caplog: pytest.LogCaptureFixture, is_stopping: bool
+) -> None:
+    """What its slot prints is in the log of an executor, on another machine perhaps."""
+    handle = running.handle()
+    if is_stopping:
+        running.supervisor.restart(FIRST)
+        running.tick()
+    running.report(handle, "FAILED", "Traceback\nValueError: no such table")
+    [error] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert error.startswith("connector c, task 0: failed")
+    assert "no such table" in error

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from fencepost.cluster.info import KeyReport, ValidationReport
 from fencepost.config.worker import WorkerConfig
 from fencepost.connector.file_stream import FileStreamSourceConnector
 from fencepost.plugin import PluginKind, PluginRegistry
+from fencepost.worker.validation.chain import require_converters
 from fencepost.worker.validation.validation import plugin_definitions, require_valid, validate_connector
+from support.settings import SETTINGS
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 GOOD = {"name": "c", "connector.class": FILE_SOURCE, "topic": "t", "file": "/f"}
@@ -556,3 +559,39 @@ def test_a_reference_to_a_config_provider_is_refused_by_its_key() -> None:
     report = validate(config)
     assert set(errors(report)) == {"topic", "transforms.a.b", "producer.override.ssl.key.password"}
     assert "${file:/x:topic} refers to a config provider" in errors(report)["topic"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, []),
+        ({"value.converter.schemas.enable": "false"}, []),
+        (
+            {"key.converter": "com.example.Nothing", "header.converter": "JavaHeaders"},
+            [
+                "Invalid value JavaHeaders for configuration header.converter: Class JavaHeaders could not",
+                "Invalid value com.example.Nothing for configuration key.converter: Class com.example",
+            ],
+        ),
+        (
+            {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+            ["value.converter: .*a Java plug-in that does not run here; use JsonConverter with schemas.enable=true"],
+        ),
+        (
+            {"value.converter": "JsonConverter", "value.converter.schemas.enable": "perhaps"},
+            ["value.converter: Invalid value perhaps for configuration schemas.enable"],
+        ),
+    ],
+)
+def test_converters_of_a_workers_file_that_cannot_be_had_are_refused_all_at_once(
+    given: dict[str, str], said: list[str]
+) -> None:
+    worker = WorkerConfig({**SETTINGS, **given})
+    if not said:
+        require_converters(worker, PluginRegistry().find)
+        return
+    with pytest.raises(ConfigError) as caught:
+        require_converters(worker, PluginRegistry().find)
+    assert len(caught.value.messages) == len(said)
+    for message, pattern in zip(caught.value.messages, said, strict=True):
+        assert re.search(pattern, message), message
