@@ -29,6 +29,7 @@ from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partition_columns, quoted
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
+from fencepost.connector.files_executors import PartsWithRows, ensure_shared, is_certain
 from fencepost.connector.files_format import CSV, file_column, writer_options
 from fencepost.connector.files_moves import moves_for, moves_of, number_of
 from fencepost.connector.files_store import FilesStore, files_store
@@ -98,6 +99,7 @@ class FilesSink(DataFrameSink):
         self._open.clear()
         self._open.update(tokens)
         self._is_tidy = False
+        ensure_shared(session, store, self._aside, self._aside_key)
         self._clean_up(store, number, tokens)
         return max((number_of(attempt) or 0 for attempt in store.names(self._aside)), default=0)
 
@@ -126,8 +128,7 @@ class FilesSink(DataFrameSink):
         """Write the files, and write them anew while one of them is too large: what its rows take is known then."""
         for attempt in range(1, _ATTEMPTS + 1):
             data = f"{place}/{_DATA}-{attempt}"  # another one each time: a store may delete late
-            self._save(frame, store.at(data))
-            files = written_files(store, data)
+            files = self._saved(session, store, frame, data)
             largest = max(files, key=lambda file: file.size_bytes, default=None)
             if largest is None or not self._cut.is_too_large(largest.size_bytes):
                 break
@@ -139,6 +140,15 @@ class FilesSink(DataFrameSink):
                 log.warning("a file has %d bytes, more than %s: its rows differ too much", largest.size_bytes, key)
         if largest is not None and any(file.roll for file in files):
             self._cut.widen(largest.size_bytes)
+        return files
+
+    def _saved(self, session: Session, store: FilesStore, frame: DataFrame, place: str) -> list[WrittenFile]:
+        """Have Spark write files, and return them: those of all rows."""
+        parts = None if is_certain(session, store) else PartsWithRows(session)
+        self._save(frame if parts is None else parts.on(frame), store.at(place))
+        files = written_files(store, place)
+        if parts is not None:
+            parts.ensure_in({file.part for file in files}, store, self._aside_key)
         return files
 
     @cached_property
@@ -159,8 +169,7 @@ class FilesSink(DataFrameSink):
         aside, shown = self._aside_store(session), self._store(session)
         text = aside.read(f"{self._aside}/{token}/{_MOVES}")
         if text is None:
-            name, path = ("path", self.path) if self.aside_path is None else ("aside_path", self.aside_path)
-            key = self.key_of(name)
+            key, path = self._aside_key, aside.root
             raise ConfigError(
                 f"{key}={path}: what epoch {epoch.number} wrote aside is not there. If {key} has changed, put it "
                 f"back until the epoch is committed. If somebody has deleted {_ASIDE}, stop the connector, delete the "
@@ -196,6 +205,10 @@ class FilesSink(DataFrameSink):
         """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
         name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
         return f"{_ASIDE}/{name}-{hashlib.sha256(whose).hexdigest()[:8]}"
+
+    @property
+    def _aside_key(self) -> str:
+        return self.key_of("path" if self.aside_path is None else "aside_path")
 
     def _store(self, session: Session) -> FilesStore:
         return files_store(session, self.path)

@@ -22,6 +22,7 @@ from fencepost.connector.spool_directory import DirectoryError, reason
 
 _LOCAL = "file"
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EROFS})
 
 
 class FilesStore(ABC):
@@ -88,10 +89,10 @@ class LocalFiles(FilesStore):
 
     def __init__(self, root: str, path: Path) -> None:
         super().__init__(root, _LOCAL)
-        self._path = path
+        self.path = path
 
     def files(self, relative: str) -> dict[str, int]:
-        top = self._path / relative
+        top = self.path / relative
         try:
             found = sorted(Path(at, name) for at, _, names in os.walk(top, onerror=_fail) for name in names)
             return {str(path.relative_to(top)): path.stat().st_size for path in found if path.suffix != ".crc"}
@@ -100,7 +101,7 @@ class LocalFiles(FilesStore):
 
     def names(self, relative: str) -> list[str]:
         try:
-            return os.listdir(self._path / relative)
+            return os.listdir(self.path / relative)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -108,7 +109,7 @@ class LocalFiles(FilesStore):
 
     def read(self, relative: str) -> str | None:
         try:
-            return (self._path / relative).read_text()
+            return (self.path / relative).read_text()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -116,13 +117,13 @@ class LocalFiles(FilesStore):
 
     def write(self, relative: str, text: str) -> None:
         try:
-            (self._path / relative).write_text(text)
+            (self.path / relative).write_text(text)
         except OSError as error:
             raise DirectoryError(f"{self.at(relative)} cannot be written: {error}") from error
         self.sync([relative])
 
     def sync(self, files: Iterable[str], *, are_shown: bool = False) -> None:
-        paths = [self._path / file for file in files]
+        paths = [self.path / file for file in files]
         directories = sorted({parent for path in paths for parent in path.parents})
         try:
             for path in (*paths, *directories):
@@ -132,8 +133,8 @@ class LocalFiles(FilesStore):
             raise DirectoryError(f"{self.root} cannot be brought to disk: {error}") from error
 
     def move(self, source: str, target: str) -> None:
-        origin, goal = self._path / source, self._path / target
-        mark = self._path / mark_of(source)
+        origin, goal = self.path / source, self.path / target
+        mark = self.path / mark_of(source)
         try:
             if origin.exists():
                 self._show(origin, goal, mark, target)
@@ -155,8 +156,15 @@ class LocalFiles(FilesStore):
         else:
             origin.rename(mark)
 
+    def make(self, relative: str) -> None:
+        """Make a directory, and those above it."""
+        try:
+            (self.path / relative).mkdir(parents=True)
+        except OSError as error:
+            raise DirectoryError(f"{self.at(relative)} cannot be made: {error}") from error
+
     def remove(self, relative: str) -> None:
-        shutil.rmtree(self._path / relative, ignore_errors=True)
+        shutil.rmtree(self.path / relative, ignore_errors=True)
 
 
 class HadoopFiles(FilesStore):
@@ -308,12 +316,15 @@ def _fail(error: OSError) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Bring a file or a directory to disk, unless it is not ours."""
+    """Bring a file or a directory to disk, unless it is not ours, or a directory of a kind that is not on one."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:
         return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from secret_values import CHANNEL_SECRET, SECRET
 from split_worker import SplitWorker, serving
 from standalone import StandaloneCluster, standalone
 
+from fencepost.api import ConfigError, Epoch, OffsetRange
+from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
@@ -67,6 +70,32 @@ def test_topics_are_read_by_the_executors(on_cluster: SparkRuntime, kafka: Embed
     )
     found = {row.partition: row["sum(n)"] for row in rows.groupBy("partition").sum("n").collect()}
     assert found == dict.fromkeys(range(4), sum(range(1_000)))
+
+
+def test_a_files_sink_notices_that_executors_write_to_other_directories(
+    on_cluster: SparkRuntime, topic_name: str, tmp_path: Path
+) -> None:
+    """Each process has a directory of its own under this path, as each machine has a local disk."""
+    session, epoch = on_cluster.session, Epoch(1, tuple(OffsetRange("t", n, 0, 50) for n in range(2)))
+    eventually(lambda: on_cluster.cores == 8, within_s=_EXECUTORS_S)
+    apart = FilesSink({"name": "c", "path": f"/proc/self/cwd/{topic_name}", "format": "json"})
+    try:
+        with pytest.raises(ConfigError, match=r"^path=/proc/.* is another directory on .*: executors do not write"):
+            apart.started(session, 0, ())
+        with pytest.raises(
+            ConfigError, match=r"^path=/proc/.*: 2 of Spark's tasks have written rows, and none of their"
+        ):
+            apart.write(session, session.range(0, 100, 1, 2), epoch)
+        apart.publish(session, epoch, apart.write(session, session.range(0, 100, 1, 2).where("id < 0"), epoch))
+    finally:
+        shutil.rmtree(topic_name, ignore_errors=True)
+    shared = FilesSink({"name": "c", "path": str(tmp_path / "out"), "format": "json"})
+    shared.started(session, 0, ())
+    for rows in (session.range(0, 100, 1, 2), session.range(100, 200, 1, 2).where("id < 150").repartition(1)):
+        shared.publish(session, epoch, shared.write(session, rows, epoch))
+        epoch = Epoch(2, tuple(OffsetRange("t", n, 50, 100) for n in range(2)))
+    lines = [line for path in sorted((tmp_path / "out").glob("*.json")) for line in path.read_text().splitlines()]
+    assert sorted(json.loads(line)["id"] for line in lines) == list(range(150))
 
 
 def test_slot_runs_again_elsewhere_with_its_secret_when_its_executor_is_killed(

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fencepost.api import ConfigError, Epoch, FatalError, OffsetRange
+from fencepost.connector import files_sink
 from fencepost.connector import files_store as module
 from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.files_store import HadoopFiles, LocalFiles
@@ -35,6 +36,12 @@ class Written(FilesSink):
                 Path(place, directory, f"part-{part:05d}-{UUID}.c000.json").write_text(f"{directory} {part}\n")
         Path(place, "_SUCCESS").touch()
         Path(place, f".part-00000-{UUID}.c000.json.crc").touch()
+
+
+@pytest.fixture(autouse=True)
+def without_executors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_sink, "is_certain", lambda *_: True)
+    monkeypatch.setattr(files_sink, "ensure_shared", lambda *_: None)
 
 
 @pytest.fixture

@@ -39,7 +39,12 @@ class EpochTask(EpochLife):
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
         known: list[int | None] = []
         start = self._connector.started
-        self._beside("started", lambda: known.append(start(self._runtime.session, number, tokens(standings))))
+        if not self._take_core():  # for what it asks of Spark
+            raise CutShortError("the task is to stop or to pause")
+        try:
+            self._beside("started", lambda: known.append(start(self._runtime.session, number, tokens(standings))))
+        finally:
+            self._release_core()
         self._known = max(self._known, *(each or 0 for each in known))
 
     def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
