@@ -8,10 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fencepost.api import FatalError, OffsetRange
+from fencepost.connector.file_name import shortened
 from fencepost.connector.files_written import WrittenFile
 
 _SHOWN = re.compile(r"(?P<stem>\+?[^+]+\+\d+\+\d+-\d+)[+.].*", re.DOTALL)
 """A name that is shown: no topic has a plus."""
+
+_TOPIC_MAX = 160
+"""Bytes of a topic in a name: what comes behind it has 95 at most, with the longest numbers and a codec's ending."""
 
 
 def moves_of(files: Sequence[WrittenFile], ranges: Sequence[OffsetRange], kind: str, is_cut: bool) -> dict[str, str]:
@@ -63,5 +67,6 @@ def _stem_of(shown: str) -> str:
 
 
 def _stem(range_: OffsetRange) -> str:
-    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
+    name = shortened(range_.topic, _TOPIC_MAX)
+    topic = f"+{name}" if name[0] in "._" else name
     return f"{topic}+{range_.partition}+{range_.start:020d}-{range_.end - 1:020d}"

@@ -32,6 +32,28 @@ def test_no_topic_hides_its_files_from_readers(topic: str) -> None:
     assert shown_name(OffsetRange(topic, 0, 0, 1), None, ".json", "json").startswith(f"+{topic}+0+")
 
 
+@pytest.mark.parametrize("topic", ["t" * 160, "t" * 161, "t" * 220, "_" * 249])
+def test_no_name_is_longer_than_a_file_s_may_be(topic: str) -> None:
+    most = 10**18
+    range_ = OffsetRange(topic, 2**31 - 1, most, most + 5)
+    name = shown_name(range_, 10**9, ".parquet.snappy.gz.zstd", "parquet")
+    assert len(name.encode()) <= 255
+    assert moves_for({"aside": f"a=1/{name}"}, [range_]) == {"aside": f"a=1/{name}"}
+    assert (topic in name) == (len(topic) == 160)
+
+
+def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:
+    names = {shown_name(OffsetRange("t" * 230 + end, 0, 0, 5), None, ".json", "json") for end in "ab"}
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("name", ["c", "\u540d" * 34, "\u540d" * 33 + "a", "x" * 400, "/" * 100])
+def test_a_connector_of_any_name_has_a_directory_to_write_aside(name: str) -> None:
+    aside = [FilesSink({"name": each, "path": "/x"})._aside.rpartition("/")[2] for each in (name, name + "!", name)]
+    assert max(len(each.encode()) for each in aside) <= 255
+    assert aside[0] == aside[2] != aside[1]
+
+
 TYPES = {"country": "string", "at": "timestamp"}
 
 
