@@ -66,6 +66,17 @@ class KafkaRequestError(FatalError):
         self.code = code
 
 
+TOO_LARGE = frozenset(
+    {
+        KafkaError.INVALID_COMMIT_OFFSET_SIZE,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.UNKNOWN,  # so says the group coordinator of Kafka 4
+    }
+)
+"""Codes of a `KafkaRequestError` of a commit that may have been larger than the broker takes."""
+
+
 class MissingTopicError(KafkaRequestError):
     """There is no such topic."""
 

@@ -106,7 +106,7 @@ class Runtime:
 class Stage:
     """A topic of two partitions, and starts of the task, one after the other or at the same time."""
 
-    def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, partitions: int = 2) -> None:
         self.bootstrap, self.topic, self.store = bootstrap, topic, Store(topic)
         self.reports: list[TaskReport] = []
         self.tasks: list[EpochTask] = []
@@ -118,7 +118,7 @@ class Stage:
         )
         monkeypatch.setattr("fencepost.spark.epoch_frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
         monkeypatch.setattr(epoch_task, "write_letters", lambda epoch, *_: self._write_letters(epoch))
-        Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=2, replication=1)
+        Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=partitions, replication=1)
 
     def _write_letters(self, epoch: Epoch) -> int:
         self.store.at("letters", epoch)

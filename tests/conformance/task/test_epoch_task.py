@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from epoch_stage import Stage, crash
+from epoch_stage import Sink, Stage, crash
 
 from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin import Admin
@@ -20,6 +20,7 @@ from fencepost.task.sink.epoch_plan import Note
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter
 from fencepost.worker.host.epoch_task import EpochTask
+from support.quick import quick_kafka
 
 
 @pytest.fixture
@@ -496,3 +497,28 @@ def test_what_an_authors_write_raises_fails_the_task_with_its_trace(
     trace = stage.reports[-1].trace or ""
     assert f"{type(error).__name__}: {error}" in trace
     assert "in write" in trace, "the author's own frame"
+
+
+def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
+    topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan fits, and what is noted once it has a token does not."""
+    write = Sink.write
+
+    def with_long_token(self: Sink, session: Any, frame: Any, epoch: Epoch) -> str:
+        token = write(self, session, frame, epoch)
+        long = token + "x" * 900
+        self.store.written[long], self.store.aside[long] = self.store.written[token], self.store.aside.pop(token)
+        return long
+
+    monkeypatch.setattr(Sink, "write", with_long_token)
+    with quick_kafka(properties={"message.max.bytes": "40000"}) as kafka:
+        stage = Stage(kafka.bootstrap_servers, topic_name, monkeypatch, partitions=120)
+        for partition in range(120):
+            stage.produce(1, partition)
+        stage.start()
+        try:
+            eventually(lambda: stage.offsets() == dict.fromkeys(range(120), 1), within_s=120)
+        finally:
+            stage.end()
+        stage.store.holds(dict.fromkeys(range(120), 1))

@@ -17,6 +17,11 @@ from fencepost.record import TopicPartition
 NOTE_MAX_BYTES = 4_000
 """How long a note may be: a broker takes 4,096 bytes with an offset (offset.metadata.max.bytes)."""
 
+NOTES_MAX_BYTES = 400_000
+"""How much of notes goes into one commit: it is one batch of the group's log, and a broker takes 1 MiB at most
+(message.max.bytes)."""
+NOTE_BYTES = 300  # of the group's log, besides the topic: the group, the note with a short token, and what frames them
+
 
 @dataclass(frozen=True)
 class Note:
@@ -118,13 +123,22 @@ def newest(standings: Standings) -> int:
     return max((s.note.number for s in standings.values()), default=0)
 
 
-def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: int, known: int = 0) -> Begun | None:
+def planned(
+    standings: Standings,
+    ends: Mapping[TopicPartition, int],
+    rows_max: int,
+    known: int = 0,
+    notes_max_bytes: int | None = None,
+) -> Begun | None:
     """Return the next epoch: from where the group stands up to these ends, or less; None: there is nothing new.
 
     Where there are more than `rows_max` records, by their offsets, each partition gives the same share of its own.
-    Its number is above `known`, and above all of the group's.
+    Where there are too many partitions for one commit of their notes, the oldest last epoch comes first. The
+    number is above `known`, and above all of the group's.
     """
     new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
+    if notes_max_bytes is not None:
+        new = _fitting(new, standings, notes_max_bytes)
     if not new:
         return None
     taken = shares(new, rows_max)
@@ -132,3 +146,19 @@ def planned(standings: Standings, ends: Mapping[TopicPartition, int], rows_max: 
         OffsetRange(*place, standings[place].offset, standings[place].offset + count) for place, count in taken.items()
     )
     return Begun(Epoch(1 + max(known, newest(standings)), tuple(ranges), uuid.uuid4().hex[:8]))
+
+
+def halved(epoch: Begun) -> dict[TopicPartition, Standing]:
+    """Return what is committed to leave half of the ranges out of an epoch that is not decided."""
+    left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
+    return {each.place: Standing(each.start, Note(epoch.epoch.number)) for each in left_out}
+
+
+def _fitting(new: Mapping[TopicPartition, int], standings: Standings, max_bytes: int) -> dict[TopicPartition, int]:
+    kept: dict[TopicPartition, int] = {}
+    for place in sorted(new, key=lambda place: (standings[place].note.number, -new[place], place)):
+        max_bytes -= NOTE_BYTES + len(place.topic)
+        if kept and max_bytes < 0:
+            break
+        kept[place] = new[place]
+    return kept

@@ -51,6 +51,7 @@ _LATER = (
     ChannelError,
     RetriableError,
 )  # what ends an executor's work, and passes
+_AT_ONCE = 1_000  # offsets of one commit, where not all of them have to be in it
 _LAST_WORK_S = 3.0  # what runs when it is to end has this long to get through
 
 
@@ -129,6 +130,7 @@ class EpochLife(FrameLife):
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
         self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before where the group stands
+        self._notes_max: int | None = None  # bytes of notes in one commit; None where a plan need not be durable
         self._known = 0  # the newest number of an epoch outside of the group's own partitions: in the store, for one
         self._rows_max = self._connector.epoch_rows_max
         self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
@@ -227,8 +229,9 @@ class EpochLife(FrameLife):
         """Have the group know where partitions begin of which only this member knows."""
         standings = self._holding.standings
         fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
-        if fresh:
-            self._commit(fresh)
+        places = sorted(fresh)
+        for first in range(0, len(places), _AT_ONCE):
+            self._commit({place: fresh[place] for place in places[first : first + _AT_ONCE]})
 
     @abstractmethod
     def _started(self, number: int, standings: Standings) -> None:
@@ -276,9 +279,11 @@ class EpochLife(FrameLife):
         if sum(ripe.values()) < most and now < self._next_epoch_s:
             return None
         taken = self._ripeness.taken(ripe, most)
-        plan = planned(standings, {p: standings[p].offset + count for p, count in taken.items()}, most, self._known)
+        ends_taken = {p: standings[p].offset + count for p, count in taken.items()}
+        plan = planned(standings, ends_taken, most, self._known, self._notes_max)
         if plan is not None:
-            self._next_epoch_s = now + self._connector.epoch_interval_ms / 1000
+            is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others have an epoch at once
+            self._next_epoch_s = now + (self._connector.epoch_interval_ms / 1000 if is_all else 0.0)
             self._make_durable(plan)
         return plan
 

@@ -13,11 +13,24 @@ import time
 from fencepost.api import DataFrameSink, Epoch
 from fencepost.config import ConfigError
 from fencepost.kafka.contribution import beside
+from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.spark.epoch_letters import Tally, letters_spec, write_letters
 from fencepost.task.dead_letter import ensure_topics
-from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Note, Standing, Standings, decided, newest, tokens
+from fencepost.task.sink.epoch_plan import (
+    NOTE_BYTES,
+    NOTE_MAX_BYTES,
+    NOTES_MAX_BYTES,
+    Begun,
+    Note,
+    Standing,
+    Standings,
+    decided,
+    halved,
+    newest,
+    tokens,
+)
 from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.worker.host.epoch_life import CutShortError, EpochLife
 from fencepost.worker.host.frame_life import FrameHost, Runtime
@@ -32,6 +45,8 @@ class EpochTask(EpochLife):
 
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
+        self._notes_max = NOTES_MAX_BYTES
+        self._too_large = ""  # the epoch whose notes the broker has refused
         self._has_letters_of = ""  # the epoch whose letters this start has written
 
     def _started(self, number: int, standings: Standings) -> None:
@@ -56,10 +71,33 @@ class EpochTask(EpochLife):
         return {p: s for p, s in decided(others).items() if p not in self._holding.standings}
 
     def _make_durable(self, plan: Begun) -> None:
-        self._commit(plan.standings())
+        self._commit_notes(plan)
+
+    def _commit_notes(self, epoch: Begun) -> None:
+        """Commit the notes of an epoch. What is too much for the broker is begun anew with half of its ranges."""
+        try:
+            self._commit(epoch.standings())
+        except KafkaRequestError as error:
+            if error.code not in TOO_LARGE:
+                raise
+            count = len(epoch.epoch.ranges)
+            if count == 1:
+                raise KafkaRequestError(
+                    f"{error}: what is noted with the offset of one partition may be too large. Raise message.max.bytes"
+                    " and offset.metadata.max.bytes of the brokers, or have the sink return a shorter token",
+                    error.code,
+                ) from error
+            assert self._notes_max is not None
+            self._notes_max = min(self._notes_max, count * NOTE_BYTES) // 2
+            self._too_large = epoch.epoch.id
+            raise CutShortError(f"the notes of {count} partitions are too much for one commit: {error}") from error
 
     def _finish(self, epoch: Begun) -> None:
         """Write, publish and commit what was begun."""
+        if epoch.token is None and epoch.epoch.id == self._too_large:
+            self._too_large = ""
+            self._commit(halved(epoch))
+            return
         session, began_s = self._runtime.session, time.monotonic()
         if epoch.token is None:
             epoch = self._written(epoch)
@@ -98,7 +136,7 @@ class EpochTask(EpochLife):
         if max(len(s.note.to_text().encode()) for s in standings.values()) > NOTE_MAX_BYTES:
             name = type(self._connector).__name__
             raise ConfigError(f"{name}.write() returned a token that is too long: keep it below 1,000 characters")
-        self._commit(standings)
+        self._commit_notes(written)
         return written
 
     def _write_letters(self, epoch: Epoch, run: str, count: int | None) -> None:

@@ -6,7 +6,17 @@ import pytest
 
 from fencepost.api import Epoch, OffsetRange
 from fencepost.record import TopicPartition
-from fencepost.task.sink.epoch_plan import NOTE_MAX_BYTES, Begun, Note, Standing, begun, planned, tokens
+from fencepost.task.sink.epoch_plan import (
+    NOTE_MAX_BYTES,
+    NOTES_MAX_BYTES,
+    Begun,
+    Note,
+    Standing,
+    begun,
+    halved,
+    planned,
+    tokens,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -94,3 +104,25 @@ def test_a_note_whose_offset_was_moved_says_nothing(offset: int) -> None:
     plan = planned(standings(a0=5), {A0: 9}, 100)
     assert plan is not None
     assert begun({A0: Standing(offset, plan.standings()[A0].note)}) is None
+
+
+def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
+    """A broker refuses a commit whose notes are more than a batch of its log: 5,000 partitions are."""
+    held = {TopicPartition("t" * 50, n): Standing(0) for n in range(5_000)}
+    seen, rounds = set(), 0
+    while len(seen) < len(held):
+        plan = planned(held, dict.fromkeys(held, 10 + rounds), 10**9, 0, NOTES_MAX_BYTES)
+        assert plan is not None
+        notes = plan.with_token("x" * 40).standings()
+        assert 300_000 < sum(350 + len(s.note.to_text()) for s in notes.values()) < 1_000_000
+        held.update(plan.ended())
+        seen |= {each.place for each in plan.epoch.ranges}  # all have their turn, though all have new records
+        rounds += 1
+        assert rounds < 10
+
+
+def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
+    plan = planned(standings(a0=5, a1=7, b0=1), {A0: 9, A1: 8, B0: 2}, 100)
+    assert plan is not None
+    durable = {**plan.standings(), **halved(plan)}
+    assert begun(durable) == Begun(Epoch(1, plan.epoch.ranges[:1], plan.epoch.id))
