@@ -1,7 +1,7 @@
 """`fencepost dead-letters`: shows what a connector could not process, and sends a sink's records again."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 
 from fencepost.cli.client import BOOTSTRAP, client_properties
 from fencepost.cli.letter import Letter, summary
-from fencepost.cli.resend import Resend
+from fencepost.cli.resend import Resend, Skipped
 from fencepost.cli.resend_progress import ResendProgress, is_mark, progress_name
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
@@ -106,8 +106,11 @@ def show(name: str, where: Where, *, topic: str | None, limit: int, is_from_begi
         typer.echo(summary(letters, browser.topic, name))
 
 
-def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool) -> None:
-    """Send the letters of a sink again that were not, after the user has agreed. Raises as `show` does."""
+def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool, skipped: Sequence[str] = ()) -> None:
+    """Send the letters of a sink again that were not, after the user has agreed. Raises as `show` does.
+
+    `skipped`: letters, by their places, and topics that letters came from, which are passed and not sent.
+    """
     connector = connector_at(where.url, name)
     _ensure_can_be_sent(connector)
     conf = _reader(connector, where)
@@ -115,20 +118,43 @@ def send_again(name: str, where: Where, *, topic: str | None, is_confirmed: bool
     browser = TopicBrowser(conf, topic or connector.topic)
     with Bookmark(conf, group, browser.topic) as bookmark:
         own_topic = (connector.config.get(_RESEND) or "").strip()
-        resend = Resend(name, browser, bookmark, own_topic)
-        targets = resend.targets()
-        if not targets:
+        resend = Resend(name, browser, bookmark, own_topic, Skipped.of(skipped))
+        targets, skips = resend.targets(), resend.skips()
+        _ensure_have_somewhere_to_go(resend, targets, conf)
+        if not targets and not skips:
             typer.echo(f"No dead letters of {name} in {browser.topic} wait to be sent again")
             return
-        if own_topic:
+        if skips:
+            typer.echo(f"Passed and never sent again: {skips}")
+        if not targets:
+            pass
+        elif own_topic:
             typer.echo(f"To {own_topic}, which {name} reads: {_listed(targets)}")
         else:
             typer.echo(f"To where they came from, for every consumer there and not only {name}: {_listed(targets)}")
             typer.echo(f"(With {_RESEND} in its config they would be for {name} alone.)")
         if not is_confirmed:
-            typer.confirm("Send them?", abort=True)
+            typer.confirm("Send them?" if targets else "Pass over them?", abort=True)
         sent = resend.send(transactional_conf(where.client(connector.config), group).conf)
         typer.echo(f"Sent again: {sent}")
+
+
+def _ensure_have_somewhere_to_go(resend: Resend, targets: Mapping[str, int], conf: Mapping[str, Any]) -> None:
+    """Raise ConfigError where letters came from topics or partitions that are gone, and say how to go on."""
+    admin = Admin(conf, timeout_s=_ASK_S)
+    nowhere = resend.nowhere({topic: None if resend.own_topic else admin.partitions(topic) for topic in targets})
+    if not nowhere:
+        return
+    texts = [
+        f"{len(places)} of {what} ({', '.join(places[:3])}{', …' if len(places) > 3 else ''})"
+        for what, places in sorted(nowhere.items())
+    ]
+    raise ConfigError(
+        f"Letters of {resend.connector} came from where nothing can be written any more: {'; '.join(texts)}. Nothing "
+        f"is sent. Create what is missing, give the sink a topic of its own ({_RESEND}), or pass over them for good: "
+        "--skip TOPIC passes over all letters that came from a topic, --skip LETTER over one, as in --skip "
+        f"{next(iter(nowhere.values()))[0]}"
+    )
 
 
 def _listed(targets: Mapping[str, int]) -> str:

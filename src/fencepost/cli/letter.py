@@ -54,6 +54,11 @@ class Letter:
         return cls(topic, record, facts, time_ms)
 
     @property
+    def place(self) -> str:
+        """Return where the letter is, as people write it."""
+        return f"{self.topic}-{self.record.partition}@{self.record.offset}"
+
+    @property
     def connector(self) -> str | None:
         """Return whose letter it is; None where no header tells."""
         return self.facts.get(CONNECTOR)
@@ -112,7 +117,7 @@ class Letter:
     def lines(self, *, is_sent_again: bool) -> Iterator[str]:
         """Yield what it says in some lines, each shortened."""
         facts = self.facts
-        where = f"{self.topic}-{self.record.partition}@{self.record.offset}"
+        where = self.place
         again = "sent again" if is_sent_again else ""
         if not facts:
             yield "  ".join(part for part in (where, _when(self.record.timestamp_ms), again) if part)

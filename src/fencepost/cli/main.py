@@ -170,6 +170,14 @@ def dead_letters(
             "partitions that they came from, and then every consumer of those topics reads them again.",
         ),
     ] = False,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --resend: do not send this letter (as in orders-dead-0@4), or the letters that came from this "
+            "topic, now or later. May be given more than once.",
+            metavar="LETTER|TOPIC",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before sending.")] = False,
 ) -> None:
     """Show the records that a connector could not process, or send a sink's again: each letter once."""
@@ -177,7 +185,7 @@ def dead_letters(
 
     where = Where(url, properties, bootstrap)
     if resend:
-        send_again(connector, where, topic=topic, is_confirmed=yes)
+        send_again(connector, where, topic=topic, is_confirmed=yes, skipped=tuple(skip or ()))
     else:
         show(connector, where, topic=topic, limit=limit, is_from_beginning=from_beginning, as_json=as_json)
 

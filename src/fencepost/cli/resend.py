@@ -7,11 +7,12 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from fencepost.api import FatalError
 from fencepost.cli.letter import Letter
 from fencepost.cli.resend_progress import Mark, ResendProgress, progress_name
 from fencepost.kafka.bookmark import Bookmark
@@ -25,18 +26,45 @@ _AT_ONCE = 500
 _ATTEMPTS = 3
 
 
+class LetterRefusedError(FatalError):
+    """A letter that Kafka does not take; none of its transaction is sent. `args` names it."""
+
+    def __init__(self, what: str) -> None:
+        place = what.partition(" ")[0]
+        super().__init__(
+            f"Letter {what}. Correct that, or pass over it with --skip {place}. Letters before it are sent"
+        )
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Letters that are not to be sent, by their places and by the topics that they came from."""
+
+    places: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, named: Sequence[str]) -> "Skipped":
+        """Read what a user has named: `orders-dead-0@4` is a letter, anything without an @ a topic."""
+        return cls(frozenset(n for n in named if "@" in n), frozenset(n for n in named if "@" not in n))
+
+    def has(self, letter: Letter) -> bool:
+        return letter.place in self.places or (letter.origin is not None and letter.origin[0] in self.topics)
+
+
 @dataclass(frozen=True)
 class Resend:
     """The letters of one sink that wait to be sent again, as of the browser's making.
 
     `own_topic`: read by nobody but the sink, which takes them there as if they came from where they came from; empty:
-    they go to the topics and partitions that they came from.
+    they go to the topics and partitions that they came from. `skipped`: letters that are passed and not sent.
     """
 
     connector: str
     browser: TopicBrowser
     bookmark: Bookmark
     own_topic: str = ""
+    skipped: Skipped = field(default_factory=Skipped)
 
     def is_mine(self, record: TopicRecord) -> bool:
         """Say whether it is a letter of this connector, and tells where it came from."""
@@ -51,21 +79,46 @@ class Resend:
     def targets(self) -> Counter[str]:
         """Return how many letters wait, by the topic that they came from."""
         letters = (Letter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
-        return Counter(letter.origin[0] for letter in letters if letter.origin is not None)
+        sent = (letter for letter in letters if not self.skipped.has(letter))
+        return Counter(letter.origin[0] for letter in sent if letter.origin is not None)
+
+    def skips(self) -> int:
+        """Return how many of the letters that wait are to be passed and not sent."""
+        letters = (Letter.of(self.browser.topic, r) for r in self.browser.read(self.waiting()) if self.is_mine(r))
+        return sum(self.skipped.has(letter) for letter in letters)
+
+    def nowhere(self, partitions: Mapping[str, int | None]) -> dict[str, list[str]]:
+        """Return the letters that wait and have nowhere to go: their places by the partition that is not there.
+
+        `partitions`: how many each topic has; None: there is no such topic.
+        """
+        found: dict[str, list[str]] = {}
+        for record in self.browser.read(self.waiting()):
+            letter = Letter.of(self.browser.topic, record)
+            if not self.is_mine(record) or self.skipped.has(letter) or self.own_topic or letter.origin is None:
+                continue
+            topic, partition = letter.origin
+            count = partitions.get(topic)
+            if count is None:
+                found.setdefault(f"topic {topic}, which does not exist", []).append(letter.place)
+            elif partition >= count:
+                found.setdefault(f"partition {partition} of topic {topic}, which has {count}", []).append(letter.place)
+        return found
 
     def send(self, conf: Mapping[str, Any]) -> int:
         """Send what waits; returns how many letters that were. `conf`: of a transactional producer.
 
         Raises what `TransactionalWriter` does, where a second and a third try have not helped; FatalError where the
-        group has members.
+        group has members, and LetterRefusedError where Kafka takes a letter not, which names it.
         """
-        sent, failures = 0, 0
+        sent, failures, at_once = 0, 0, _AT_ONCE
         while True:
             self.bookmark.ensure_no_members()
             writer = TransactionalWriter(conf, progress_name(self.connector))
+            refused: list[str] = []
             try:
                 writer.open()  # 1
-                for count in self._transactions(writer):
+                for count in self._transactions(writer, at_once, refused):
                     sent, failures = sent + count, 0
                     if writer.is_struck:  # E5
                         break
@@ -73,6 +126,11 @@ class Resend:
                     return sent
             except (CommitUnknownError, ProduceError) as error:
                 failures += 1
+                if isinstance(error, ProduceError) and error.is_refused and refused:
+                    if at_once == 1:
+                        raise LetterRefusedError(refused[0]) from error
+                    at_once = 1  # a broker refuses whole batches: alone, each letter is judged for itself
+                    continue
                 if failures == _ATTEMPTS or (isinstance(error, ProduceError) and error.is_refused):
                     raise
                 log.warning("dead letters of %s are sent again from where they were: %s", self.connector, error)
@@ -80,25 +138,36 @@ class Resend:
                 writer.abort()
                 writer.close()
 
-    def _transactions(self, writer: TransactionalWriter) -> Iterator[int]:
-        """Yield how many letters each transaction held, when it is committed."""
+    def _transactions(self, writer: TransactionalWriter, at_once: int, refused: list[str]) -> Iterator[int]:
+        """Yield how many letters each transaction held, when it is committed; `refused` is told which are not taken."""
         for partition, (first, end) in self.waiting().items():  # 2
             records = self.browser.read({partition: (first, end)})
-            while chunk := list(islice(records, _AT_ONCE)):
+            while chunk := list(islice(records, at_once)):
                 mine = [Letter.of(self.browser.topic, record) for record in chunk if self.is_mine(record)]
                 offset = chunk[-1].offset + 1
-                for letter in mine:
-                    self._send(writer, letter)
+                sent = [letter for letter in mine if not self.skipped.has(letter)]
+                for letter in sent:
+                    self._send(writer, letter, refused)
                 if mine:
                     self._mark(writer, partition, offset)
                 self._commit(writer, partition, offset)  # 3
-                yield len(mine)
+                yield len(sent)
 
-    def _send(self, writer: TransactionalWriter, letter: Letter) -> None:
+    def _send(self, writer: TransactionalWriter, letter: Letter, refused: list[str]) -> None:
         assert letter.origin is not None
         topic, partition = (self.own_topic, None) if self.own_topic else letter.origin
         record, headers = letter.record, letter.resent_headers if self.own_topic else letter.copied_headers
-        writer.send(topic, record.value, key=record.key, partition=partition, headers=headers or None)
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is not None:
+                refused.append(f"{letter.place} is not taken by topic {topic}: {error.str()}")
+
+        fields = {"key": record.key, "partition": partition, "headers": headers or None, "on_delivery": delivered}
+        try:
+            writer.send(topic, record.value, **fields)
+        except ProduceError as error:
+            refused.append(f"{letter.place} is not taken by topic {topic}: {error}")
+            raise
 
     def _mark(self, writer: TransactionalWriter, partition: int, offset: int) -> None:
         mark = Mark.of(self.connector, offset)

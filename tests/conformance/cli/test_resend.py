@@ -9,8 +9,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from fencepost.api import FatalError
-from fencepost.cli.resend import Resend
+from fencepost.cli.dead_letters import Connector, Where, send_again
+from fencepost.cli.resend import LetterRefusedError, Resend, Skipped
 from fencepost.cli.resend_progress import progress_name
+from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.bookmark import Bookmark
@@ -36,8 +38,10 @@ def bury(kafka: EmbeddedKafka, topic: str) -> Callable[..., None]:
     """Writes dead letters with the given values."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-    def write(*values: str, connector: str = topic, partition: int = 0, **fields: Any) -> None:
-        facts = {"topic": topic, "partition": "1", "offset": "7", "connector.name": connector, "stage": "TASK_PUT"}
+    def write(
+        *values: str, connector: str = topic, partition: int = 0, origin: str = topic, at: int = 1, **fields: Any
+    ) -> None:
+        facts = {"topic": origin, "partition": str(at), "offset": "7", "connector.name": connector, "stage": "TASK_PUT"}
         context = [(f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items()]
         for value in values:
             headers = [("own", b"1"), *context]
@@ -47,13 +51,13 @@ def bury(kafka: EmbeddedKafka, topic: str) -> Callable[..., None]:
     return write
 
 
-def resend(kafka: EmbeddedKafka, topic: str, via: str | None = None) -> int:
+def resend(kafka: EmbeddedKafka, topic: str, via: str | None = None, skip: tuple[str, ...] = ()) -> int:
     """What `fencepost dead-letters C --resend` does once it is confirmed."""
     conf = dict(range_conf({"bootstrap.servers": kafka.bootstrap_servers}, "test").conf)
     group, dead = progress_name(topic), f"{topic}-dead"
     browser = TopicBrowser(conf, dead)
     with Bookmark(conf, group, dead) as bookmark:
-        own = Resend(topic, browser, bookmark)
+        own = Resend(topic, browser, bookmark, skipped=Skipped.of(skip))
         return own.send(transactional_conf({"bootstrap.servers": via or kafka.bootstrap_servers}, group).conf)
 
 
@@ -100,6 +104,45 @@ def test_a_letter_is_sent_again_once_as_it_was_read(
     bury("b", partition=1)
     assert resend(kafka, topic) == 1
     assert values(kafka, topic) == ["a", "b"]
+
+
+def test_a_letter_that_is_not_taken_is_named_and_can_be_passed_over(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None]
+) -> None:
+    """One that is too large for its topic, as the topic of the letters takes larger ones."""
+    alter(kafka, topic, "max.message.bytes", "2000")
+    bury("a", "b" * 5_000, "c")
+    with pytest.raises(LetterRefusedError, match=rf"^Letter {topic}-dead-0@1 .*--skip {topic}-dead-0@1"):
+        resend(kafka, topic)
+    assert values(kafka, topic) == ["a"]
+    assert resend(kafka, topic, skip=(f"{topic}-dead-0@1",)) == 1
+    assert values(kafka, topic) == ["a", "c"]
+    assert resend(kafka, topic) == 0
+
+
+def test_letters_of_a_topic_that_is_gone_are_named_and_can_be_passed_over(
+    kafka: EmbeddedKafka, topic: str, bury: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold up none of those after them."""
+    bury("gone", origin=f"{topic}-gone")
+    bury("no such partition", origin=topic, at=7)
+    bury("here")
+    found = Connector(topic, "sink", {"errors.deadletterqueue.topic.name": f"{topic}-dead"}, "")
+    monkeypatch.setattr("fencepost.cli.dead_letters.connector_at", lambda url, name: found)
+
+    def send(*skip: str) -> None:
+        send_again(topic, Where("", None, kafka.bootstrap_servers), topic=None, is_confirmed=True, skipped=skip)
+
+    with pytest.raises(ConfigError) as refused:
+        send()
+    text = str(refused.value)
+    assert f"1 of topic {topic}-gone, which does not exist ({topic}-dead-0@0)" in text
+    assert f"1 of partition 7 of topic {topic}, which has 2 ({topic}-dead-0@1)" in text
+    assert values(kafka, topic) == []
+    send(f"{topic}-gone", f"{topic}-dead-0@1")
+    assert values(kafka, topic) == ["here"]
+    send()
+    assert values(kafka, topic) == ["here"]
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
