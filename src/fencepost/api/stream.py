@@ -77,3 +77,11 @@ class StreamConnector(SinkConnector):
     """
 
     task: ClassVar[type[StreamTask]]  # type: ignore[assignment]
+
+    def output_topic(self, topic: str | None) -> str | None:
+        """Return where records of a topic go, before `output.transforms`; None where each record says so.
+
+        A topic of None asks for the one that all records go to, wherever they come from. The config is refused where
+        what is read would be written to; where this is not known, the task fails when it comes to that.
+        """
+        return None

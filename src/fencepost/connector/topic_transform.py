@@ -1,6 +1,5 @@
 """TopicTransform: records of topics, through transforms and converters, to other topics, each exactly once."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,27 +88,14 @@ class TopicTransformConnector(StreamConnector):
     )
 
     def check_together(self) -> list[str]:
-        """Ask for one way to name a topic, and refuse one that is read."""
+        """Ask for one way to name a topic."""
         names, field = type(self).key_of("topic"), type(self).key_of("topic_field")
         if (self.topic is None) is (self.topic_field is None):
             return [f"{names}: set either {names} or {field}, which say where records go"]
-        if self.topic is not None and self._is_read(self.topic):
-            return [
-                f"{names}: {self.topic} is a topic that is read; what is written there would be read again, for ever. "
-                "Name another one"
-            ]
         return []
 
-    def _is_read(self, topic: str) -> bool:
-        if topic == _SOURCE:
-            return not (self.originals.get("output.transforms") or self.originals.get("transforms"))
-        read = [name.strip() for name in str(self.originals.get("topics") or "").split(",")]
-        pattern = str(self.originals.get("topics.regex") or "")
-        return topic in read or bool(pattern and _matches(pattern, topic))
-
-
-def _matches(pattern: str, topic: str) -> bool:
-    try:
-        return re.fullmatch(pattern, topic) is not None
-    except re.error:  # Java's, or wrong: who checks topics.regex says so
-        return False
+    def output_topic(self, topic: str | None) -> str | None:
+        """Return the one that `output.topic` makes of it."""
+        if self.topic is None or _SOURCE not in self.topic:
+            return self.topic
+        return None if topic is None else self.topic.replace(_SOURCE, topic)

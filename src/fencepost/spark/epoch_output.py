@@ -17,6 +17,7 @@ from fencepost.record import TopicPartition
 from fencepost.spark.partition import Written
 from fencepost.task.delivery import send_outgoing
 from fencepost.task.outgoing import Outgoing
+from fencepost.task.sink.subscription import LoopGuard, ReadTopics
 from fencepost.task.spec import EpochOutput, EpochReading
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
 from fencepost.transaction.lane import range_ids
@@ -59,7 +60,7 @@ def _written(
     outgoing: Callable[[Any], Outgoing],
     ensure_complete: Callable[[], None],
 ) -> Written:
-    place, rows = range_.place, 0
+    place, rows, guard = range_.place, 0, LoopGuard(ReadTopics.from_json(output.read))
     writer = TransactionalWriter(output.producer_conf, range_id(output.transactional_id, place))
     try:
         writer.open()
@@ -67,6 +68,7 @@ def _written(
             return Written(0, skipped=True)
         for batch in batches:
             records = outgoing(batch)
+            guard.ensure_not_read(records.topics)
             send_outgoing(writer, records, None)
             rows += len(records)
         ensure_complete()  # E1

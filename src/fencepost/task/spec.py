@@ -374,7 +374,8 @@ class EpochOutput:
     """How executors write what is made of an epoch's ranges, each in a transaction, in the name of a group's member.
 
     Each range has a transactional id of its own, which begins with `transactional_id`. `metadata` is what the client
-    says of the membership; `note` is kept with the offsets.
+    says of the membership; `note` is kept with the offsets. `read`: the topics that are read, to which nothing may be
+    written, as `ReadTopics` has them in JSON.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -383,6 +384,7 @@ class EpochOutput:
     metadata: bytes
     topic: str
     note: str
+    read: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "producer_conf": dict(self.producer_conf), "metadata": self.metadata.hex()}

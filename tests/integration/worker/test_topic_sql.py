@@ -156,6 +156,21 @@ def test_a_setting_that_a_stream_of_frames_cannot_follow_is_refused(
     assert 'Missing required configuration "output.topic"' in answer.json()["message"]
 
 
+def test_a_row_that_names_a_topic_that_is_read_stops_the_stream_before_it_is_written(
+    worker: Worker, name: str, topic: str, target: str, produce: Produce, kafka: EmbeddedKafka
+) -> None:
+    """Written there it would be read again, for ever."""
+    produce(1, 30)
+    query = f"SELECT value.n, IF(value.n = 20, '{topic}', NULL) AS place FROM records"
+    config = topic_sql(topic, target, transforms__sql=query, output__topic__field="place")
+    assert worker.create(name, config).status_code == 201
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=240)
+    trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
+    assert f"on its way to topic {topic}, which this stream reads (its topics)" in trace
+    admin, places = Admin({"bootstrap.servers": kafka.bootstrap_servers}), [(topic, p) for p in range(PARTITIONS)]
+    assert sum(admin.end_offsets(places, read_committed=True).values()) == 30
+
+
 def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_anything_is_committed(
     worker: Worker, name: str, topic: str, target: str, produce: Produce
 ) -> None:
@@ -163,7 +178,7 @@ def test_a_query_of_which_spark_sees_that_it_gives_no_rows_is_refused_before_any
     produce(1, 30)
     query = "SELECT value.n FROM records WHERE value.n > 5 AND 1 = 2"
     assert worker.create(name, topic_sql(topic, target, transforms__sql=query)).status_code == 201
-    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=100)
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=240)
     trace = worker.rest.get(f"/connectors/{name}/status").json()["tasks"][0]["trace"]
     assert "transforms.sql gives no rows, whatever there is" in trace
     assert not any(offsets(worker, name).values())

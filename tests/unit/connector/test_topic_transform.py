@@ -58,15 +58,17 @@ def test_a_field_names_the_topic_and_a_record_without_it_is_reported() -> None:
     [
         ({}, "set either output.topic or output.topic.field"),
         ({"output__topic": "x", "output__topic__field": "y"}, "set either"),
-        ({"output__topic": "b"}, "read again, for ever"),
-        ({"output__topic": "${topic}"}, "read again, for ever"),
-        ({"output__topic": "ab", "topics": "", "topics__regex": "a.*"}, "read again, for ever"),
     ],
 )
-def test_what_would_lead_nowhere_or_back_is_refused(settings: dict[str, str], text: str) -> None:
+def test_what_would_lead_nowhere_is_refused(settings: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         task(**settings)
 
 
-def test_a_topic_of_the_same_name_is_for_transforms_to_change() -> None:
-    assert task(output__topic="${topic}", output__transforms="route")
+@pytest.mark.parametrize(
+    ("pattern", "of_all", "of_a"), [("out", "out", "out"), ("${topic}", None, "a"), ("to-${topic}", None, "to-a")]
+)
+def test_where_records_go_is_known_without_them(pattern: str, of_all: str | None, of_a: str) -> None:
+    connector = task(output__topic=pattern)[0].config
+    assert (connector.output_topic(None), connector.output_topic("a")) == (of_all, of_a)
+    assert task(output__topic__field="to")[0].config.output_topic("a") is None

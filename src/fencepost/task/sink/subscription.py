@@ -1,15 +1,65 @@
-"""What a sink's task reads: topics by name, or those whose names match."""
+"""What a sink's or a stream's task reads: topics by name, or those whose names match."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
+from fencepost.api import FatalError
+from fencepost.record import distinct
 from fencepost.task.spec import TaskSpec
 from fencepost.transform.java_regex import compiled
 
 
+@dataclass(frozen=True)
+class ReadTopics:
+    """Topics by name, and those that a pattern of Java's kind matches; empty: no pattern."""
+
+    names: tuple[str, ...]
+    pattern: str = ""
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> "ReadTopics":
+        """Return what a task reads, the topic of letters that are sent again among it."""
+        own = (spec.resend_topic,) if spec.resend_topic else ()
+        return cls(own, spec.topics_regex) if spec.topics_regex else cls((*spec.topics, *own))
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return compiled(self.pattern)
+
+    def has(self, topic: str) -> bool:
+        return topic in self.names or (bool(self.pattern) and self._compiled.fullmatch(topic) is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"names": list(self.names), "pattern": self.pattern}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "ReadTopics":
+        return cls(tuple(data["names"]), data["pattern"])
+
+
+class LoopGuard:
+    """Keeps a stream from writing to a topic that it reads: it would read that again, for ever."""
+
+    def __init__(self, read: ReadTopics) -> None:
+        self._read = read
+        self._known: set[str] = set()
+
+    def ensure_not_read(self, topics: Sequence[str]) -> None:
+        """Raise FatalError where one of these topics is read; call it before anything is sent there."""
+        for topic in sorted(distinct(topics) - self._known):
+            if self._read.has(topic):
+                how = f"topics.regex={self._read.pattern}" if topic not in self._read.names else "its topics"
+                raise FatalError(
+                    f"a record is on its way to topic {topic}, which this stream reads ({how}): it would be read "
+                    "again, for ever. Nothing was written there. Send it elsewhere, or read fewer topics"
+                )
+            self._known.add(topic)
+
+
 def subscription(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:
     """Return what a task reads: names, or what says of a name whether it is meant."""
-    own = (spec.resend_topic,) if spec.resend_topic else ()
-    if not spec.topics_regex:
-        return (*spec.topics, *own)
-    is_meant = compiled(spec.topics_regex).fullmatch
-    return lambda topic: topic in own or is_meant(topic)
+    read = ReadTopics.of(spec)
+    return read.has if read.pattern else read.names

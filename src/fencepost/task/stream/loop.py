@@ -22,6 +22,7 @@ from fencepost.task.control import Control
 from fencepost.task.counters import StreamCounters
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing
+from fencepost.task.sink.subscription import LoopGuard, ReadTopics
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.stream.boundary import StreamBoundary, Written
 from fencepost.task.stream.context import StreamContext
@@ -92,6 +93,7 @@ class StreamLoop:
         self._topics = topics
         self._replace_delivery = replace
         self._report_state = report_state
+        self._guard = LoopGuard(ReadTopics.of(spec))
         self._positions = Positions()
         self._begun_s: float | None = None  # when the transaction that is being written began
         self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
@@ -191,6 +193,7 @@ class StreamLoop:
 
     def _ensure_ready(self, outgoing: Sequence[Outgoing]) -> None:
         for each in outgoing:
+            self._guard.ensure_not_read(each.topics)
             self._topics.ensure(each.topics)
         if not self._delivery.is_ready():
             self._replace()

@@ -13,6 +13,7 @@ from fencepost.spark.epoch_records import EpochRecords
 from fencepost.task.counters import StreamCounters
 from fencepost.task.plugins import topics_of
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings
+from fencepost.task.sink.subscription import ReadTopics
 from fencepost.task.spec import EpochOutput, EpochReading, RunState, TaskSpec
 from fencepost.transaction.input_fence import Fenced
 from fencepost.transaction.stable_positions import StablePositions
@@ -98,4 +99,5 @@ class EpochStreamTask(EpochLife):
             self._input.metadata,
             self._connector.topic,
             Note(epoch.epoch.number).to_text(),
+            ReadTopics.of(self.spec).to_json(),
         )

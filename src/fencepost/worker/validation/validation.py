@@ -51,6 +51,7 @@ from fencepost.worker.validation.findings import (
     invalid,
     plugin_definitions,
 )
+from fencepost.worker.validation.loop import check_loop
 from fencepost.worker.validation.preflight import check_boundary, check_exactly_once, check_interval
 from fencepost.worker.validation.sink import check_sink
 from fencepost.worker.validation.stream import check_stream
@@ -100,7 +101,7 @@ def validate_connector(config: RawConfig, *, find_plugin: FindPlugin, worker: Wo
         _check_unlisted(findings, given, DeadLetterConfig)
     else:
         _check_unlisted(findings, given, SinkChoice)
-    _check_construction(findings, connector, given, worker)
+    _check_construction(findings, connector, given, worker, find_plugin)
     overrides = override_reports(given, worker)  # 3
     converters = converter_reports(findings, given, find_plugin)  # 4
     reports = (*findings.reports(), *overrides, *converters)
@@ -185,7 +186,11 @@ def _check_restarts(findings: Findings, given: Mapping[str, str]) -> None:
 
 
 def _check_construction(
-    findings: Findings, connector: type[Connector], given: Mapping[str, str], worker: WorkerConfig
+    findings: Findings,
+    connector: type[Connector],
+    given: Mapping[str, str],
+    worker: WorkerConfig,
+    find_plugin: FindPlugin,
 ) -> None:
     """Check what can only be asked of an instance, which there is once its own settings are right."""
     if not all(findings.is_valid(key) for key in connector.settings()):
@@ -196,6 +201,8 @@ def _check_construction(
         for text in error.messages:
             findings.fault(_key_in(text, connector), text)
         return
+    if isinstance(instance, StreamConnector | DataFrameStream):
+        check_loop(findings, instance, given, find_plugin)
     if isinstance(instance, EpochConnector):
         effective = {k: v for k, v in with_converters(given, worker).items() if v is not None}
         _check_frame(findings, lambda: _epoch_reader(instance, effective))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.api import SinkBatch, StreamTask, TopicPartition
+from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.kafka.group_input import Fetched
 from fencepost.kafka.group_offset import GroupOffset
@@ -117,6 +117,7 @@ class Stage:
         flush_interval_ms: int = 60_000,
         most_records: int = 500,
         resets_to: str = "earliest",
+        **read: Any,
     ) -> None:
         self.log: list[Any] = []
         self.control, self.counters = Control(is_paused=False), StreamCounters()
@@ -126,7 +127,7 @@ class Stage:
         self.states: list[RunState] = []
         spec = TaskSpec(
             "c", 0, 1, "i", {}, {}, {}, "", consumer_conf={"group.id": "g", "auto.offset.reset": resets_to},
-            offset_flush_interval_ms=flush_interval_ms, most_records=most_records,
+            offset_flush_interval_ms=flush_interval_ms, most_records=most_records, **read,
         )  # fmt: skip
         tolerance = Tolerance(False, 0, 0, False, False, self.control, "c-0", self.counters.errors)
         plain = ByteArrayConverter({})
@@ -195,6 +196,19 @@ def commit(**offsets: int) -> tuple[str, dict[TopicPartition, int], str]:
 
 
 NOTHING = Fetched
+
+
+@pytest.mark.parametrize(
+    "read",
+    [{"topics": ("t", "out")}, {"topics_regex": "t|o.*"}, {"topics": ("t",), "resend_topic": "out"}],
+    ids=["a name", "a pattern", "letters that are sent again"],
+)
+def test_nothing_is_sent_to_a_topic_that_is_read(read: dict[str, Any]) -> None:
+    """Whoever names it: it would be read again, for ever."""
+    stage = Stage(**read)
+    with pytest.raises(FatalError, match=r"to topic out, which this stream reads"):
+        stage.run(stage.assigned(a=0), stage.records(A, 0))
+    assert not [each for each in stage.log if each[0] in ("send", "commit")]
 
 
 def test_each_batch_is_a_transaction_with_the_offsets_behind_it_and_the_groups_metadata() -> None:

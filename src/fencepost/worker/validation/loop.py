@@ -1,0 +1,93 @@
+"""Refuses a stream of which it is known already that it would read what it writes. The rest is seen when it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fencepost.api import ConfigError, DataFrameStream, StreamConnector
+from fencepost.config.connector import SinkChoice, SinkConnectorConfig
+from fencepost.config.output import output_properties
+from fencepost.plugin import PluginKind
+from fencepost.record import Repeated
+from fencepost.task.sink.subscription import ReadTopics
+from fencepost.transform.chain import Chain, Link
+from fencepost.worker.validation.chain import FindPlugin
+from fencepost.worker.validation.findings import Findings, aliases
+from fencepost.worker.validation.names import matching_names
+
+_TOPICS, _REGEX = (SinkConnectorConfig.key_of(name) for name in ("topics", "topics_regex"))
+_RESEND = SinkChoice.key_of("resend_topic")
+_KEY = DataFrameStream.key_of("topic")
+_BUILT_IN = "fencepost.transform."
+
+
+def check_loop(
+    findings: Findings,
+    stream: StreamConnector | DataFrameStream,
+    given: Mapping[str, str],
+    find_plugin: FindPlugin,
+) -> None:
+    """Add a fault where records of some topic that is read would go to a topic that is read."""
+    if not all(findings.is_valid(key) for key in (_TOPICS, _REGEX)):
+        return
+    pattern, resend = (given.get(_REGEX) or "").strip(), (given.get(_RESEND) or "").strip()
+    read = ReadTopics((*aliases(given.get(_TOPICS)), *aliases(resend)), pattern)
+    route = _Route.of(stream, given, find_plugin)
+    for topic in (*read.names, *(matching_names(pattern) if pattern else ())):
+        target = route.target(topic)
+        if target is not None and read.has(target):
+            how = f", as {_REGEX}={pattern} matches it" if target not in read.names else ""
+            findings.fault(
+                _KEY,
+                f"{_KEY}: records of a topic {topic} would go to {target}, which is read, too{how}: it would be read "
+                "again, for ever. Name another topic, or read fewer",
+            )
+            return
+
+
+@dataclass(frozen=True)
+class _Route:
+    """The way from a topic to another; a chain is None where only a record shows what it makes of a topic."""
+
+    stream: StreamConnector | DataFrameStream
+    before: Chain | None
+    behind: Chain | None
+
+    @classmethod
+    def of(
+        cls, stream: StreamConnector | DataFrameStream, given: Mapping[str, str], find_plugin: FindPlugin
+    ) -> "_Route":
+        if isinstance(stream, DataFrameStream):
+            return cls(stream, Chain(), Chain())
+        return cls(stream, _chain(given, find_plugin), _chain(output_properties(given), find_plugin))
+
+    def target(self, topic: str) -> str | None:
+        """Return where records of a topic go; None where that is not known yet."""
+        if isinstance(self.stream, DataFrameStream):
+            return self.stream.topic
+        incoming = _through(self.before, topic)
+        constant = self.stream.output_topic(None)
+        outgoing = constant if constant is not None or incoming is None else self.stream.output_topic(incoming)
+        return None if outgoing is None else _through(self.behind, outgoing)
+
+
+def _chain(properties: Mapping[str, str], find_plugin: FindPlugin) -> Chain | None:
+    try:
+        return Chain.from_config(properties, lambda kind, name: find_plugin(PluginKind(kind), name))
+    except ConfigError:  # which is a fault of its own
+        return None
+
+
+def _through(chain: Chain | None, topic: str) -> str | None:
+    for link in () if chain is None else chain.links:
+        changed = _of_link(link, topic)
+        if changed is None:
+            return None
+        topic = changed
+    return None if chain is None else topic
+
+
+def _of_link(link: Link, topic: str) -> str | None:
+    changed = link.transform.apply_topics(Repeated(topic, 1))
+    if changed is None:  # it looks at records: those of ours leave their topics alone
+        return topic if type(link.transform).__module__.startswith(_BUILT_IN) else None
+    return topic if changed[0] == topic else (changed[0] if link.predicate is None else None)

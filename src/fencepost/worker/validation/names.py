@@ -1,0 +1,58 @@
+"""Some of the names that a pattern matches: enough to see that output would be among the input of a stream."""
+
+import re
+from itertools import islice, product
+from typing import Any
+
+from fencepost.transform.java_regex import compiled
+
+_MOST = 200
+_LETTERS = "xX0-._ "
+
+
+def matching_names(pattern: str) -> list[str]:
+    """Return names that a pattern of Java's kind matches, of each of its branches some; none where that is too hard."""
+    own = compiled(pattern)
+    try:
+        made = list(_of(re._parser.parse(own.pattern)))  # type: ignore[attr-defined]
+    except (NotImplementedError, re.error, RecursionError):
+        return []
+    return sorted({name for name in made if own.fullmatch(name) is not None})
+
+
+def _of(tokens: Any) -> list[str]:
+    parts = [_choices(str(kind), value) for kind, value in tokens]
+    return ["".join(chosen) for chosen in islice(product(*parts), _MOST)]
+
+
+def _choices(kind: str, value: Any) -> list[str]:
+    match kind:
+        case "LITERAL":
+            return [chr(value)]
+        case "ANY":
+            return ["x"]
+        case "NOT_LITERAL":
+            return ["x" if value != ord("x") else "y"]
+        case "IN":
+            return _of_class(value)
+        case "BRANCH":
+            return [name for branch in value[1] for name in _of(branch)]
+        case "SUBPATTERN":
+            return _of(value[3])
+        case "ATOMIC_GROUP":
+            return _of(value)
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, inner = value
+            counts = [count for count in (least, least + 1) if count <= int(most)]
+            return [name * count for count in counts for name in (_of(inner) if count else [""])]
+        case "AT" | "ASSERT" | "ASSERT_NOT":
+            return [""]
+    raise NotImplementedError(kind)
+
+
+def _of_class(items: Any) -> list[str]:
+    is_negated = any(str(kind) == "NEGATE" for kind, _ in items)
+    named = [
+        chr(value[0] if str(kind) == "RANGE" else value) for kind, value in items if str(kind) in ("LITERAL", "RANGE")
+    ]
+    return [*([] if is_negated else named[:2]), *_LETTERS][:8]
