@@ -29,6 +29,7 @@ from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import (
+    CommitUnknownError,
     ProduceError,
     TransactionalWriter,
     WriterFencedError,
@@ -314,7 +315,7 @@ def test_e18_what_tells_of_records_is_not_seen_without_them(scene):
     zombie = scene.open()
     scene.task.meanwhile = scene.open
     scene.write(zombie, [1])
-    with pytest.raises((WriterFencedError, ProduceError)):
+    with pytest.raises((WriterFencedError, ProduceError, CommitUnknownError)):
         zombie.finished(wait=True)
     assert scene.position() is None
     assert scene.values(scene.data) == []

@@ -1,0 +1,15 @@
+"""A file keeps its place aside when it is shown, so a zombie shows it again after a reader has taken it away (E17)."""
+
+from pathlib import Path
+
+from fencepost.connector import files_store
+from fencepost.connector.files_store import LocalFiles
+from planted import replace
+
+
+def _show(self: LocalFiles, origin: Path, goal: Path, mark: Path, target: str) -> None:
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    files_store._give_name(origin, goal)
+
+
+replace(LocalFiles, "_show", _show)

@@ -1,0 +1,15 @@
+"""A file is shown by a rename, which replaces what another one has put there (E17)."""
+
+from pathlib import Path
+from typing import Any
+
+from fencepost.connector import files_store
+from planted import replace
+
+
+def _give_name(origin: Path, goal: Path) -> Any:
+    origin.replace(goal)
+    return files_store._Named.BY_RENAME
+
+
+replace(files_store, "_give_name", _give_name)

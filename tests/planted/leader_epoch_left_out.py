@@ -1,0 +1,14 @@
+"""A member reads on at an offset without the leader epoch of the record before it: a cut goes unnoticed (KIP-320)."""
+
+from typing import Any
+
+from fencepost.kafka.group_batches import BatchGroupInput
+from fencepost.kafka.log_gap import LogPosition
+from planted import replace
+
+
+def _note(self: BatchGroupInput, fetched: Any) -> None:
+    self._next.update({place: LogPosition(offset) for place, (offset, _) in fetched.epochs.items()})
+
+
+replace(BatchGroupInput, "_note", _note)
