@@ -12,6 +12,7 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from support.log_writer import LogWriter
 from support.quick import LENT, LentKafka, quick_kafka
+from support.seed import new_seed
 
 _numbers = itertools.count(1)
 
@@ -70,3 +71,9 @@ def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test uses; the topic is not created."""
     words = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:60]
     return f"{words}-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+
+
+@pytest.fixture
+def seed() -> int:
+    """`FENCEPOST_CHAOS_SEED` repeats what was drawn; otherwise each test draws anew. A failure shows the seed."""
+    return new_seed()

@@ -62,11 +62,9 @@ def drawn(rng: random.Random, kinds: Sequence[str], separator: str, null: str, *
 
 @pytest.mark.parametrize(("properties", "schema"), FORMS)
 def test_objects_are_those_of_spark(
-    runtime: SparkRuntime, tmp_path: Path, properties: dict[str, str], schema: str
+    runtime: SparkRuntime, tmp_path: Path, properties: dict[str, str], schema: str, seed: int
 ) -> None:
     """Files are cut whole or not at all: where some lines are odd, Spark's rows, if it gives any, must be these."""
-    seed = random.SystemRandom().getrandbits(32)
-    print(f"seed {seed}")
     rng = random.Random(seed)
     kinds = [column.split()[1] for column in schema.split(", ")]
     separator = properties.get("reader.sep", properties.get("reader.delimiter", ","))

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from fencepost.spark.json_columns import JsonColumns
 from fencepost.spark.session import SparkRuntime
 
-SEED = int(os.environ.get("FENCEPOST_CHAOS_SEED") or 13)
 DRAWN = int(os.environ.get("FENCEPOST_JSON_TEXTS") or 3_000)
 CORRUPT = "corrupt"
 TYPES = {
@@ -92,9 +91,8 @@ def by_spark(runtime: SparkRuntime, texts: Sequence[bytes]) -> list[Any]:
     return [None if row.v is None else row.v.asDict() for row in frame.select(value.alias("v")).collect()]
 
 
-def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime) -> None:
-    print(f"FENCEPOST_CHAOS_SEED={SEED}")
-    rng = random.Random(SEED)
+def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime, seed: int) -> None:
+    rng = random.Random(seed)
     alone = [
         f'{{"{name}":{value}}}'.encode("utf-8", "surrogatepass")
         for name in [*TYPES, "x"]
@@ -115,8 +113,8 @@ def test_what_arrow_takes_is_what_spark_makes_of_it(runtime: SparkRuntime) -> No
 
 
 @pytest.mark.parametrize("count", [1, 2, 500])
-def test_texts_that_fit_are_all_taken_and_stay_in_their_places(runtime: SparkRuntime, count: int) -> None:
-    rng = random.Random(SEED + count)
+def test_texts_that_fit_are_all_taken_and_stay_in_their_places(runtime: SparkRuntime, count: int, seed: int) -> None:
+    rng = random.Random(seed + count)
     texts = [None if rng.random() < 0.3 else fitting(rng) for _ in range(count)]
     left, made = by_arrow(texts)
     if texts.count(None) == count:
@@ -148,9 +146,8 @@ def test_a_text_never_goes_on_in_the_next(texts: list[bytes]) -> None:
     assert by_arrow(texts) == (texts, [None] * len(texts))
 
 
-def test_what_is_made_of_several_texts_is_what_is_made_of_each() -> None:
-    print(f"FENCEPOST_CHAOS_SEED={SEED}")
-    rng = random.Random(SEED)
+def test_what_is_made_of_several_texts_is_what_is_made_of_each(seed: int) -> None:
+    rng = random.Random(seed)
     pool = [*(text.encode() for text in WHOLE), *BROKEN, *(drawn(rng) for _ in range(300))]
     made_of = {text: made[0] for text in pool for left, made in [by_arrow([text])] if left == [None]}
     refused = 0

@@ -28,6 +28,7 @@ from fencepost.testing import eventually
 from support.batch_topic import Records, difference, written_batches
 from support.log_writer import LogWriter
 from support.quick import spark_properties
+from support.seed import new_seed
 from support.slow_batch import PlainRecord
 
 pytestmark = pytest.mark.timeout(900)  # a Spark, its jars, and twenty topics that two sources read
@@ -72,8 +73,7 @@ def rows(frame: Any) -> Rows:
 @pytest.fixture(scope="module")
 def layouts(log_writer: LogWriter) -> Iterator[list[Layout]]:
     """Topics of random layouts; in some a transaction is open."""
-    seed = int(os.environ.get("FENCEPOST_CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+    seed = new_seed()
     prefix = f"layout-{uuid.uuid4().hex[:6]}"
     made = [Layout(f"{prefix}-{n}", random.Random(f"{seed} {n}")) for n in range(LAYOUTS)]
     for number, times in enumerate(("CreateTime", "LogAppendTime"), LAYOUTS):  # whatever is drawn
@@ -155,9 +155,9 @@ def test_columns_that_a_schema_names_are_read_and_no_others(
     assert [row.hex for row in found.selectExpr("hex(value) AS hex").collect()] == ["61", "FFFE", None]
 
 
-def test_batches_that_were_made_column_by_column_are_read(read: Read, kafka: EmbeddedKafka, topic_name: str) -> None:
-    seed = int(os.environ.get("FENCEPOST_CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"\nFENCEPOST_CHAOS_SEED={seed}")
+def test_batches_that_were_made_column_by_column_are_read(
+    read: Read, kafka: EmbeddedKafka, topic_name: str, seed: int
+) -> None:
     written = written_batches(kafka.bootstrap_servers, topic_name, random.Random(seed))
     frame = read("fencepost", subscribe=topic_name, includeHeaders="true").orderBy("partition", "offset")
     found: Records = {partition: [] for partition in written}
