@@ -32,6 +32,7 @@ _UNAVAILABLE = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
 _REFUSED = frozenset(

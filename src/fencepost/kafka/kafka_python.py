@@ -3,12 +3,14 @@
 import os
 import ssl
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
+_QUOTA_LOOK_S, _GRACE_S = 0.05, 1.0
 _RENAMED = {
     "client.id": "client_id",
     "security.protocol": "security_protocol",
@@ -43,7 +45,49 @@ def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
     from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
 
     timeout_ms = int(timeout_s * 1000)
-    return KafkaAdminClient(**kafka_python_conf(conf), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)
+    arguments = kafka_python_conf(conf)
+    client = KafkaAdminClient(**arguments, request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)
+    _bound_requests(client, timeout_s)
+    return client
+
+
+def _bound_requests(client: Any, timeout_s: float) -> None:
+    """Have each request of a client wait as long as a broker's quota says, and then no longer than the time-out.
+
+    The client refuses to send while a quota has it wait, and who connects again to try again is throttled again. And
+    it has no time-out for a request that waits for a connection.
+    """
+    from kafka.errors import NodeNotReadyError
+
+    manager, net = client._manager, client._manager._net
+    send = manager.send
+
+    async def bounded_send(request: Any, node_id: Any = None, request_timeout_ms: Any = None) -> Any:
+        while True:
+            try:
+                future = send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+                _end_by(net, time.monotonic() + timeout_s + _GRACE_S, future)
+                return await future
+            except NodeNotReadyError:
+                throttled = [each for each in manager._conns.values() if "throttle" in each.paused]
+                if not throttled:
+                    raise
+            await net.sleep(_QUOTA_LOOK_S)
+            for connection in throttled:
+                connection._maybe_unthrottle()  # its own timer may be early, and comes once
+
+    manager.send = bounded_send
+
+
+def _end_by(net: Any, deadline_s: float, future: Any) -> None:
+    from kafka.errors import KafkaTimeoutError
+
+    def fail() -> None:
+        if not future.is_done:
+            future.failure(KafkaTimeoutError())
+
+    if not future.is_done:
+        net.call_at(deadline_s, fail)
 
 
 def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exception:

@@ -78,9 +78,9 @@ class LogReader:
         self._is_single = is_single
         self._assigned = False
         self._trouble: Any = None
-        self._consumer: Any = new_client(
-            Consumer, _consumer_conf(conf, read_committed, fetch_wait_ms), logger=library_log(__name__)
-        )
+        self._throttled_until_s = float("-inf")  # by a broker's quota
+        settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._throttled}
+        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
 
     def start(self, timeout_s: float = 30.0) -> None:
         """Find the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
@@ -133,6 +133,8 @@ class LogReader:
     def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
         """Hand `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
 
+        A quota only slows it down: its time begins again when the broker lets something come.
+
         Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
         before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
         """
@@ -142,7 +144,7 @@ class LogReader:
         self.start(timeout_s)
         ends = self._ends(timeout_s, read_committed=not waits)
         while behind := self.behind(ends):
-            left_s = deadline - time.monotonic()
+            left_s = max(deadline, self._throttled_until_s + timeout_s) - time.monotonic()
             if left_s <= 0:
                 raise self.timed_out(behind, timeout_s)
             self.poll(handler, min(left_s, 0.2))
@@ -191,6 +193,9 @@ class LogReader:
         """Idempotent."""
         self._guard.check(f"The reader of topic {self.topic}")
         self._consumer.close()
+
+    def _throttled(self, event: Any) -> None:
+        self._throttled_until_s = max(self._throttled_until_s, time.monotonic() + event.throttle_time)
 
     def _take(self, message: Any, handler: Handler) -> int:
         error = message.error()

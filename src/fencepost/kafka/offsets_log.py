@@ -139,14 +139,12 @@ async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
 
 
 async def _answered(client: Any, where: OffsetsPartition, request: Any) -> Any:
-    """Return what is answered of the partition, as late as a quota says.
+    """Return what is answered of the partition: a fetch above a quota is answered at once, without any topic.
 
-    A fetch above a quota is answered at once, without any topic; the connection is not to be used for some time then.
+    The client waits then before it sends another request.
     """
     while True:
         answer = await client._manager.send(request, node_id=where.leader)
-        if answer.throttle_time_ms:
-            await client._net.sleep(answer.throttle_time_ms / 1000 + _AGAIN_S)
         if answer.responses:
             return answer.responses[0].partitions[0]
 

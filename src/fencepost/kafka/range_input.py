@@ -114,12 +114,17 @@ class RangeInput:
 
     def _by_client(self, offset: int) -> Iterator[pa.RecordBatch]:
         self._at, self._moved_s = offset, time.monotonic()
-        self._consumer = new_client(Consumer, self._conf, logger=library_log(__name__))
+        conf = {**self._conf, "throttle_cb": self._throttled}
+        self._consumer = new_client(Consumer, conf, logger=library_log(__name__))
         try:
             with _rare_collections():
                 yield from self._read()
         finally:
             self._close()
+
+    def _throttled(self, event: Any) -> None:
+        """Count the time in which nothing may come from when a broker's quota lets something come again."""
+        self._moved_s = max(self._moved_s, time.monotonic() + event.throttle_time)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         self._go_to(self._at)

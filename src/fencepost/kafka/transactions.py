@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka.errors import (
     ClusterAuthorizationFailedError,
     KafkaConnectionError,
@@ -18,7 +17,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
-from fencepost.kafka.kafka_python import kafka_python_conf
+from fencepost.kafka.kafka_python import kafka_python_admin
 
 T = TypeVar("T")
 
@@ -43,11 +42,8 @@ class TransactionAdmin:
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 10.0) -> None:
         self._guard = ForkGuard()
-        arguments = kafka_python_conf(conf)
-        self._bootstrap = ",".join(arguments["bootstrap_servers"])
-        timeout_ms = int(timeout_s * 1000)
-        arguments |= {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
-        self._client = self._run("connecting", lambda: KafkaAdminClient(**arguments))
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._client = self._run("connecting", lambda: kafka_python_admin(conf, timeout_s))
 
     def list(self, states: Sequence[str] = (), producer_ids: Sequence[int] = ()) -> list[Transaction]:
         """Return every transactional id that the brokers know, or those in one of `states`, or of these producers.

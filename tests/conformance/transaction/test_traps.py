@@ -16,13 +16,11 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import protocol
-from fencepost.kafka.batch.access import Access
 from fencepost.kafka.batch.client import BatchClient
 from fencepost.kafka.batch.cluster import Cluster, Taking
 from fencepost.kafka.batch.columns import Columns, binary
 from fencepost.kafka.batch.committed import CopiedBatch
 from fencepost.kafka.batch.compress import Codec
-from fencepost.kafka.batch.connection import Connection
 from fencepost.kafka.batch.encode import encode_batch
 from fencepost.kafka.batch.encode_columns import encode_columns
 from fencepost.kafka.batch.encode_rows import rows
@@ -40,6 +38,7 @@ from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import WriterFencedError
 from support.clients import only_batch
+from support.quotas import PRODUCER, set_quotas
 
 Spoil = Callable[..., bytes]
 MakeClient = Callable[..., BatchClient]
@@ -508,7 +507,7 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
 ) -> None:
     """The broker answers at once, says how long it will not listen, and the client waits for as long."""
     name = f"quota-{topic}"
-    _limit(kafka, name, bytes_per_s=33_000)
+    set_quotas(kafka.bootstrap_servers, name, **{PRODUCER: 33_000.0})
     client = make_client(**{"client.id": name, "batch.size": "50000"})
     assert client._cluster is not None
     began_s = time.monotonic()
@@ -526,20 +525,6 @@ def test_a_producer_above_its_quota_is_slowed_down_and_not_struck(
     client.commit(60)
     assert client.strikes == 0
     assert committed(topic) == values
-
-
-def _limit(kafka: EmbeddedKafka, client_id: str, *, bytes_per_s: int) -> None:
-    from kafka.protocol.admin import AlterClientQuotasRequest as Request
-
-    host, port = kafka.bootstrap_servers.split(":")
-    connection = Connection((host, int(port)), Access(((host, int(port)),)), time.monotonic() + 30)
-    entry = Request.EntryData(
-        entity=[Request.EntryData.EntityData(entity_type="client-id", entity_name=client_id)],
-        ops=[Request.EntryData.OpData(key="producer_byte_rate", value=float(bytes_per_s), remove=False)],
-    )
-    answer = connection.ask(Request(entries=[entry], validate_only=False), 1, time.monotonic() + 30)
-    connection.close()
-    assert [each.error_code for each in answer.entries] == [0]
 
 
 def _limited(kafka: EmbeddedKafka, topic: str, limit_bytes: int, compression: str = "producer") -> str:
