@@ -300,7 +300,13 @@ _READER_BASE: Conf = {
     "reconnect.backoff.max.ms": "1000",
 }
 
-_MEMBER_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1000"}
+_MEMBER_BASE: Conf = {
+    "reconnect.backoff.ms": "1",
+    "reconnect.backoff.max.ms": "1000",
+    # A batch that is larger than `fetch.max.bytes` comes all the same. At 100 MB, the default, it would be asked for
+    # and refused for ever.
+    "receive.message.max.bytes": "2147483647",
+}
 _MANY_RECORDS: Conf = {
     # At 1000, a partition whose queue was full stands still for most of a second when that has been emptied.
     "fetch.queue.backoff.ms": "5",

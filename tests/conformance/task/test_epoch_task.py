@@ -239,6 +239,28 @@ def test_a_failed_write_is_tried_again_for_the_same_ranges(stage: Stage) -> None
     assert any("no space left" in (report.trace or "") for report in stage.reports)
 
 
+def test_a_paused_task_says_that_an_epoch_was_begun_and_is_not_finished(stage: Stage) -> None:
+    is_broken = True
+
+    def fail(epoch: Epoch) -> None:
+        if is_broken:
+            raise OSError("no space left on device")
+
+    stage.produce(5)
+    stage.store.before["write"] = fail
+    task = stage.start()
+    eventually(lambda: any("no space left" in (report.trace or "") for report in stage.reports), within_s=60)
+    task.control.pause()
+    eventually(lambda: stage.reports[-1].state == "PAUSED", within_s=60)
+    assert "Epoch 1 was begun and is not finished" in (stage.reports[-1].trace or "")
+    is_broken = False
+    task.control.resume()
+    eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
+    task.control.pause()
+    eventually(lambda: stage.reports[-1].state == "PAUSED", within_s=60)
+    assert not stage.reports[-1].trace
+
+
 LETTERS = {
     "errors.tolerance": "all",
     "errors.deadletterqueue.topic.name": "epoch-letters",

@@ -21,6 +21,7 @@ from fencepost.kafka.batch.frame import Data, Frames
 
 log = logging.getLogger(__name__)
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 OnAnswer = Callable[[Any], None]
 _NAME = "fencepost"
 _PART_BYTES = 65_536
@@ -28,6 +29,11 @@ _LONGEST_NAP_S = 1.0
 _IDLE_S = 5.0  # for which no broker, nor what stands before it, closes a connection
 _FORGOTTEN_S = 60.0  # after which what stands before it may know it no more, and says so when it is used
 _RENEWED_AFTER = 0.85  # of the time for which a broker lets a principal in
+
+
+def _clock_s() -> float:
+    """Return the time of a clock that goes on while the machine is suspended: the other side's does."""
+    return time.clock_gettime(_CLOCK)
 
 
 class Connection:
@@ -48,6 +54,7 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._waits_until_s = self._renew_at_s = self._sent_s = 0.0
+        self._granted_until_s = 0.0  # behind the deadline of who had to wait for a quota
         self._socket = self._connected(deadline_s)
         try:
             self._agree(deadline_s)
@@ -98,11 +105,11 @@ class Connection:
     @property
     def _idle_s(self) -> float:
         """Return for how long nothing was sent."""
-        return time.monotonic() - self._sent_s
+        return _clock_s() - self._sent_s
 
     @property
     def _is_to_be_renewed(self) -> bool:
-        return self._renew_at_s > 0 and time.monotonic() >= self._renew_at_s
+        return self._renew_at_s > 0 and _clock_s() >= self._renew_at_s
 
     def is_usable(self) -> bool:
         """Say whether a request may be sent: brokers close connections that were idle, or in for too long.
@@ -132,10 +139,10 @@ class Connection:
 
         That is when the answer is taken.
         """
-        self._await_quota(deadline_s)
+        self._await_quota()
         pieces = self._frames.framed(request, version, body)  # E21
         self._answers.append(on_answer)
-        self._sent_s = time.monotonic()
+        self._sent_s = _clock_s()
         try:
             for piece in pieces:
                 self._socket.settimeout(self._left_s(deadline_s))
@@ -227,14 +234,20 @@ class Connection:
             except ValueError as error:
                 raise AnswerError(KafkaError.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate", str(error)) from None
         lifetime_s = max(0, answer.session_lifetime_ms or 0) / 1000
-        self._renew_at_s = time.monotonic() + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
+        self._renew_at_s = _clock_s() + lifetime_s * _RENEWED_AFTER if lifetime_s else 0.0
 
-    def _await_quota(self, deadline_s: float) -> None:
-        """Wait as long as the broker has asked for, as it would not read before."""
+    def _await_quota(self) -> None:
+        """Wait as long as the broker has asked for, as it would not read before, whatever deadline the caller has.
+
+        What is asked then has the time for an answer that it would have had. `close` by another thread ends the wait.
+        """
+        if not self.is_throttled:
+            return
         while (left_s := self._waits_until_s - time.monotonic()) > 0:
-            if time.monotonic() >= deadline_s:
-                raise self._lost(TimeoutError("throttled by a quota"))
+            if self.fileno() < 0:
+                raise self._lost(ConnectionError("closed while a quota had it wait"))
             time.sleep(min(left_s, _LONGEST_NAP_S))
+        self._granted_until_s = time.monotonic() + self._access.answer_s
 
     def _hand_over(self, answer: Any) -> None:
         throttled_s = (getattr(answer, "throttle_time_ms", 0) or 0) / 1000
@@ -272,7 +285,8 @@ class Connection:
         return True
 
     def _left_s(self, deadline_s: float) -> float:
-        return max(0.001, min(self._access.answer_s, deadline_s - time.monotonic()))
+        until_s = max(deadline_s, self._granted_until_s)
+        return max(0.001, min(self._access.answer_s, until_s - time.monotonic()))
 
     def _lost(self, error: Exception) -> LostError:
         self.close()

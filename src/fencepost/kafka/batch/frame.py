@@ -18,7 +18,8 @@ _HEAD = struct.Struct(">i4si")
 """The frame's size, kind and version, and the number."""
 _NUMBER_AT, _NUMBER_ENDS = 4, 8  # in a header
 _NUMBERS = 1 << 31
-_MOST_BYTES = 100_000_000
+_MOST_FIRST_BYTES = 100_000_000  # of the first answer: a peer that speaks TLS, or HTTP, seems to announce more
+_MOST_BYTES = (1 << 31) - 1
 _LARGE_BYTES = 1 << 17  # of what is not copied once more: an answer gets its room at once, a request goes in pieces
 _NOTHING_TAGGED = 0
 
@@ -40,6 +41,7 @@ class Frames:
         self._client_id = client_id
         self._kinds: dict[tuple[Any, int], Kind] = {}
         self._number = 0
+        self._has_answered = False  # so that it is known to speak Kafka's protocol
         self._asked: deque[tuple[int, Kind]] = deque()
         self._arrived = bytearray()
         self._large: memoryview | None = None  # an answer that has begun, with room for all of it
@@ -84,7 +86,7 @@ class Frames:
         at = 0
         while len(self._arrived) - at >= _INT.size:
             (size,) = _INT.unpack_from(self._arrived, at)
-            if not _INT.size <= size <= _MOST_BYTES:
+            if not _INT.size <= size <= (_MOST_BYTES if self._has_answered else _MOST_FIRST_BYTES):
                 raise ValueError(f"an answer that says it has {size} bytes")
             begin, end = at + _INT.size, at + _INT.size + size
             if end > len(self._arrived) and size < _LARGE_BYTES:
@@ -106,6 +108,7 @@ class Frames:
         (number,) = _INT.unpack_from(frame)
         if number != expected:
             raise ValueError(f"answer {number} where {expected} is due")
+        self._has_answered = True
         body_at = kind.body_at
         if body_at > _INT.size and frame[_INT.size] != _NOTHING_TAGGED:
             header = BytesIO(frame)

@@ -37,7 +37,7 @@ _READING = _CONNECTING | frozenset({
     "message.max.bytes", "fetch.queue.backoff.ms", "queued.min.messages", "auto.offset.reset",
     "allow.auto.create.topics", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "group.id",
     "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "check.crcs", "group.protocol",
-    "group.instance.id", "partition.assignment.strategy",
+    "group.instance.id", "partition.assignment.strategy", "receive.message.max.bytes",
 })  # fmt: skip
 
 

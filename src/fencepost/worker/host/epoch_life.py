@@ -192,6 +192,15 @@ class EpochLife(FrameLife):
                 log.warning("task %s, paused: %s", self.spec.id, error)
                 self.control.wait_for_stop(_LOOK_S)
 
+    def _is_left_open(self) -> str | None:
+        open_ = begun(self._holding.standings)
+        if open_ is None:
+            return None
+        return (
+            f"Epoch {open_.epoch.number} was begun and is not finished: some of it may be written. It goes on when the "
+            "connector is resumed"
+        )
+
     def _join(self) -> GroupInput:
         admitted(self.admit())
         self._input = GroupInput(

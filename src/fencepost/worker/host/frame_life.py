@@ -107,6 +107,10 @@ class FrameLife(ABC):
     def _settle(self) -> None:
         """End what others would wait for, where that may be needed: before a pause, and after a failure."""
 
+    def _is_left_open(self) -> str | None:
+        """Return what the status of a paused task says of work that has begun and goes on when it is resumed."""
+        return None
+
     def _close(self) -> None:
         """Let go of what the task holds. Called once, before the last report."""
 
@@ -171,7 +175,7 @@ class FrameLife(ABC):
             if self.control.is_paused:
                 self._trouble.passed()
                 self._settle()
-                self._report(RunState.PAUSED)
+                self._report(RunState.PAUSED, self._is_left_open())
                 self._stay_paused()
                 continue
             try:

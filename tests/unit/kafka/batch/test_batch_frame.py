@@ -148,3 +148,15 @@ def test_nobody_answers_what_was_not_asked() -> None:
 def test_who_does_not_speak_the_protocol_is_not_waited_for(size: int) -> None:
     with pytest.raises(ValueError, match=f"says it has {size} bytes"):
         Frames("fencepost").answers(struct.pack(">i", size))
+
+
+def test_who_has_answered_in_the_protocol_may_send_an_answer_of_any_size() -> None:
+    """A batch that is larger than what was asked for comes all the same, and would be asked for again for ever."""
+    frames = Frames("fencepost")
+    for _ in range(2):
+        frames.framed(end(5), 5)
+    frames.answers(framed_answer(1, told(5, 1), 5))
+    frames.answers(struct.pack(">i", 250_000_000))
+    room = frames.room()
+    assert room is not None
+    assert len(room) == 250_000_000
