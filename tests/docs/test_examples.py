@@ -177,7 +177,9 @@ def test_the_sink_with_transactions_refuses_who_was_replaced_and_goes_on_from_it
         return task
 
     def words(*offsets: int) -> SinkBatch:
-        return SinkBatch.of_records([SinkRecord(*place, offset, f"word {offset}", at=place) for offset in offsets])
+        return SinkBatch.of_records(
+            [SinkRecord(*place, offset, {"word": f"word {offset}"}, at=place) for offset in offsets]
+        )
 
     first = opened(5, 9)
     assert first.context.begins == {}
@@ -339,6 +341,9 @@ def test_the_stream_has_fifteen_lines_and_passes_long_words_on(registry: PluginR
     connector = registry.find(PluginKind.CONNECTOR, "LongWords")
     task = connector.task()
     task.initialize(Context(), connector({"topics": "words", "target": "long", "letters": "4"}))
-    words = [SinkRecord("words", 0, n, word, key=n) for n, word in enumerate(("one", "three", "seven"))]
+    words = [
+        SinkRecord("words", 0, n, word, key=n)
+        for n, word in enumerate(({"word": "one"}, {"word": "three"}, {"word": "seven"}))
+    ]
     rows = list(task.process(SinkBatch.of_records(words)))
     assert [(r.topic, r.key, r.value) for r in rows] == [("long", 1, "THREE"), ("long", 2, "SEVEN")]
