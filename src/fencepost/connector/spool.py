@@ -20,8 +20,9 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector.csv_layout import HEAD_BYTES, layout_options
 from fencepost.connector.sightings import Sightings
-from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
+from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem, has_open_line
 from fencepost.connector.spool_offset import check_alteration, file_of, split_of
 from fencepost.connector.spool_removal import Removal
 
@@ -48,7 +49,12 @@ class SpoolDirectorySource(DataFrameConnector):
     format: str = setting(
         "input.format", default="csv", check=one_of("csv", "json", "parquet", "text"), importance=HIGH,
         doc="How the files are read. `json` is one object a line. CSV goes fastest where columns are text and whole "
-        "numbers, nothing is quoted, and neither `transforms.sql` nor `key.field` is set.",
+        "numbers, nothing is quoted, and neither `transforms.sql` nor `key.field` is set. CSV is that of RFC 4180: a "
+        "quote in a quoted value is doubled, a backslash is a backslash, and a quoted value may have line breaks. "
+        "`reader.…` is an option of Spark's reader: `reader.header` (false), `reader.sep` (a comma), `reader.quote` "
+        "(the double quote), `reader.escape` (the quote; a backslash for files that have one before a quote), "
+        "`reader.multiLine` and `reader.lineSep` (found in each file), `reader.encoding` (UTF-8), `reader.nullValue` "
+        "(nothing), `reader.comment` (none).",
     )  # fmt: skip
     pattern: str = setting("input.pattern", default="*", doc="Only files whose name fits this pattern (*, ?, [a-z]).")
     schema: str | None = setting(
@@ -106,6 +112,7 @@ class SpoolDirectorySource(DataFrameConnector):
         self._doubtful_told = 0
         self._inferred: tuple[FoundFile, Any] | None = None
         self._given: Any = None
+        self._layout: tuple[FoundFile, dict[str, str]] | None = None
         self._taken: frozenset[FoundFile] = frozenset()
         self._has_moves_open = True  # perhaps, of an earlier start
 
@@ -149,7 +156,7 @@ class SpoolDirectorySource(DataFrameConnector):
     def read(self, session: Session, split: Split) -> DataFrame:
         file = file_of(split)
         self._put_back(session, file)
-        reader = self._reader(session)
+        reader = self._reader(session, file)
         if self.schema:
             reader = self._with_given_schema(reader)
         elif self._is_inferred:
@@ -263,7 +270,7 @@ class SpoolDirectorySource(DataFrameConnector):
     def _given_schema(self, session: Session, file: FoundFile) -> Any:
         """Return the columns of every file, as Spark has them once it reads one."""
         if self._given is None:
-            self._given = self._with_given_schema(self._reader(session)).load(file.path).schema
+            self._given = self._with_given_schema(self._reader(session, file)).load(file.path).schema
         return self._given
 
     @property
@@ -276,17 +283,31 @@ class SpoolDirectorySource(DataFrameConnector):
         """Return the options of Spark's reader, whose names are as good in any case, in lower case."""
         return {k.lower(): str(v) for k, v in self.with_prefix(_READER).items()}
 
-    def _reader(self, session: Session) -> Any:
+    def _reader(self, session: Session, file: FoundFile) -> Any:
         # A path is a path, whatever brackets are in a file's name.
         reader = session.read.format(self._format).option("__globPaths__", "false")
         if self._format in _CHECKED_FORMATS:
             reader = reader.option("mode", "DROPMALFORMED" if self._tolerance == "all" else "FAILFAST")
             # A row is broken also where transforms.sql does not look.
             reader = reader.option("columnPruning", "false")
+        if self._format == "csv":
+            reader = reader.options(**self._layout_of(session, file))
         return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
+
+    def _layout_of(self, session: Session, file: FoundFile) -> dict[str, str]:
+        """Return what Spark is told of a file of CSV where settings say nothing."""
+        if self._layout is None or self._layout[0] != file:
+            system = SparkFileSystem(session)
+            options = layout_options(
+                self._reader_options,
+                lambda: system.head(file.path, HEAD_BYTES),
+                lambda quote: has_open_line(session, file.path, quote),
+            )
+            self._layout = (file, options)
+        return self._layout[1]
 
     def _schema(self, session: Session, file: FoundFile) -> Any:
         """Return the columns that a file shows: its own, whichever files came before it."""
         if self._inferred is None or self._inferred[0] != file:
-            self._inferred = (file, self._reader(session).load(file.path).schema)
+            self._inferred = (file, self._reader(session, file).load(file.path).schema)
         return self._inferred[1]

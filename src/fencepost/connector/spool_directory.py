@@ -97,6 +97,19 @@ class SparkFileSystem:
         except Exception as error:
             raise DirectoryError(f"{file} cannot be looked at: {reason(error)}") from error
 
+    def head(self, file: str, most: int) -> bytes:
+        """Return the first bytes of a file, out of its compression; none where it cannot be read."""
+        path = self._path(file)
+        try:
+            stream = path.getFileSystem(self._conf).open(path)
+            try:
+                codec = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._conf).getCodec(path)
+                return bytes((stream if codec is None else codec.createInputStream(stream)).readNBytes(most))
+            finally:
+                stream.close()
+        except Exception:
+            return b""  # who reads it meets the trouble, and says so
+
     def is_gone(self, file: FoundFile, directory: str | None) -> bool:
         """Say whether it is certain that a file is gone from its directory, which had the identity `directory`.
 
@@ -166,6 +179,12 @@ class SparkFileSystem:
         """Return a path as listings show it."""
         path = self._path(directory)
         return str(path.getFileSystem(self._conf).makeQualified(path).toString())
+
+
+def has_open_line(session: Any, path: str, quote: str) -> bool:
+    """Have Spark say whether a line of a file has an odd number of quotes."""
+    lines = session.read.option("__globPaths__", "false").text(path)
+    return not lines.where(f"(length(value) - length(replace(value, char({ord(quote)}), ''))) % 2 = 1").isEmpty()
 
 
 def hidden(file: FoundFile) -> str:

@@ -1,5 +1,8 @@
 """Lines that are cut are what Spark's CSV source and `to_json` make of them; what is not plain is left to it."""
 
+import csv
+import itertools
+import json
 import os
 import random
 from collections.abc import Sequence
@@ -8,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.api import Split
+from fencepost.connector import csv_layout, spool
+from fencepost.connector.csv_layout import HEAD_BYTES
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.spark.csv_blocks import LeftToSparkError
 from fencepost.spark.csv_objects import CsvForm, with_objects
@@ -123,3 +128,44 @@ def split_reader(connector: SpoolDirectorySource, properties: dict[str, str]) ->
 
 def split_of(connector: SpoolDirectorySource, runtime: SparkRuntime) -> list[Split]:
     return list(connector.splits(runtime.session))
+
+
+PIECES = ["a", '"', "\\", ",", "\n", "\r\n", "\r", " ", "é", "'"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("head_bytes", [HEAD_BYTES, 200], ids=["small file", "large file"])
+def test_csv_is_read_as_python_reads_it(
+    runtime: SparkRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, head_bytes: int
+) -> None:
+    monkeypatch.setattr(csv_layout, "HEAD_BYTES", head_bytes)
+    monkeypatch.setattr(spool, "HEAD_BYTES", head_bytes)
+    values = ["".join(each) for length in range(1, 4) for each in itertools.product(PIECES, repeat=length)]
+    rows = [[str(n), value, value] for n, value in enumerate(values)]
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([["id", "a", "b"], *rows])
+    assert cut_by_arrow(runtime, tmp_path, None, {}) is None
+    assert [list(json.loads(value).values()) for value in read_by_spark(runtime, tmp_path, None, {})] == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (r'1,"say ""hi"" now"' + "\n", ["1", 'say "hi" now']),
+        ('1,"C:\\dir\\"\n', ["1", "C:\\dir\\"]),
+        ('1,"a, ""b"", c"\r\n', ["1", 'a, "b", c']),
+        ('1,"in\ncell"\r\n', ["1", "in\ncell"]),
+    ],
+)
+def test_quotes_are_those_of_rfc_4180(runtime: SparkRuntime, tmp_path: Path, text: str, values: list[str]) -> None:
+    (tmp_path / "a.csv").write_bytes(("id,a" + text[-2:].lstrip('"') + text).encode())
+    (value,) = read_by_spark(runtime, tmp_path, None, {})
+    assert list(json.loads(value).values()) == values
+
+
+def test_an_escape_that_is_named_and_lines_that_end_in_several_ways_are_read_as_they_were(
+    runtime: SparkRuntime, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_bytes(b'id,a\r\n1,"a \\"b\\""\n\n  \n2,"c"\r\n')
+    found = [list(json.loads(v).values()) for v in read_by_spark(runtime, tmp_path, None, {"reader.escape": "\\"})]
+    assert found == [["1", 'a "b"'], ["2", "c"]]

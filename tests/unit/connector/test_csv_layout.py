@@ -1,0 +1,49 @@
+"""What Spark is told of a file of CSV."""
+
+import pytest
+
+from fencepost.connector.csv_layout import HEAD_BYTES, layout_options, record_end
+
+
+def options(data: bytes, *, is_open_later: bool = False, **given: str) -> dict[str, str]:
+    asked: list[str] = []
+    found = layout_options(given, lambda: data, lambda quote: (asked.append(quote), is_open_later)[1])
+    assert bool(asked) == (len(data) >= HEAD_BYTES and "multiline" not in given), "a small file is looked through"
+    return found
+
+
+RFC = {"escape": '"'}
+
+
+def test_line_breaks_in_quotes_are_looked_for_where_settings_say_nothing_of_them() -> None:
+    assert options(b'1,"a ""b"", c"\n') == RFC
+    assert options(b'1,"a\r\nb"\n2,c\n') == {**RFC, "multiLine": "true", "lineSep": "\n"}
+    assert options(b'1,"a\nb"\n', multiline="false") == RFC
+    assert options(b"1,'a\nb'\n", quote="'", escape="\\") == {"multiLine": "true", "lineSep": "\n"}
+    assert options(b'1,"a\nb"\n', encoding="UTF-16") == RFC
+    assert options(b'1,"a\nb"\n', quote="") == {}
+    assert options(b"") == RFC
+
+
+def test_spark_looks_through_a_large_file() -> None:
+    large = b"1,2\r\n" * (HEAD_BYTES // 5 + 1)
+    assert options(large) == RFC
+    assert options(large, is_open_later=True) == {**RFC, "multiLine": "true", "lineSep": "\r\n"}
+
+
+@pytest.mark.parametrize(
+    ("head", "end"),
+    [
+        (b"a,b\r\n1,2\n", "\r\n"),
+        (b'"a\nb",c\r\n', "\r\n"),
+        (b'a,"x\r\ny ""z\r\n"""\nb', "\n"),
+        (b'\xef\xbb\xbf"a\rb",c\n', "\n"),
+        (b'a,"x"\r', "\r"),
+        (b'5" pipe,b\r\n', "\r\n"),
+        (b'a,"open\n', "\n"),
+        (b"a", "\n"),
+        (b'"' + b'""\n' * 100_000 + b'"\r\n', "\r\n"),
+    ],
+)
+def test_a_record_ends_outside_of_quotes(head: bytes, end: str) -> None:
+    assert record_end(head, b",", b'"') == end
