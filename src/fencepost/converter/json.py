@@ -18,6 +18,7 @@ from fencepost.converter.json_encoding import (
     encode_schemaless,
     encoder,
 )
+from fencepost.converter.json_parsing import parsed
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
 from fencepost.record import Repeated, SchemaType, Utf8Column
 from fencepost.record.schema import DECIMAL_NAME
@@ -84,17 +85,17 @@ class JsonConverter(Converter, HeaderConverter):
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        parsed = _parsed(data)
+        value = _parsed(data)
         if not self.schemas_enable:
-            return None, parsed
-        if not isinstance(parsed, dict) or parsed.keys() != ENVELOPE:
+            return None, value
+        if not isinstance(value, dict) or value.keys() != ENVELOPE:
             raise RecordError(
                 'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
                 "additional fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your "
                 "converter configuration."
             )
-        schema = self._schema_of(orjson.dumps(parsed["schema"], default=decimal_fallback))
-        return schema, decode(schema, parsed["payload"], is_null_replaced=self.replace_null_with_default)
+        schema = self._schema_of(orjson.dumps(value["schema"], default=decimal_fallback))
+        return schema, decode(schema, value["payload"], is_null_replaced=self.replace_null_with_default)
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_data(topic, schema, value)
@@ -159,7 +160,7 @@ def _parsed(data: bytes) -> Any:
     try:
         if DECIMAL_NAME.encode() in data:
             return json.loads(data, parse_float=Decimal)
-        return orjson.loads(data)
+        return parsed(data)
     except ValueError as error:
         raise RecordError(f"Converting bytes from JSON failed due to serialization error: {error}") from error
 

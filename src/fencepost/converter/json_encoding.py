@@ -17,6 +17,8 @@ Encode = Callable[[Any], Any]
 
 INTEGER_BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1  # that orjson writes
+
 
 class EncodingOptions(NamedTuple):
     """The converter's settings that change what is written."""
@@ -42,7 +44,10 @@ def encoder(schema: Schema, options: EncodingOptions) -> Encode:
 
 
 def encode_schemaless(value: Any) -> Any:
-    """Return plain JSON for a value that `orjson` alone refuses: bytes, and maps with keys other than text."""
+    """Return plain JSON for a value that `orjson` alone refuses.
+
+    It has bytes, integers of more than 64 bits, or maps with keys other than text.
+    """
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {key: encode_schemaless(item) for key, item in value.items()}
@@ -51,6 +56,8 @@ def encode_schemaless(value: Any) -> Any:
         return [encode_schemaless(item) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        return orjson.Fragment(str(value))
     return value
 
 
