@@ -20,6 +20,10 @@ _LOG4J = Path(__file__).with_name("log4j2.properties")
 _TUNABLES = "GLIBC_TUNABLES"
 _KEEP_MEMORY = f"glibc.malloc.trim_threshold={32 << 20}:glibc.malloc.mmap_threshold={8 << 20}"
 
+_UTF8_LOCALE = "C.UTF-8"
+_TEXT = "-Dfile.encoding=UTF-8"  # which Java 17 takes from the locale
+_EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
+
 # Spark redacts by the same idea (spark.redaction.regex), for keys and values.
 _SECRET = re.compile(r"secret|password|passwd|token|access[.]?key|credential|jaas", re.IGNORECASE)
 _OF_FILES = frozenset(
@@ -61,11 +65,16 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
         properties[f"spark.executorEnv.{_TUNABLES}"] = _KEEP_MEMORY
     if is_on_this_machine(master):
         properties |= _defaults_on_this_machine()
+    if not is_local(master):
+        # Java takes the encoding of files' names from the locale, and that of an executor is not known here.
+        properties |= {"spark.executorEnv.LC_ALL": _UTF8_LOCALE, "spark.executorEnv.PYTHONUTF8": "1"}
     if is_local(master):
         # Else Spark would cut even three rows into as many partitions as there are nominal cores.
         properties["spark.default.parallelism"] = str(os.cpu_count() or 1)
     properties.update(given)
     properties["spark.master"] = master
+    if not is_local(master) and "-Dfile.encoding" not in given.get(_EXECUTOR_OPTIONS, ""):
+        properties[_EXECUTOR_OPTIONS] = f"{_TEXT} {given.get(_EXECUTOR_OPTIONS, '')}".strip()
     properties["spark.driver.extraJavaOptions"] = _java_options(given.get("spark.driver.extraJavaOptions", ""))
     return properties
 
@@ -73,6 +82,8 @@ def spark_properties(given: Mapping[str, str]) -> dict[str, str]:
 def _java_options(own: str) -> str:
     """Return the JVM's options: quiet, small and quick to start, unless the user says otherwise."""
     options = ["-XX:-UsePerfData"]
+    if "-Dfile.encoding" not in own:
+        options.append(_TEXT)
     if "log4j2.configurationFile" not in own:
         options.append(f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
     if "-XX:+Use" not in own:
@@ -129,3 +140,17 @@ def python_environment(master: str, properties: Mapping[str, str]) -> dict[str, 
     if "PYSPARK_PYTHON" not in os.environ and is_on_this_machine(master):
         return {"PYSPARK_PYTHON": sys.executable}
     return {}
+
+
+def text_environment(environment: Mapping[str, str], codeset: str) -> dict[str, str]:
+    """Return an environment for children in which text, and the names of files, are UTF-8 whatever the locale is.
+
+    `codeset` is the locale's as this process has found it: one that is named in the environment may not be installed.
+    """
+    made = {**environment, "PYTHONUTF8": "1"}
+    if codeset.upper().replace("-", "") != "UTF8":
+        whole = made.pop("LC_ALL", None)  # which would go before the next
+        if whole:
+            made["LANG"] = whole
+        made["LC_CTYPE"] = _UTF8_LOCALE
+    return made

@@ -4,6 +4,7 @@ Nothing here imports PySpark: a worker launches the JVM first of all, and import
 """
 
 import contextlib
+import locale
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.spark.command import gateway_command, gateway_environment, needs_home, spark_home
-from fencepost.spark.conf import is_local, is_on_this_machine, python_environment, spark_properties
+from fencepost.spark.conf import is_local, is_on_this_machine, python_environment, spark_properties, text_environment
 from fencepost.spark.error import SparkError
 from fencepost.spark.output import OnLine, Output
 
@@ -78,7 +79,7 @@ class DriverJvm:
     def _launch(self, secrets: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         home = spark_home()
         environment = {
-            **os.environ,
+            **text_environment(os.environ, locale.nl_langinfo(locale.CODESET)),
             **python_environment(self.master, self.properties),
             **gateway_environment(home),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._gateway_file),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.spark.conf import is_on_this_machine, is_secret, spark_properties
+from fencepost.spark.conf import is_on_this_machine, is_secret, spark_properties, text_environment
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,30 @@ def test_the_users_properties_win() -> None:
 )
 def test_own_python_is_used_only_where_executors_see_it(master: str, expected: bool) -> None:
     assert is_on_this_machine(master) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "codeset", "made"),
+    [
+        ({"LC_ALL": "C", "PATH": "/bin"}, "ANSI_X3.4-1968", {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PATH": "/bin"}),
+        (
+            {"LC_ALL": "de_DE.ISO-8859-1", "LANG": "x"},
+            "ISO-8859-1",
+            {"LANG": "de_DE.ISO-8859-1", "LC_CTYPE": "C.UTF-8"},
+        ),
+        ({"LANG": "en_US.UTF-8"}, "ANSI_X3.4-1968", {"LANG": "en_US.UTF-8", "LC_CTYPE": "C.UTF-8"}),
+        ({}, "ANSI_X3.4-1968", {"LC_CTYPE": "C.UTF-8"}),
+        ({"LC_ALL": "en_US.UTF-8"}, "UTF-8", {"LC_ALL": "en_US.UTF-8"}),
+    ],
+)
+def test_children_have_utf8_whatever_the_locale_is(given: dict[str, str], codeset: str, made: dict[str, str]) -> None:
+    assert text_environment(given, codeset) == {**made, "PYTHONUTF8": "1"}
+
+
+def test_java_writes_and_reads_utf8_in_driver_and_executors_unless_a_user_says_otherwise() -> None:
+    local, remote = spark_properties({}), spark_properties({"spark.master": "spark://somewhere:7077"})
+    assert "-Dfile.encoding=UTF-8" in local["spark.driver.extraJavaOptions"]
+    assert remote["spark.executor.extraJavaOptions"] == "-Dfile.encoding=UTF-8"
+    assert remote["spark.executorEnv.LC_ALL"] == "C.UTF-8"
+    own = {"spark.driver.extraJavaOptions": "-Dfile.encoding=COMPAT"}
+    assert "UTF-8" not in spark_properties(own)["spark.driver.extraJavaOptions"]
