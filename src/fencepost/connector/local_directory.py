@@ -4,12 +4,17 @@ Java takes every look that fails for a file that is not there: one that it may n
 a disk that answers with an error.
 """
 
+import fnmatch
 import os
+import shutil
 import stat
 from collections.abc import Callable
+from urllib.parse import quote_from_bytes
 
 # To look a name up the right to search is enough.
 _TO_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+
+_AS_THEY_ARE, _LONGEST = " !#$&'()+,;=@[]^`{}~", 200
 
 
 def identity(directory: str) -> str | None:
@@ -45,6 +50,53 @@ def is_gone(directory: str, known: str, name: str, is_it: Callable[[int, int], b
         return False
     finally:
         os.close(place)
+
+
+def names(directory: str) -> list[bytes]:
+    """Return all names in a directory, as the operating system has them; none where it is not there. Raises OSError."""
+    try:
+        return os.listdir(os.fsencode(directory))
+    except FileNotFoundError:
+        return []
+
+
+def is_fit(name: bytes) -> bool:
+    """Say whether Hadoop's paths hold a name: not where it has a colon, or is not UTF-8."""
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return b":" not in name
+
+
+def unfit_files(directory: str, pattern: str, newest_s: float) -> list[bytes]:
+    """Return the names of files that Hadoop's paths do not hold, of those that are not hidden, and fit a pattern.
+
+    Files that were changed after `newest_s` are left out.
+    """
+    unfit = [name for name in names(directory) if not is_fit(name) and not name.startswith((b".", b"_"))]
+    fitting = [name for name in unfit if fnmatch.fnmatchcase(os.fsdecode(name), pattern)]
+    return [name for name in fitting if _is_old(directory, name, newest_s)]
+
+
+def set_aside(directory: str, name: bytes, target: str) -> str:
+    """Move a file to another directory under a name that anybody can read; returns its path. Raises OSError."""
+    os.makedirs(target, exist_ok=True)
+    wanted = goal = f"{target}/{quote_from_bytes(name, safe=_AS_THEY_ARE)[-_LONGEST:]}"
+    number = 0
+    while os.path.lexists(goal):
+        number += 1
+        goal = f"{wanted}.{number}"
+    shutil.move(f"{directory}/{os.fsdecode(name)}", goal)
+    return goal
+
+
+def _is_old(directory: str, name: bytes, newest_s: float) -> bool:
+    try:
+        found = os.stat(os.path.join(os.fsencode(directory), name))
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_mtime <= newest_s
 
 
 def _is_gone(place: int, name: str, is_it: Callable[[int, int], bool]) -> bool:

@@ -1,6 +1,7 @@
 """SpoolDirectorySource: files that appear in a directory, each written to a topic exactly once."""
 
 import logging
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
+from fencepost.connector import local_directory
 from fencepost.connector.csv_layout import HEAD_BYTES, layout_options
 from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem, has_open_line
@@ -41,7 +43,7 @@ class SpoolDirectorySource(DataFrameConnector):
     Small files that wait together share a transaction. A file is known by path, size and time of modification: one that
     changes is another file. Files should appear complete (written elsewhere and renamed), or be left alone for
     `min.age.ms`. Names that start with `.` or `_` are never read. A file that cannot be read is set aside in
-    `error.path`, and the rest goes on.
+    `error.path`, and the rest goes on; so is one whose name has a colon or is not UTF-8, which Spark does not take.
     """
 
     path: str = setting("input.path", check=non_empty(), doc="The directory to watch.", importance=HIGH)
@@ -110,6 +112,7 @@ class SpoolDirectorySource(DataFrameConnector):
         self._sightings = Sightings()
         self._doubtful: set[FoundFile] = set()
         self._doubtful_told = 0
+        self._unfit_told: set[bytes] = set()
         self._inferred: tuple[FoundFile, Any] | None = None
         self._given: Any = None
         self._layout: tuple[FoundFile, dict[str, str]] | None = None
@@ -151,6 +154,7 @@ class SpoolDirectorySource(DataFrameConnector):
         self._sightings.note(directory if directory == system.identity(self.path) else None, files)
         self._taken = frozenset(file for file in files if file.is_taken)
         newest_ms = time.time() * 1000 - self.min_age_ms
+        self._set_unfit_aside(system, newest_ms / 1000 if self.min_age_ms else math.inf)
         return [split_of(file) for file in files if self.min_age_ms == 0 or file.modified_ms <= newest_ms]
 
     def read(self, session: Session, split: Split) -> DataFrame:
@@ -245,6 +249,26 @@ class SpoolDirectorySource(DataFrameConnector):
             if offset is not None:
                 check_alteration(dict(partition), offset)
         return True
+
+    def _set_unfit_aside(self, system: SparkFileSystem, newest_s: float) -> None:
+        """Move files away whose names Spark cannot read; where that fails, say so once."""
+        directory, target = system.local(self.path), system.local(self._error_path)
+        if directory is None:
+            return
+        for name in local_directory.unfit_files(directory, self.pattern, newest_s):
+            if name in self._unfit_told:
+                continue
+            try:
+                if target is None:
+                    raise OSError(f"error.path={self._error_path} is of another file system")
+                place = f"it was moved to {local_directory.set_aside(directory, name, target)}"
+            except OSError as error:
+                self._unfit_told.add(name)
+                place = f"it stays where it is ({error})"
+            log.error(
+                "input.path=%s: %s cannot be read, since Spark takes no name that has a colon or is not UTF-8: %s. "
+                "Rename it, and put it back", self.path, name, place,
+            )  # fmt: skip
 
     def _finish_moves(self, system: SparkFileSystem) -> None:
         if not self._has_moves_open:

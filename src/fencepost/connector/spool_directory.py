@@ -75,7 +75,7 @@ class SparkFileSystem:
         try:
             if not _exists(system, path):
                 return None
-            listed = list(system.listStatus(path))
+            listed = self._listed(system, path)
         except Exception as error:
             raise DirectoryError(f"{directory} cannot be listed: {reason(error)}") from error
         found = []
@@ -87,6 +87,25 @@ class SparkFileSystem:
             if fnmatch.fnmatchcase(taken.name if taken else name, pattern) and status.isFile():
                 found.append(taken or _found(status))
         return list(dict.fromkeys(found))
+
+    def _listed(self, system: Any, path: Any) -> list[Any]:
+        """Return the statuses in a directory. A name with a colon fails Hadoop's own listing as a whole."""
+        if not _is_local(system):
+            return list(system.listStatus(path))
+        own = local_directory.names(_local(path))
+        if not any(b":" in name for name in own):
+            return list(system.listStatus(path))
+        directory, found = str(system.makeQualified(path).toString()), []
+        for name in filter(local_directory.is_fit, own):
+            file = self._path(f"{directory}/{name.decode()}")
+            if system.exists(file):
+                found.append(system.getFileStatus(file))
+        return found
+
+    def local(self, directory: str) -> str | None:
+        """Return a directory as Python can open it; None where it is not of this machine's file system."""
+        path = self._path(directory)
+        return _local(path) if _is_local(path.getFileSystem(self._conf)) else None
 
     def find(self, file: str) -> FoundFile | None:
         """Return what stands at a path, None for nothing. Raises DirectoryError where that cannot be known."""
@@ -168,6 +187,10 @@ class SparkFileSystem:
 
     def hidden_names(self, directory: str, end: str) -> list[str]:
         """Return the names of files in a directory that start with a dot and end with `end`."""
+        local = self.local(directory)
+        if local is not None:
+            own = [name for name in local_directory.names(local) if local_directory.is_fit(name)]
+            return [text for name in own if (text := name.decode()).startswith(".") and text.endswith(end)]
         pattern = self._path(f"{_GLOB.sub(_ESCAPED, directory)}/.*{end}")
         return [str(s.getPath().getName()) for s in pattern.getFileSystem(self._conf).globStatus(pattern) or ()]
 

@@ -465,6 +465,38 @@ def test_identity_changes_with_the_file_and_hidden_names_are_left_alone(runtime:
     assert only_split(connector, runtime).partition != before.partition
 
 
+def test_a_name_that_spark_does_not_take_is_set_aside_and_all_others_are_read(
+    runtime: SparkRuntime, inbox: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit = [
+        "a.csv",
+        "new\nline.csv",
+        "per%41cent%.csv",
+        "g[l]{o,b}*?.csv",
+        "end.csv ",
+        "back\\slash.csv",
+        "é😀.csv",
+        "#&;.csv",
+    ]
+    for name in (*fit, b"a:b.csv", b"bad\xff.csv", b".hid:den.csv", b"_too:\xff.csv", b"other:kind.txt", b"C:"):
+        path = os.path.join(os.fsencode(inbox), name if isinstance(name, bytes) else name.encode())
+        with open(path, "w") as file:
+            file.write("id,name\n1,x\n")
+    connector = source(inbox, input_pattern="*.csv*")
+    for _ in range(2):
+        splits = {str(split.partition["file"]).rpartition("/")[2]: split for split in connector.splits(runtime.session)}
+        assert sorted(splits) == sorted(fit)
+    for split in splits.values():
+        assert [tuple(row) for row in connector.read(runtime.session, split).collect()] == [("1", "x")]
+    assert sorted(os.listdir(inbox / ".failed")) == ["a%3Ab.csv", "bad%FF.csv"]
+    assert sorted(set(os.listdir(os.fsencode(inbox))) - {name.encode() for name in fit}) == [
+        b".failed", b".hid:den.csv", b"C:", b"_too:\xff.csv", b"other:kind.txt",
+    ]  # fmt: skip
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 2
+    assert all("Rename it, and put it back" in text for text in told)
+
+
 def test_a_file_that_is_being_written_waits_for_its_age(runtime: SparkRuntime, inbox: Path) -> None:
     (inbox / "a.csv").write_text("id\n1\n")
     connector = source(inbox, min_age_ms="60000")
