@@ -7,29 +7,27 @@ from typing import Any
 
 import orjson
 
-# A double has 15 digits for certain. To look for a run of 16 and a point is far quicker than to look for numbers.
-_DIGITS = bytes(0x30 if chr(byte) in "0123456789." else 0x20 for byte in range(256))
-_LONG_RUN = b"0" * 17
+# A double has 15 digits for certain. Of most records two looks at all bytes say that they have no number of more.
+_SHAPES = bytes(
+    ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-" else " ") for byte in range(256)
+)
+_LONG_RUN, _TINY = b"0" * 17, b"e-000"
 _LONG_NUMBER = re.compile(rb"\d[\d.]{16,}(?:[eE][-+]?\d+)?")
-_TINY_NUMBER = re.compile(rb"\d[eE]-\d{3}")
-_MOST = (1 << 63) - 1  # of what orjson does not read as a double, whatever the sign is
+_MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of what orjson does not read as a double, whatever the sign is
 
 
 def parsed(data: bytes) -> Any:
     """Parse JSON. Raises ValueError, also for a number that is too large for a double to come near it."""
     found = orjson.loads(data)
-    return json.loads(data, parse_float=_float) if _has_rounded_number(data) else found
-
-
-def _has_rounded_number(data: bytes) -> bool:
-    if _LONG_RUN in data.translate(_DIGITS) and any(map(_is_rounded, _LONG_NUMBER.findall(data))):
-        return True
-    return (b"e-" in data or b"E-" in data) and _TINY_NUMBER.search(data) is not None
+    shapes = data.translate(_SHAPES)
+    if _TINY in shapes or (_LONG_RUN in shapes and any(map(_is_rounded, _LONG_NUMBER.findall(data)))):
+        return json.loads(data, parse_float=_float)
+    return found
 
 
 def _is_rounded(number: bytes) -> bool:
     if number.isdigit():
-        return int(number) > _MOST if len(number) < 4_000 else True
+        return len(number) > _MOST_DIGITS or int(number) > _MOST
     try:
         return isinstance(_float(number.decode()), Decimal)
     except (InvalidOperation, ValueError):  # it is part of a text
@@ -38,5 +36,9 @@ def _is_rounded(number: bytes) -> bool:
 
 def _float(text: str) -> float | Decimal:
     """Return a double where its shortest digits are these, else all of them."""
-    near, exact = float(text), Decimal(text)
-    return near if Decimal(repr(near)) == exact else exact
+    near = float(text)
+    shortest = repr(near)
+    if shortest == text:
+        return near
+    exact = Decimal(text)
+    return near if Decimal(shortest) == exact else exact

@@ -26,7 +26,8 @@ PLAIN = JsonConverter({"schemas.enable": "false"})
     ],
 )
 def test_a_number_is_exact(text: str, value: object) -> None:
-    for data in (f'{{"n":{text}}}', f'[{{"s":"4111111111111111.5.5.1"}},{{"n":{text}}}]'):
+    digits = "7" * 5_000
+    for data in (f'{{"n":{text},"s":"{digits}"}}', f'[{{"s":"4111111111111111.5.5.1"}},{{"n":{text}}}]'):
         _, found = PLAIN.to_connect_data("t", data.encode())
         inner = found[1] if isinstance(found, list) else found
         assert inner["n"] == value
