@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from fencepost.api import ConfigError
+from fencepost.api import ConfigError, OffsetRange
+from fencepost.connector.file_name import NAME_MAX_BYTES
 
 JSON = "json"
 PARQUET, TEXT = "parquet", "text"
@@ -12,6 +13,7 @@ LINE = (
 )
 """A JSON text on one line: between its tokens it may have had several. To look for lines first is cheap."""
 
+_ESCAPED = "".join(map(chr, range(1, 32))) + "\"#%'*/:=?\\\x7f{[]^"
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _PATTERNS = {"year": "yyyy", "month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
 _KEY = "partition.by"
@@ -40,6 +42,36 @@ def partition_columns(types: Mapping[str, str], wanted: Sequence[str]) -> dict[s
         # Never null nor empty: Spark would put something else in its place, and sort once more for that.
         found[made] = f"coalesce(nullif({text}, ''), '{_NOTHING}')"
     return found
+
+
+def name_check(wanted: Sequence[str], ranges: Sequence[OffsetRange]) -> str | None:
+    """Return a condition that is true of rows whose directories can have names, and fails with the place of others.
+
+    None: all rows are such. `ranges`: those of the frame's row partitions.
+    """
+    columns = [entry for entry in wanted if ":" not in entry]
+    if not columns:
+        return None
+    places = ", ".join(f"'{each.topic}-{each.partition}, offsets {each.start} to {each.end - 1}'" for each in ranges)
+    fault = (
+        f"concat('{_KEY}=', {{entry}}, ': in ', element_at(array({places}), spark_partition_id() + 1), ' a value makes "
+        f"a directory name of more than {NAME_MAX_BYTES} bytes: shorten it in transforms.sql')"
+    )
+    cases = [f"WHEN {_is_too_long(name)} THEN raise_error({fault.format(entry=text(name))})" for name in columns]
+    return f"CASE {' '.join(cases)} ELSE true END"
+
+
+def _is_too_long(name: str) -> str:
+    """Spark writes three bytes, as in addresses, for each character that a path does not take."""
+    value, own = f"cast({quoted(name)} AS string)", len(name.encode()) + 2 * sum(name.count(c) for c in _ESCAPED) + 1
+    escaped = f"length({value}) - length(translate({value}, {text(_ESCAPED)}, ''))"
+    size = f"octet_length({value})"  # asked first, and alone, of all that is short
+    return f"(3 * {size} + {own} > {NAME_MAX_BYTES} AND {size} + 2 * ({escaped}) + {own} > {NAME_MAX_BYTES})"
+
+
+def text(value: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + "".join(f"\\u{ord(c):04x}" if c in _ESCAPED else c for c in value) + "'"
 
 
 def quoted(name: str) -> str:

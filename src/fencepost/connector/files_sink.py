@@ -27,7 +27,7 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.file_name import shortened
-from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, partition_columns, quoted
+from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
 from fencepost.connector.files_executors import PartsWithRows, ensure_shared, is_certain
@@ -120,6 +120,10 @@ class FilesSink(DataFrameSink):
 
     def _write_aside(self, session: Session, store: FilesStore, frame: DataFrame, epoch: Epoch, place: str) -> None:
         """Write the files, and what is to be done with them; all of it is on disk when this returns."""
+        check = name_check(self.partition_by, epoch.ranges)
+        if check is not None:
+            partition_columns(dict(frame.dtypes), self.partition_by)  # says what is wrong before Spark does
+            frame = frame.where(check)
         files = self._written(session, store, frame, place)
         is_cut = bool(self.file_rows_max or self.file_bytes_max)
         moves = moves_of(files, epoch.ranges, self.format.lower(), is_cut)

@@ -200,6 +200,26 @@ def test_a_value_that_fits_no_column_fails_the_task_and_is_left_out_where_that_i
     assert rows(out) == [(0, number) for number in numbers]
 
 
+def test_a_value_that_no_directory_can_be_named_by_fails_the_task_with_its_place(
+    worker: Worker, name: str, topic: str, kafka: EmbeddedKafka, out: Path
+) -> None:
+    long, longest = "x" * 300, "x" * 110 + "/" * 45  # each stroke takes three bytes: 8 + 110 + 135
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    for country in ("DE", longest, long):
+        producer.produce(topic, json.dumps({"n": 1, "country": country}).encode(), partition=0)
+    assert producer.flush(30) == 0
+    settings = files_sink(out, topic, value__schema="n INT, country STRING", partition__by="country")
+    assert worker.create(name, settings).status_code == 201
+    eventually(lambda: worker.task_states(name) == ["FAILED"], within_s=90)
+    trace = worker.status(name)["tasks"][0]["trace"]
+    told = f"partition.by=country: in {topic}-0, offsets 0 to 2 a value makes a directory name of more than 255 bytes"
+    assert told in trace, trace
+    mended = {**settings, "transforms.sql": "SELECT value.n, left(value.country, 155) AS country FROM records"}
+    assert worker.rest.put(f"/connectors/{name}/config", json=mended).status_code == 200
+    eventually(lambda: offsets(worker, name).get(0) == 3, within_s=90)
+    assert len(rows(out)) == 3
+
+
 def test_a_directory_that_cannot_be_written_to_is_waited_for(
     worker: Worker, name: str, topic: str, produce: Produce, out: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.api import ConfigError, OffsetRange
-from fencepost.connector.files_columns import partition_columns
+from fencepost.connector.files_columns import name_check, partition_columns
 from fencepost.connector.files_moves import moves_for, shown_name
 from fencepost.connector.files_sink import FilesSink
 
@@ -80,6 +80,14 @@ def test_what_makes_no_directory_is_refused(entries: list[str], text: str) -> No
 def test_no_column_gives_way_to_a_directory() -> None:
     with pytest.raises(ConfigError, match="there is a column at_day already"):
         partition_columns({**TYPES, "at_day": "string"}, ["at:day"])
+
+
+def test_only_columns_whose_values_become_names_are_checked() -> None:
+    assert name_check(["at:day"], [OffsetRange("t", 0, 0, 5)]) is None
+    check = name_check(["it's"], [OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 3, 9)])
+    assert check is not None
+    assert "array('t-0, offsets 0 to 4', 't-1, offsets 3 to 8')" in check
+    assert "'it\\u0027s'" in check
 
 
 def test_a_unit_that_is_none_is_refused_with_the_config() -> None:
