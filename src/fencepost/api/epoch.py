@@ -1,6 +1,6 @@
 """Topics in pieces that Spark reads: what connectors that work in epochs have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -76,6 +76,14 @@ class EpochConnector(SinkConnector):
             return []
         least, most = self.key_of("partition_rows_min"), self.key_of("epoch_rows_max")
         return [f"{least}={self.partition_rows_min} is more than an epoch holds: lower it, or raise {most}"]
+
+    def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
+        """Return a condition, in Spark's SQL, of rows that cannot be written, and why they cannot; None: all can be.
+
+        `columns` has the expression of each column, by its name. Asked where errors are tolerated and rows are made of
+        values alone, by no query: such records are left out, and are dead letters.
+        """
+        return None
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
         """Return the properties of one task: an epoch covers all partitions, each read by a Spark task of its own."""

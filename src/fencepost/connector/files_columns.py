@@ -57,13 +57,25 @@ def name_check(wanted: Sequence[str], ranges: Sequence[OffsetRange]) -> str | No
         f"concat('{_KEY}=', {{entry}}, ': in ', element_at(array({places}), spark_partition_id() + 1), ' a value makes "
         f"a directory name of more than {NAME_MAX_BYTES} bytes: shorten it in transforms.sql')"
     )
-    cases = [f"WHEN {_is_too_long(name)} THEN raise_error({fault.format(entry=text(name))})" for name in columns]
+    cases = [
+        f"WHEN {_is_too_long(name, quoted(name))} THEN raise_error({fault.format(entry=text(name))})"
+        for name in columns
+    ]
     return f"CASE {' '.join(cases)} ELSE true END"
 
 
-def _is_too_long(name: str) -> str:
+def too_long(wanted: Sequence[str], columns: Mapping[str, str]) -> str | None:
+    """Return a condition that is true of rows whose directories can have no names; None: all can have.
+
+    `columns` has the expression of each column, by its name.
+    """
+    found = [_is_too_long(name, columns[name]) for name in wanted if ":" not in name and name in columns]
+    return " OR ".join(found) or None
+
+
+def _is_too_long(name: str, column: str) -> str:
     """Spark writes three bytes, as in addresses, for each character that a path does not take."""
-    value, own = f"cast({quoted(name)} AS string)", len(name.encode()) + 2 * sum(name.count(c) for c in _ESCAPED) + 1
+    value, own = f"cast({column} AS string)", len(name.encode()) + 2 * sum(name.count(c) for c in _ESCAPED) + 1
     escaped = f"length({value}) - length(translate({value}, {text(_ESCAPED)}, ''))"
     size = f"octet_length({value})"  # asked first, and alone, of all that is short
     return f"(3 * {size} + {own} > {NAME_MAX_BYTES} AND {size} + 2 * ({escaped}) + {own} > {NAME_MAX_BYTES})"

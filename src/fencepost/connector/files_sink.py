@@ -27,7 +27,7 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector.file_name import shortened
-from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted
+from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted, too_long
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
 from fencepost.connector.files_executors import PartsWithRows, ensure_shared, is_certain
@@ -95,6 +95,11 @@ class FilesSink(DataFrameSink):
             key = self.key_of("file_bytes_max")
             faults.append(f"{key} is {self.file_bytes_max}: set {_SMALLEST_CUT} or more, or 0 for no limit")
         return faults
+
+    def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
+        condition = too_long(self.partition_by, columns)
+        key = self.key_of("partition_by")
+        return None if condition is None else (condition, f"{key} makes a directory name of more than 255 bytes of it")
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> int:
         store = self._aside_store(session)

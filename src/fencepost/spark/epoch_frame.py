@@ -46,6 +46,7 @@ class EpochReader:
         """Raise ConfigError for settings of `properties` that a DataFrame sink cannot follow."""
         if properties.get("transforms"):
             raise ConfigError(f"transforms: a DataFrame sink transforms with {_SQL}; remove transforms")
+        self._sink = sink
         self._query = sink.transforms_sql
         self._key = ConverterChoice.of(properties, "key.converter")
         self._value = ConverterChoice.of(properties, "value.converter")
@@ -194,7 +195,19 @@ class EpochReader:
                 f"Invalid value {schema} for configuration {_SCHEMA}: it must name columns, as `id INT, name STRING` "
                 f"({_first_line(error)})"
             ) from error
-        return parsed
+        return self._with_refused(parsed) if self._tolerates_errors and self._query is None else parsed
+
+    def _with_refused(self, parsed: DataFrame) -> DataFrame:
+        """Take for corrupt what the sink cannot write."""
+        names = [field.name for field in parsed.schema["value"].dataType.fields if field.name != _CORRUPT]
+        refused = self._sink.refused({name: "value.`" + name.replace("`", "``") + "`" for name in names})
+        if refused is None:
+            return parsed
+        is_refused, reason = F.coalesce(F.expr(refused[0]), F.lit(False)), F.lit(refused[1])
+        if MISFIT_REASON in parsed.columns:
+            told = F.coalesce(F.col(MISFIT_REASON), F.when(is_refused, reason))
+            parsed = parsed.withColumn(MISFIT_REASON, told)
+        return parsed.withColumn(_CORRUPT, F.col(_CORRUPT) | is_refused)
 
     def _without_corrupt(self, frame: DataFrame, topic: str | None) -> DataFrame:
         """Leave out, or fail at, what is no JSON or does not fit the columns. A `topic` that all have is not read."""
