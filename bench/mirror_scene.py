@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -139,8 +139,15 @@ class MirrorScene(Scene):
 class Paced(Background):
     """Sends numbered records to a topic at a steady rate, in a thread; a context manager."""
 
-    def __init__(self, bootstrap: str, topic: str, per_s: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        per_s: int,
+        value: Callable[[int], bytes] = lambda number: line(number, FILLING, WIDTH).encode(),
+    ) -> None:
         super().__init__()
+        self._value = value
         self.sent_s: list[float] = []
         self._topic = topic
         self._per_s = per_s
@@ -150,7 +157,7 @@ class Paced(Background):
         began_s = time.monotonic()
         while not self._stop.wait(_TICK_S):
             while len(self.sent_s) < (time.monotonic() - began_s) * self._per_s:
-                value = line(len(self.sent_s), FILLING, WIDTH).encode()
+                value = self._value(len(self.sent_s))
                 self.sent_s.append(time.monotonic())
                 self._producer.produce(self._topic, value)
             self._producer.poll(0)

@@ -9,6 +9,7 @@ from bench.family import family, has_open, kill_all
 from bench.growing import Feeder, GrowingFile
 from bench.latency import config
 from bench.options import Options, say
+from bench.recovery_flows import FLOWS, TARGETS_S, kills_of_flow
 from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.tail import Tail, anomalies
@@ -34,6 +35,7 @@ def run(options: Options) -> Result:
     count = options.size(10, 3)
     found: dict[str, dict[str, list[float]]] = {what: {side: [] for side in SIDES} for what in _KILLS}
     wrong: dict[str, list[float]] = {side: [] for side in SIDES}
+    of_flows: dict[str, list[float]] = {kind: [] for kind in FLOWS}
     with options.directory() as directory, EmbeddedKafka() as kafka:
         for turn in options.turns_of(_TURNS):
             for name in options.sides(turn):
@@ -44,12 +46,18 @@ def run(options: Options) -> Result:
                     taken, lines = _kills(kafka, directory, name, what, kills, random.Random(_SEED + turn))
                     found[what][name] += taken
                     wrong[name].append(lines)
+            for kind in FLOWS if options.only in ("", "fencepost") else ():
+                if not options.cases or kind in options.cases:
+                    of_flows[kind] += kills_of_flow(kafka, directory, kind, count, random.Random(_SEED + turn))
     result = Result("recovery", "Recovery", _method(), _settings())
     statistics = ("p50", "max")
     name = "kill -9 of the only worker and all below it, restarted at once → next committed record"
     result.rows.append(Row(name, "s", found["worker"], statistics, reach="10 s every time"))
     name = "kill -9 of a slot's process → next committed record"
     result.rows.append(Row(name, "s", {"fencepost": found["slot"]["fencepost"]}, statistics, reach="p50 3 s"))
+    for kind, taken in of_flows.items():
+        name = f"the same, {_SHOWN[kind]}"
+        result.rows.append(Row(name, "s", {"fencepost": taken}, statistics, reach=f"p50 {TARGETS_S[kind]} s"))
     result.rows.append(Row("lines lost, double or out of order, in one turn", "", wrong, ("max",), reach="0"))
     return result
 
@@ -89,6 +97,12 @@ def _kill_slot(side: Side, file: GrowingFile) -> None:
     kill_all(found)
 
 
+_SHOWN = {
+    "sink": "of the worker with a FileStreamSink → next line in the file",
+    "mirror": "of the worker with a mirror → next committed record",
+    "files": "of the worker with a FilesSink → next file",
+}
+
 _KILLS: Mapping[str, Kill] = {"worker": _kill_worker, "slot": _kill_slot}
 
 
@@ -100,5 +114,7 @@ def _method() -> list[str]:
     return [
         f"{_LINES_PER_S} lines a second are appended to a file. At a random moment (seeds from {_SEED}) SIGKILL goes "
         "to the worker and everything below it, which is started again at once with the same file, or to the Python "
-        "process of the slot. The time is from the signal to the next record that a read_committed consumer is given.",
+        "process of the slot. The time is from the signal to the next record that a read_committed consumer is given. "
+        "A FileStreamSink, a mirror (MirrorSinkConnector) and a FilesSink are fed 200 records a second, and their only "
+        "worker is killed in the same way.",
     ]
