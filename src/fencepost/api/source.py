@@ -166,8 +166,9 @@ class SourceTask(ABC):
         """Return records that end a transaction: of what was sent in it, the last record of each partition is told.
 
         Called once the records are in the log, in another thread than `poll`, in the order of the transactions; what it
-        returns is committed with them. Keys and values are bytes: no transform or converter sees them. Records whose
-        partition Kafka's client chose are not told of. At least once, they are written behind the records.
+        returns is committed with them. Keys, values and values of headers are bytes: no transform or converter sees
+        them. Records whose partition Kafka's client chose are not told of. At least once, they are written behind the
+        records.
         """
         return ()
 

@@ -8,7 +8,7 @@ So what is returned covers everything that was written before the call, whatever
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -45,6 +45,7 @@ class LogRecord(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 Handler = Callable[[LogRecord], None]
@@ -96,6 +97,19 @@ class LogReader:
         self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
         self._count = max(self._count, len(positions))
         self._assign()
+
+    def with_records(self, ends: Mapping[int, int], timeout_s: float) -> set[int]:
+        """Return the partitions that have a record before these ends, from where the reader stands on.
+
+        Raises ReadTimeoutError, and as `poll` does.
+        """
+        found: set[int] = set()
+        deadline_s = time.monotonic() + timeout_s
+        while behind := {p: end for p, end in self.behind(ends).items() if p not in found}:
+            if time.monotonic() > deadline_s:
+                raise self.timed_out(behind, timeout_s)
+            self.poll(lambda record: found.add(record.partition), 0.2)
+        return found & ends.keys()
 
     def rest(self) -> None:
         """Stops fetching until the next read, which goes on where this one ended."""
@@ -202,7 +216,8 @@ class LogReader:
         partition, offset = message.partition(), message.offset()
         if error is None:
             self._trouble = None
-            handler(LogRecord(partition, offset, message.timestamp()[1], message.key(), message.value()))
+            at_ms, headers = message.timestamp()[1], message.headers() or ()
+            handler(LogRecord(partition, offset, at_ms, message.key(), message.value(), headers))
             self._positions[partition] = offset + 1
             return 1
         if error.code() == KafkaError._PARTITION_EOF:

@@ -22,6 +22,7 @@ from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.log_gap import NO_EPOCH, GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_reader import ClientReader, PlanReader
 from fencepost.record import TopicPartition
@@ -65,7 +66,6 @@ class PlanInput:
         self._gaps: dict[TopicPartition, LogGap] = {}
         self._lost: set[TopicPartition] = set()  # of whose position the client says that there is nothing
         self._cut: set[TopicPartition] = set()  # those of them of which what was read is not there any more
-        self._untouched: set[TopicPartition] = set()  # began at the earliest record, and nothing was read yet
         self._news: dict[TopicPartition, int] = {}  # positions to tell with what is handed over next
         self._taken: Fetched | None = None  # from the client; the ids of their topics are still to be asked for
         self._looked_s = float("-inf")
@@ -118,7 +118,6 @@ class PlanInput:
             log.info("%s answers again", self._bootstrap)
         read = fetched.next_offsets()
         self._stand_at(read | fetched.ends, fetched.epochs)
-        self._untouched -= read.keys()
         fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
         self._news = {}
         return fetched
@@ -135,7 +134,7 @@ class PlanInput:
         """Return why the last commit that is known of was refused; None where all is well, or nothing is known."""
         return self._reader.commit_trouble
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Collection[GroupOffset]) -> None:
         """Have the group that `conf` names told of offsets; nobody waits for that. For any thread.
 
         A coordinator takes such a commit, which no member sends, only of a group that has no members (E10). What comes
@@ -176,10 +175,8 @@ class PlanInput:
         self._stop(self._found_gaps(others, found, GapKind.RECREATED))
         begun = {place: LogPosition(offset) for place, offset in fresh.items()} | known
         self._assign({place: at for place, at in begun.items() if place not in others})
-        if self._begins_at == "earliest":
-            self._untouched |= fresh.keys()
-        # A later start begins there, too, and knows the topic by its id. Who begins at 0 has nothing to lose yet.
-        self._news |= {place: offset for place, offset in fresh.items() if offset or self._begins_at != "earliest"}
+        # A later start begins there, too, and knows the topic by its id: what is deleted before it was read is a gap.
+        self._news |= fresh
         self._news |= {place: at.offset for place, at in known.items() if not at.topic_id}
 
     def _fresh_starts(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -192,7 +189,12 @@ class PlanInput:
                 KafkaError._AUTO_OFFSET_RESET,
             )
         found = self._ends(places, read_committed=True) if self._begins_at == "latest" else self._starts(places)
-        return {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
+        fresh = {TopicPartition(*place): max(offset, 0) for place, offset in found.items()}
+        if later := [place for place, offset in fresh.items() if offset]:
+            log.info(
+                "partitions without a position begin at the %s offset, not at 0: %s", self._begins_at, _names(later)
+            )
+        return fresh
 
     def _assign(self, positions: Mapping[TopicPartition, LogPosition]) -> None:
         """Have partitions read, each from a position in the topic that there is now."""
@@ -271,10 +273,7 @@ class PlanInput:
         """
         replaced = {name for name, topic in topics.items() if self._ids.get(name, topic.id) != topic.id}
         standing = {place: offset for place, offset in self._positions.items() if place.topic in replaced}
-        untouched = {place: offset for place, offset in standing.items() if place in self._untouched}
-        read = {place: offset for place, offset in standing.items() if place not in untouched}
-        self._stop(self._found_gaps(read, topics, GapKind.RECREATED))
-        self._begin_again(untouched)
+        self._stop(self._found_gaps(standing, topics, GapKind.RECREATED))
         self._ids |= {name: topic.id for name, topic in topics.items()}
         return replaced
 
@@ -295,7 +294,7 @@ class PlanInput:
         self._doubts.forget(confirmed)
         in_doubt -= confirmed
         gaps = {place: gap for place, gap in gaps.items() if place not in in_doubt}
-        self._stop({place: gap for place, gap in gaps.items() if place not in self._untouched})
+        self._stop(gaps)
         for place in standing.keys() - gaps.keys() - in_doubt:
             if place.topic in topics:
                 self._epochs.pop(place, None)  # the log has the position: with the epoch it would be asked for ever
@@ -309,11 +308,8 @@ class PlanInput:
             return
         epochs = dict(self._epochs)
         self._unassign(standing)
-        self._leave_untold(self._untouched & standing.keys())
         for place, at in standing.items():
-            is_untouched = place in self._untouched
-            epoch = epochs.get(place, NO_EPOCH)
-            self._waiting[place] = None if is_untouched else LogPosition(at, self._ids[place.topic], epoch)
+            self._waiting[place] = LogPosition(at, self._ids[place.topic], epochs.get(place, NO_EPOCH))
         self._looked_s = float("-inf")
 
     def _found_gaps(

@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.errors import is_unavailable, new_client, translate
 from fencepost.kafka.group_input import Fetched, is_plain
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.library_log import library_log
 from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
 from fencepost.kafka.message_headers import read_again_by
@@ -76,7 +77,7 @@ class PlanReader(Protocol):
         assigned anew. Raises what `translate` makes of a refusal; a broker that is away is waited for.
         """
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Collection[GroupOffset]) -> None:
         """Have the group told of offsets, as `PlanInput.commit` says. For any thread."""
 
     def close(self) -> None:
@@ -127,8 +128,8 @@ class ClientReader:
         """Hear what came of commits, where nothing is read."""
         self._more(1)
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        asked = [ClientPartition(*place, offset) for place, offset in offsets.items()]
+    def commit(self, offsets: Collection[GroupOffset]) -> None:
+        asked = [ClientPartition(o.topic, o.partition, o.offset, o.note) for o in offsets]
         with self._in_commit:
             if self._consumer is not None and asked:
                 try:

@@ -5,13 +5,18 @@ heartbeats begin with their version, which is 0.
 """
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 _VERSION = 0
 _LONGEST = (1 << 15) - 1
+_TOPIC_ID, _EPOCH = "topic_id", "leader_epoch"  # names of headers
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 OFFSET = {"offset": 0}
 """The source offset of every checkpoint and heartbeat: they are not read back, but Connect wants one."""
@@ -23,11 +28,17 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """Says that the record at `upstream_offset` of a partition of the source has gone to `downstream_offset`."""
+    """Says that the record at `upstream_offset` of a partition of the source has gone to `downstream_offset`.
+
+    Of which topic the former is an offset, and the epoch of the leader that took the record, where these are known,
+    are in headers: MirrorMaker has none, and ignores them.
+    """
 
     topic_partition: TopicPartition
     upstream_offset: int
     downstream_offset: int
+    topic_id: str = field(default="", compare=False)
+    epoch: int = field(default=NO_EPOCH, compare=False)
 
     def key(self) -> bytes:
         return _text(self.topic_partition.topic) + _int32(self.topic_partition.partition)
@@ -35,11 +46,30 @@ class OffsetSync:
     def value(self) -> bytes:
         return _int64(self.upstream_offset) + _int64(self.downstream_offset)
 
+    def headers(self) -> list[tuple[str, bytes]]:
+        if not self.topic_id:
+            return []
+        epoch = [] if self.epoch == NO_EPOCH else [(_EPOCH, b"%d" % self.epoch)]
+        return [(_TOPIC_ID, self.topic_id.encode()), *epoch]
+
+    @property
+    def position(self) -> LogPosition:
+        """Return where to go on behind the record, at the source."""
+        return LogPosition(self.upstream_offset + 1, self.topic_id, self.epoch)
+
     @classmethod
-    def decode(cls, key: bytes | None, value: bytes | None) -> "OffsetSync":
-        """Return what a record's key and value say. Raises FormatError."""
+    def decode(cls, key: bytes | None, value: bytes | None, headers: Headers = ()) -> "OffsetSync":
+        """Return what a record's key, value and headers say. Raises FormatError."""
         place, numbers = _Reader(key, "the key of an offset sync"), _Reader(value, "the value of an offset sync")
-        return cls(TopicPartition(place.text(), place.int32()), numbers.int64(), numbers.int64())
+        told = {name: (data or b"").decode(errors="replace") for name, data in headers}
+        topic_id, epoch = told.get(_TOPIC_ID, ""), told.get(_EPOCH, "")
+        return cls(
+            TopicPartition(place.text(), place.int32()),
+            numbers.int64(),
+            numbers.int64(),
+            topic_id,
+            int(epoch) if topic_id and epoch.isdecimal() else NO_EPOCH,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ and the epoch of the leader that took the last record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,6 +17,33 @@ from fencepost.mirror.position import last_of, place_of, place_within, position_
 from fencepost.record import TopicPartition
 
 _TOPIC, _ID, _EPOCH = "topic", "id", "epoch"
+
+
+class _Note(NamedTuple):
+    topic: str
+    topic_id: str
+    epoch: int
+
+
+def _note(topic: str | None, topic_id: str, epoch: int = NO_EPOCH) -> str:
+    known = {} if epoch == NO_EPOCH else {_EPOCH: epoch}
+    return orjson.dumps({_TOPIC: topic, _ID: topic_id, **known}).decode()
+
+
+def _read(note: str) -> _Note | None:
+    try:
+        told = orjson.loads(note)
+        return _Note(str(told[_TOPIC]), str(told[_ID]), int(told.get(_EPOCH, NO_EPOCH)))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def noted_position(place: TopicPartition, offset: int, note: str) -> LogPosition:
+    """Return the position of a partition of the source beside which a mirror has noted that; any other note is none."""
+    told = _read(note)
+    if told is None or told.topic != place.topic:
+        return LogPosition(offset)
+    return LogPosition(offset, told.topic_id, told.epoch if told.topic_id else NO_EPOCH)
 
 
 class MirrorOffsets(OffsetsInGroup):
@@ -39,24 +66,18 @@ class MirrorOffsets(OffsetsInGroup):
 
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
         position = position_of(offset) or LogPosition(0)
-        return last_of(offset) + 1, self._note(place_of(partition).topic, position.topic_id, position.epoch)
+        return last_of(offset) + 1, _note(place_of(partition).topic, position.topic_id, position.epoch)
 
     def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the source offset that stands there; one without a note was set by Kafka's tools."""
-        try:
-            told = orjson.loads(note or self._note(self._selection.policy.upstream_topic(place.topic), ""))
-            upstream, topic_id = TopicPartition(str(told[_TOPIC]), place.partition), str(told[_ID])
-            epoch = int(told.get(_EPOCH, NO_EPOCH))
-        except (ValueError, TypeError, KeyError):
+        told = _read(note or _note(self._selection.policy.upstream_topic(place.topic), ""))
+        if told is None:
             return None
+        upstream = TopicPartition(told.topic, place.partition)
         if self.remote(upstream) != place:
             return None
-        return source_partition(self._selection.source_alias, upstream), source_offset(position - 1, topic_id, epoch)
-
-    @staticmethod
-    def _note(topic: str | None, topic_id: str, epoch: int = NO_EPOCH) -> str:
-        known = {} if epoch == NO_EPOCH else {_EPOCH: epoch}
-        return orjson.dumps({_TOPIC: topic, _ID: topic_id, **known}).decode()
+        offset = source_offset(position - 1, told.topic_id, told.epoch)
+        return source_partition(self._selection.source_alias, upstream), offset
 
     def remote(self, place: TopicPartition) -> TopicPartition:
         """Return the partition of the target that a partition of the source is mirrored to."""

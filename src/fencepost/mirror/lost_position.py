@@ -1,4 +1,4 @@
-"""Finding out where a mirror stands whose group has lost that: what the target itself says, else the source's group."""
+"""Finding out where a mirror stands whose group has lost that: by what the target has, and by the source's group."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -7,12 +7,12 @@ from typing import Any
 from fencepost.api import FatalError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offset import FORGOTTEN
-from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log import LogReader, LogRecord
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.memberless import read_stable
 from fencepost.mirror.formats import FormatError, OffsetSync
-from fencepost.mirror.held import MirrorOffsets
+from fencepost.mirror.held import MirrorOffsets, noted_position
+from fencepost.mirror.restored import Synced, names, restored
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -28,8 +28,11 @@ _WAYS_ON = (
 class LostPositions:
     """Finds positions again, of partitions that the group of a flow knows nothing of though the target has records.
 
-    1. The last offset sync of the target: it was committed with the records, so nothing is doubled or left out.
+    1. The last offset sync of the target: where no record came behind the one that it is of, nothing is doubled or
+       left out. One of the source type, of MirrorMaker, or from before syncs were switched off may lag.
     2. The group at the source: it follows the other with some distance, so what came between is mirrored twice.
+
+    Both say of which topic they speak, so that one that was created again is a gap.
     """
 
     def __init__(
@@ -68,33 +71,62 @@ class LostPositions:
         """
         if not lost:
             return {}
-        told = f"Group {self._held.group} of the target has lost where {_names(lost)} stand, which have records there"
+        told = f"Group {self._held.group} of the target has lost where {names(lost)} stand, which have records there"
         if is_refused:
             raise FatalError(f"{told}: {_WAYS_ON.format(connector, self._held.group)}")
-        synced = {} if self._syncs_topic is None else self._by_syncs(self._syncs_topic, lost)
-        if synced:
-            log.error("%s; offset syncs tell exactly where to go on, of %s", told, _names(synced))
-        asked = set(lost) - synced.keys()
-        followed = self._by_source_group(asked) if asked else {}
-        if followed:
-            log.error(
-                "%s; group %s of the source tells where to go on, of %s: WHAT WAS MIRRORED SINCE IT COMMITTED THERE IS "
-                "MIRRORED TWICE", told, self._held.group, _names(followed),
-            )  # fmt: skip
-        if rest := asked - followed.keys():
-            log.error("%s; nothing tells where to go on, of %s: they are mirrored anew", told, _names(rest))
-        return synced | followed
+        synced = {} if self._syncs_topic is None else self._synced(self._last_syncs(self._syncs_topic, lost))
+        asked = [place for place in lost if place not in synced or synced[place].behind]
+        found = restored(lost, synced, self._by_source_group(asked) if asked else {})
+        for saying in found.sayings(self._held.group):
+            log.error("%s; %s", told, saying)
+        return found.positions()
 
-    def _by_syncs(self, syncs_topic: str, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
-        last: dict[TopicPartition, LogPosition] = {}
+    def _synced(self, syncs: Mapping[TopicPartition, OffsetSync]) -> dict[TopicPartition, Synced]:
+        """Look whether the remote partitions have records behind those that syncs are of. Nobody writes meanwhile."""
+        remote = {self._held.remote(place): sync for place, sync in syncs.items()}
+        admin = Admin(self._target_conf)
+        try:
+            starts = {TopicPartition(*place): start for place, start in admin.start_offsets(remote).items()}
+            ends = {
+                TopicPartition(*place): end for place, end in admin.end_offsets(remote, read_committed=True).items()
+            }
+        finally:
+            admin.close()
+        first = {place: sync.downstream_offset + 1 for place, sync in remote.items()}
+        deleted = {place for place, at in first.items() if starts[place] > at}
+        asked = {place: at for place, at in first.items() if at < ends[place] and place not in deleted}
+        followed = deleted | self._with_records(asked, ends)
+        return {
+            sync.topic_partition: Synced(sync.position, ends[place] - first[place] if place in followed else 0)
+            for place, sync in remote.items()
+        }
+
+    def _with_records(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> set[TopicPartition]:
+        """Return the remote partitions that have committed records in these ranges, not markers alone."""
+        found: set[TopicPartition] = set()
+        for topic in {place.topic for place in starts}:
+            own = {place.partition: start for place, start in starts.items() if place.topic == topic}
+            reader = LogReader(self._target_conf, topic)
+            try:
+                reader.go_on_at(own)
+                within = {partition: ends[TopicPartition(topic, partition)] for partition in own}
+                found |= {TopicPartition(topic, partition) for partition in reader.with_records(within, _READ_S)}
+            finally:
+                reader.close()
+        return found
+
+    def _last_syncs(self, syncs_topic: str, lost: Collection[TopicPartition]) -> dict[TopicPartition, OffsetSync]:
+        last: dict[TopicPartition, OffsetSync] = {}
 
         def note(record: LogRecord) -> None:
             try:
-                sync = OffsetSync.decode(record.key, record.value)
+                sync = OffsetSync.decode(record.key, record.value, record.headers)
             except FormatError:
                 return
             if sync.topic_partition in lost:
-                last[sync.topic_partition] = LogPosition(sync.upstream_offset + 1)
+                last[sync.topic_partition] = sync
 
         admin = Admin(self._target_conf)
         try:
@@ -110,9 +142,5 @@ class LostPositions:
         return last
 
     def _by_source_group(self, lost: Collection[TopicPartition]) -> dict[TopicPartition, LogPosition]:
-        found = GroupOffsets(self._source_conf, self._held.group).read()
-        return {place: LogPosition(found[place]) for place in lost if place in found}
-
-
-def _names(places: Collection[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(places))
+        found = read_stable(self._source_conf, self._held.group, _READ_S)
+        return {place: noted_position(place, *found[place]) for place in lost if place in found}

@@ -8,10 +8,12 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fencepost.api import SourceRecord
+from fencepost.api import Header, Sent, SourceRecord
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.transactional_client import ProducerError
 from fencepost.mirror.formats import OffsetSync
+from fencepost.mirror.position import last_of, place_of, position_of
 from fencepost.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -42,9 +44,19 @@ class DueSyncs:
         return downstream - 1 >= self._lag_max or downstream < 0 or upstream > downstream
 
 
+def sync_of(sent: Sent) -> OffsetSync:
+    """Return the sync of a record that is in the log."""
+    offset = sent.offset or {}
+    behind = position_of(offset) or LogPosition(0)
+    return OffsetSync(
+        place_of(sent.partition), last_of(offset), sent.metadata.offset, topic_id=behind.topic_id, epoch=behind.epoch
+    )
+
+
 def as_record(sync: OffsetSync, topic: str) -> SourceRecord:
     """Return a sync as a record of the topic of offset syncs."""
-    return SourceRecord({}, {}, topic, sync.value(), key=sync.key(), kafka_partition=_PARTITION)
+    headers = tuple(Header(name, value) for name, value in sync.headers())
+    return SourceRecord({}, {}, topic, sync.value(), key=sync.key(), kafka_partition=_PARTITION, headers=headers)
 
 
 class SyncWriter:
@@ -63,7 +75,8 @@ class SyncWriter:
         """Write, and wait for nothing but room in the queue."""
         try:
             for sync in syncs:
-                self._client.produce(self._topic, sync.value(), key=sync.key(), partition=_PARTITION)
+                fields = {"key": sync.key(), "partition": _PARTITION, "headers": sync.headers()}
+                self._client.produce(self._topic, sync.value(), **fields)
             self._client.serve(0)
             failed, self._client.failed_delivery = self._client.failed_delivery, None
             self._note(failed)

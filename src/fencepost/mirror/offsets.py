@@ -33,9 +33,14 @@ def check_offsets(
                 raise ConnectError(f"The source partition {partition} needs a text as '{key}'")
         if has_partition and not _is_number(partition.get(_PARTITION), _LARGEST):
             raise ConnectError(f"The source partition {partition} needs a number of a partition as '{_PARTITION}'")
-        if not _is_number(offset.get(_OFFSET), (1 << 63) - 1 if is_read else 0):
+        if not (_is_number(offset.get(_OFFSET), (1 << 63) - 1 if is_read else 0) or (is_read and _is_first(offset))):
             expected = "a whole number, 0 or more," if is_read else "0, for it is not read,"
             raise ConnectError(f"The source offset {offset} of {partition} needs {expected} as '{_OFFSET}'")
+
+
+def _is_first(offset: Mapping[str, Any]) -> bool:
+    """Say whether it is the offset of a partition of which nothing is copied, as a connector shows it."""
+    return offset.get(_OFFSET) == -1 and not isinstance(offset[_OFFSET], bool)
 
 
 def _is_number(value: object, most: int) -> bool:

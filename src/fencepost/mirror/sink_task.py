@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.settings import Kind, admin_conf, plan_conf
 from fencepost.mirror.clients import Cluster
@@ -37,7 +38,7 @@ class MirrorSinkTask(MirrorSourceTask):
         super().start()
         self._syncs = DueSyncs(0)
         self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
-        self._followed: dict[TopicPartition, int] = {}
+        self._followed: dict[tuple[str, int], int] = {}
         self._troubles = Troubles(log)
         self._told_s = float("-inf")
         # Not at once, and rarely where the group may not be told: as long as a commit is under way, which is seconds
@@ -99,12 +100,16 @@ class MirrorSinkTask(MirrorSourceTask):
             self._followed.clear()
             if time.monotonic() - self._told_s < _REFUSED_EVERY_S:
                 return
-        standing = {place: self._committed_of(place) for place in self._places}
-        moved = {
-            place: position.offset
-            for place, position in standing.items()
-            if position is not None and self._followed.get(place) != position.offset
-        }
+        standing = [told for place in self._places if (told := self._standing(place)) is not None]
+        moved = [told for told in standing if self._followed.get((told.topic, told.partition)) != told.offset]
         self._told_s = time.monotonic()
         self._input.commit(moved)
-        self._followed |= moved
+        self._followed |= {(told.topic, told.partition): told.offset for told in moved}
+
+    def _standing(self, place: TopicPartition) -> GroupOffset | None:
+        """Return where the mirror stands in a partition, with the note that the group of the target has, too."""
+        partition = source_partition(self._alias, place)
+        offset = self.context.offset(partition)
+        if position_of(offset) is None:
+            return None
+        return GroupOffset(*place, *self.config.held(self._name).position(partition, offset))

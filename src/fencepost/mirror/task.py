@@ -18,7 +18,7 @@ from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.gap import gap_error, gap_record
 from fencepost.mirror.measured import MeasuredRecords, Rows
-from fencepost.mirror.offset_syncs import DueSyncs, SyncWriter, as_record
+from fencepost.mirror.offset_syncs import DueSyncs, SyncWriter, as_record, sync_of
 from fencepost.mirror.planning import from_text
 from fencepost.mirror.position import OffsetColumn, last_of, place_of, position_of, source_offset, source_partition
 from fencepost.record import Repeated, Runs, TopicPartition
@@ -87,9 +87,7 @@ class MirrorSourceTask(SourceTask):
         self._measured.flushed((place_of(one.partition), last_of(one.offset or {})) for one in sent)
         if not self.config.emit_offset_syncs:
             return ()
-        due = self._syncs.among(
-            OffsetSync(place_of(one.partition), last_of(one.offset or {}), one.metadata.offset) for one in sent
-        )
+        due = self._syncs.among(map(sync_of, sent))
         if self._sync_writer is None:
             return [as_record(sync, self.config.offset_syncs_topic()) for sync in due]
         self._unwritten.extend(due)

@@ -14,7 +14,7 @@ from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.transactional_client import Failure, ProducerError
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
-from fencepost.task.finish import Closing, GroupPositions, OffsetRecords
+from fencepost.task.finish import Closing, GroupPositions, OffsetRecords, fields_of
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import TransactionalWriter, produce_error
@@ -129,7 +129,7 @@ class PlainDelivery(Delivery):
         try:
             self._client.flush(self._flush_timeout_s)
             for record in closing() if closing is not None else ():
-                self.send_one(record.topic, record.value, key=record.key, partition=record.kafka_partition)
+                self.send_one(record.topic, record.value, **fields_of(record))
             positions, records = ([], offsets) if self._group is None else self._group.parted(offsets)
             for key, value in records:
                 self._client.produce(self._offsets_topic, value, key=key)

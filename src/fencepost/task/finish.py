@@ -103,6 +103,16 @@ class GroupPositions:
         return offsets, others
 
 
+def fields_of(record: SourceRecord) -> dict[str, Any]:
+    """Return what a client is given of a record that a task has added, beside topic and value."""
+    return {
+        "key": record.key,
+        "partition": record.kafka_partition,
+        "timestamp": record.timestamp,
+        "headers": [(header.key, header.value) for header in record.headers] or None,
+    }
+
+
 @dataclass(frozen=True)
 class Finish:
     """How one transaction ends: what is still to be sent, and what is committed in a group."""
@@ -127,7 +137,6 @@ class Finish:
         """Send what the task adds, and have it in the log. The records before are there already."""
         records = () if self.closing is None else self.closing()
         for record in records:
-            fields = {"key": record.key, "partition": record.kafka_partition, "timestamp": record.timestamp}
-            writer.send(record.topic, record.value, **fields)
+            writer.send(record.topic, record.value, **fields_of(record))
         if records:
             writer.flush()

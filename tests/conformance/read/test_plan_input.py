@@ -16,6 +16,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch.reader import BatchReader
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
 from fencepost.kafka.plan_input import PlanInput
@@ -374,16 +375,41 @@ def test_a_topic_that_was_created_again_meanwhile_is_known_by_its_id(
     assert any_topic.ends == {place: 10}  # so that the id is kept with it from now on
 
 
-def test_nothing_is_lost_where_a_partition_was_not_read_yet(
+def test_where_a_partition_begins_is_told_though_it_is_the_first_offset(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
 ) -> None:
     reader = plan({place: None})
     reader.reach({place: 0})
+    assert reader.ends == {place: 0}
+    assert reader.input.topic_id(topic) == log_writer.admin.topics([topic])[topic].id
+
+
+def test_a_head_that_is_deleted_before_anything_was_read_is_a_gap(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    reader = plan({place: None})
+    reader.reach({place: 0})
+    reader.reader.unassign([place])  # as one that is slow
+    log_writer.send(topic, numbers(0, 8))
+    log_writer.truncate(topic, 6)
+    reader.reader.assign({place: LogPosition(0, reader.input.topic_id(topic))})
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.start) == (GapKind.TRUNCATED, 0, 6)
+
+
+def test_a_topic_that_is_created_again_before_anything_was_read_is_a_gap(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan
+) -> None:
+    """It may have had records: a start that comes later knows no more of them than this one."""
+    reader = plan({place: None})
+    reader.reach({place: 0})
     log_writer.recreate(topic)
     log_writer.send(topic, numbers(0, 5))
+    gap = reader.gap(place)
+    assert (gap.kind, gap.position, gap.end) == (GapKind.RECREATED, 0, 5)
+    reader.input.go_on(place, gap.start)
     reader.reach({place: 5})
     assert reader.values == {place: numbers(0, 5)}
-    assert not reader.input.gaps
 
 
 def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
@@ -533,24 +559,24 @@ def test_e10_a_group_is_told_of_offsets_unless_it_has_members(
         assert committed.read() == {place: offset}
         return True
 
-    reader.input.commit({place: 7})
+    reader.input.commit([GroupOffset(*place, 7)])
     eventually(lambda: is_told(7))
     eventually(lambda: reader.poll() or reader.input.commit_trouble is None)  # it hears of it when it polls
     member = Consumer({"bootstrap.servers": log_writer.bootstrap, "group.id": group})
     member.subscribe([topic])
     try:
         eventually(lambda: member.poll(0.1) or member.assignment(), every_s=0)
-        reader.input.commit({place: 9})
+        reader.input.commit([GroupOffset(*place, 9)])
         trouble = eventually(lambda: reader.poll() or reader.input.commit_trouble, every_s=0)
         assert "UNKNOWN_MEMBER_ID" in str(trouble)
         assert committed.read() == {place: 7}
     finally:
         member.close()
-    reader.input.commit({place: 9})
+    reader.input.commit([GroupOffset(*place, 9)])
     eventually(lambda: is_told(9))
     eventually(lambda: reader.poll() or reader.input.commit_trouble is None)  # it hears of it when it polls
     reader.input.close()
-    reader.input.commit({place: 11})
+    reader.input.commit([GroupOffset(*place, 11)])
     assert committed.read() == {place: 9}
 
 
@@ -560,7 +586,7 @@ def test_who_closes_does_not_wait_for_a_commit_that_nobody_answers(
     silent = socket.create_server(("127.0.0.1", 0))
     atexit.register(silent.close)  # the client goes on asking for a while
     nobody = Plan(f"127.0.0.1:{silent.getsockname()[1]}", {}, reader_type)
-    nobody.input.commit({place: 7})
+    nobody.input.commit([GroupOffset(*place, 7)])
     nobody.poll()
     closing = threading.Thread(target=nobody.input.close, daemon=True)
     closing.start()

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from fencepost.kafka.admin import Admin
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.plan_input import PlanInput
 from fencepost.kafka.settings import plan_conf
 from fencepost.record import TopicPartition
@@ -27,5 +28,5 @@ def test_a_partition_is_begun_with_soon_though_the_group_may_not_be_told(
             source_writer.topic(place.topic)
             source_writer.send(place.topic, ["a"])
             eventually(lambda: place in reader.poll(0.1, 500).next_offsets(), within_s=30)  # noqa: B023
-            reader.commit({first: 1})
+            reader.commit([GroupOffset(*first, 1)])
         eventually(lambda: reader.poll(0.1, 500) is not None and reader.commit_trouble, within_s=60)

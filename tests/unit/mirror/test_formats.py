@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.kafka.log_gap import LogPosition
 from fencepost.mirror.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
 from fencepost.record import TopicPartition
 
@@ -41,6 +42,20 @@ def test_bytes_are_those_of_kafka(record: MirrorRecord, key: str, value: str) ->
 @given(RECORDS)
 def test_what_is_written_is_read_back(record: MirrorRecord) -> None:
     assert type(record).decode(record.key(), record.value()) == record
+
+
+@pytest.mark.parametrize(("topic_id", "epoch"), [("id", 7), ("id", -1), ("", -1)])
+def test_a_sync_says_of_which_topic_it_is_in_headers_that_kafka_ignores(topic_id: str, epoch: int) -> None:
+    sync = OffsetSync(PLACE, 41, 50, topic_id, epoch)
+    plain = OffsetSync(PLACE, 41, 50)
+    assert (sync.key(), sync.value()) == (plain.key(), plain.value())
+    assert OffsetSync.decode(sync.key(), sync.value(), sync.headers()).position == LogPosition(42, topic_id, epoch)
+
+
+def test_headers_of_others_are_no_matter() -> None:
+    sync = OffsetSync(PLACE, 41, 50)
+    headers = [("topic_id", None), ("leader_epoch", b"x"), ("h", b"\xff")]
+    assert OffsetSync.decode(sync.key(), sync.value(), headers).position == LogPosition(42)
 
 
 @given(RECORDS, st.data())

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.log_gap import GapKind, LogGap
+from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
 from fencepost.mirror.gap import gap_record
-from fencepost.mirror.held import MirrorOffsets
+from fencepost.mirror.held import MirrorOffsets, noted_position
 from fencepost.mirror.planning import Selection
 from fencepost.mirror.policy import policy_of
 from fencepost.mirror.position import source_offset, source_partition
@@ -29,6 +29,13 @@ def test_what_is_committed_is_what_is_read(topic_id: str, epoch: int) -> None:
     assert (remote, position) == (TopicPartition("west.orders", 3), 42)
     assert remote is not None
     assert held().source(remote, position, note) == (partition, offset)
+
+
+def test_what_the_source_s_group_notes_says_of_which_topic_it_is() -> None:
+    position, note = held().position(source_partition("west", PLACE), source_offset(41, "id", 7))
+    assert noted_position(PLACE, position, note) == LogPosition(42, "id", 7)
+    assert noted_position(PLACE, 42, "") == LogPosition(42)
+    assert noted_position(TopicPartition("another", 3), position, note) == LogPosition(42)
 
 
 @pytest.mark.parametrize(

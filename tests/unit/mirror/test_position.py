@@ -42,6 +42,7 @@ def altered(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> N
 
 def test_positions_of_the_source_may_be_set_and_anything_may_be_deleted() -> None:
     altered({"cluster": "west", "topic": "t", "partition": 0}, {"offset": 0})
+    altered({"cluster": "west", "topic": "t", "partition": 0}, source_offset(-1, "id"))  # as it is shown
     altered({"cluster": "elsewhere"}, None)
 
 
@@ -52,6 +53,7 @@ def test_positions_of_the_source_may_be_set_and_anything_may_be_deleted() -> Non
         ({"cluster": "west", "topic": "t", "partition": -1}, {"offset": 1}, "number of a partition"),
         ({"cluster": "west", "topic": "t"}, {"offset": 1}, "number of a partition"),
         ({"cluster": "west", "topic": "t", "partition": 0}, {"offset": "1"}, "needs a whole number"),
+        ({"cluster": "west", "topic": "t", "partition": 0}, {"offset": -2}, "needs a whole number"),
         ({"cluster": "west", "topic": "t", "partition": 0, "gap": 4}, {"offset": 1}, "more keys than it should: gap"),
     ],
 )

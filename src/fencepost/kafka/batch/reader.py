@@ -30,6 +30,7 @@ from fencepost.kafka.batch.errors import AnswerError, LostError, UnsupportedErro
 from fencepost.kafka.batch.settings import FetchSettings
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, translate
 from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.log_gap import LogPosition
 from fencepost.kafka.plan_reader import DOING, ClientReader, Read
 from fencepost.kafka.whole import WholeBatches, WholeFetched
@@ -178,7 +179,7 @@ class BatchReader:
         found.fetched = self._handed_over(most)
         return found
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Collection[GroupOffset]) -> None:
         with self._in_commit:
             if self._committer is None and offsets and not self._is_closed:
                 self._committer = ClientReader(self._conf)
