@@ -10,6 +10,7 @@ class Context:
     """Its wait returns at once and remembers what was asked; `committed` is what the connector has committed."""
 
     takes_columns = False
+    transaction_bytes = None
 
     def __init__(self, committed: Offsets | None = None) -> None:
         self.committed = committed or []

@@ -84,6 +84,13 @@ class SourceTaskContext(Protocol):
         """Return why Kafka's record batches cannot be written as they were read; None where they can."""
 
     @property
+    def transaction_bytes(self) -> int | None:
+        """Return about how many bytes a transaction may have now, to be over in its time; None: there are none.
+
+        A task that `heeds_transaction_bytes` returns no more from `poll`, unless one record has more.
+        """
+
+    @property
     def is_stopping(self) -> bool:
         """Say whether the task should return from `poll` by now."""
 
@@ -112,6 +119,10 @@ class SourceTask(ABC):
     polls_late: ClassVar[bool] = False
     """Whether `poll` is called only when a transaction can begin, as long as transactions are small: for a source that
     goes on collecting meanwhile, so that all of it is in one and none waits for the next."""
+
+    heeds_transaction_bytes: ClassVar[bool] = False
+    """Whether `poll` returns at most `context.transaction_bytes`. A task that does not is failed by transactions that
+    always take longer than `transaction.timeout.ms`."""
 
     @classmethod
     def form(cls, config: Any) -> Form:

@@ -99,8 +99,8 @@ class PlanInput:
         """Return the epoch of the leader that took what lies before the position of a partition, if it is known."""
         return self._epochs.get(place, NO_EPOCH)
 
-    def poll(self, timeout_s: float, most: int) -> Fetched:
-        """Return what has come, waiting `timeout_s` for the first record.
+    def poll(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Fetched:
+        """Return what has come, waiting `timeout_s` for the first record; no more than that, but for what is whole.
 
         `ends` are positions that moved without a record, and those that partitions begin at. Raises
         KafkaUnavailableError where the cluster does not say what it is asked besides (nothing is lost: poll again), or
@@ -110,7 +110,7 @@ class PlanInput:
         if self._taken is None:  # else they are of the topics that were known when they came
             self._begin_waiting()
             self._look_into_lost()
-            self._take(timeout_s, most)
+            self._take(timeout_s, most, most_bytes)
         fetched = self._checked(Fetched() if self._taken is None else self._taken)
         self._taken = None
         if self._is_away and (len(fetched) or fetched.ends):
@@ -215,9 +215,9 @@ class PlanInput:
 
     # reading
 
-    def _take(self, timeout_s: float, most: int) -> None:
+    def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
         """Take what has come, and note everything else."""
-        found = self._reader.read(timeout_s, most)
+        found = self._reader.read(timeout_s, most, most_bytes)
         self._lost |= found.lost
         self._cut |= found.cut
         for topic, why in found.refused.items():

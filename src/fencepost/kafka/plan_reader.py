@@ -6,8 +6,10 @@ topic records are, is for `PlanInput` to find out.
 
 import contextlib
 import threading
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -69,8 +71,8 @@ class PlanReader(Protocol):
     def unassign(self, places: Collection[TopicPartition]) -> None:
         """Read these partitions no more: nothing of them comes from now on."""
 
-    def read(self, timeout_s: float, most: int) -> Read:
-        """Return what has come, waiting `timeout_s` for the first record.
+    def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
+        """Return what has come, waiting `timeout_s` for the first record; the last one is what reaches a limit.
 
         `fetched.ends` are where partitions end, or are read up to without a record. A partition that is `lost` has
         nothing at its position, or something else than what was read there before, and is not read on until it is
@@ -95,6 +97,7 @@ class ClientReader:
         self._read_again = read_again_by(conf)
         self._in_commit = threading.Lock()
         self._lots: list[Fetched] = []  # taken, and not handed over yet
+        self._kept: list[Any] = []  # messages for which there was no room
         self._found = Read()
         self._unheard = 0  # commits of which it is not known what came of them
         self.commit_trouble: str | None = None
@@ -104,23 +107,33 @@ class ClientReader:
         self._consumer.incremental_assign([_placed(place, at) for place, at in positions.items()])
 
     def unassign(self, places: Collection[TopicPartition]) -> None:
+        gone = set(places)
+        self._kept = [each for each in self._kept if (each.topic(), each.partition()) not in gone]
         self._consumer.incremental_unassign([ClientPartition(*place) for place in places])
 
-    def read(self, timeout_s: float, most: int) -> Read:
+    def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
         """Take what has come, in lots: with many messages at once Python's garbage collector would look at each."""
         if not self._lots:  # else something went wrong behind them
-            self._take(timeout_s, most)
+            self._take(timeout_s, most, most_bytes)
         found, self._found = self._found, Read()
         found.fetched, self._lots = Fetched.joined(self._lots), []
         return found
 
-    def _take(self, timeout_s: float, most: int) -> None:
-        while most > 0:
+    def _take(self, timeout_s: float, most: int, most_bytes: int | None) -> None:
+        left_bytes = float("inf") if most_bytes is None else most_bytes
+        while most > 0 and left_bytes > 0:
             lot = min(most, _LOT)
-            messages = self._consumed(lot, timeout_s if not self._lots else 0)
+            messages, self._kept = self._kept[:lot], self._kept[lot:]
+            messages = messages or self._consumed(lot, timeout_s if not self._lots else 0)
+            is_last = len(messages) < lot and not self._kept
+            if messages and most_bytes is not None:
+                count, size_bytes = _fitting(messages, left_bytes)
+                self._kept = [*messages[count:], *self._kept]
+                del messages[count:]
+                left_bytes -= size_bytes
             if messages:
                 self._lots.append(self._sorted(messages, self._found))
-            if len(messages) < lot:
+            if is_last:
                 return
             most -= lot
 
@@ -199,6 +212,16 @@ class ClientReader:
         elif not (is_unavailable(error) or error.code() in _PASSING):
             raise translate(error, DOING, self._bootstrap)
         return True
+
+
+def _fitting(messages: Sequence[Any], most_bytes: float) -> tuple[int, int]:
+    """Return how many of the first messages there are up to the one that reaches so many bytes, and how many it is."""
+    size_bytes = sum(map(len, messages))
+    if size_bytes < most_bytes:
+        return len(messages), size_bytes
+    behind = list(accumulate(map(len, messages)))
+    count = min(bisect_left(behind, most_bytes) + 1, len(messages))
+    return count, behind[count - 1]
 
 
 def _epochs(places: Sequence[TopicPartition], messages: Sequence[Any]) -> dict[TopicPartition, tuple[int, int]]:

@@ -86,6 +86,9 @@ def classify(error: KafkaError) -> Failure:
 class TransactionalClient(ABC):
     """One producer with a transactional id, used by one thread at a time; `drop` by any."""
 
+    is_slow = False
+    """Whether the time was up while brokers went on answering: there was too much to send, and no trouble with them."""
+
     failed_delivery: ProducerError | None = None
     """A record of the open transaction that was refused: `flush` raises it until the transaction is aborted (E1)."""
 

@@ -39,6 +39,7 @@ class MirrorSourceTask(SourceTask):
 
     config: "MirrorSourceConnector"
     polls_late = True  # what has come by then is in one transaction
+    heeds_transaction_bytes = True
     polls_ahead = True  # what is done after a commit needs nothing that is polled meanwhile
 
     @classmethod
@@ -77,7 +78,7 @@ class MirrorSourceTask(SourceTask):
     def poll(self) -> Batch | None:
         if self._input.gaps:  # what was read beside them has been given out
             self._see_to_gaps()
-        fetched = self._input.poll(self._timeout_s, self._most)
+        fetched = self._input.poll(self._timeout_s, self._most, self.context.transaction_bytes)
         ends = [*self._ends(fetched), *self._committed]
         self._committed = []
         return self._batch(fetched, ends) if len(fetched) or ends else None

@@ -133,7 +133,7 @@ class ChannelRun:
             yield
         except Exception as error:
             with contextlib.suppress(ChannelError):
-                if isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired:
+                if isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired:
                     self._client.expired(self._took_s())
                 elif self._passes(error):
                     self._client.trouble(f"{type(error).__name__}: {error}")

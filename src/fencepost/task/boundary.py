@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from typing import ClassVar
 
 from fencepost.api import FatalError
 from fencepost.record import SourceRecord
@@ -43,6 +44,9 @@ class Boundary(ABC):
     def committed(self) -> None:
         """Take note that a commit was accepted; a boundary is told of every one."""
 
+    may_end_early: ClassVar[bool] = False
+    """Whether a transaction may end behind any batch, where it is large enough."""
+
 
 class PollBoundary(Boundary):
     """Each batch that `poll` returns is a transaction; an empty one counts."""
@@ -56,6 +60,8 @@ class PollBoundary(Boundary):
 
 class IntervalBoundary(Boundary):
     """A transaction ends with the first batch after `interval_s` have passed since the last commit."""
+
+    may_end_early = True
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_s

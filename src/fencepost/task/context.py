@@ -6,6 +6,7 @@ from typing import Any
 from fencepost.api import TransactionContext
 from fencepost.task.control import Control
 from fencepost.task.offsets import OffsetBook
+from fencepost.task.transaction_size import TransactionSize
 
 
 class TaskContext:
@@ -20,11 +21,13 @@ class TaskContext:
         *,
         takes_columns: bool = False,
         batches_refusal: str | None = None,
+        sizes: TransactionSize | None = None,
     ) -> None:
         self.configs = configs
         self.transaction = transaction
         self.takes_columns = takes_columns
         self.batches_refusal = batches_refusal
+        self._sizes = sizes
         self._book = book
         self._control = control
 
@@ -33,6 +36,10 @@ class TaskContext:
 
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return self._book.all_committed()
+
+    @property
+    def transaction_bytes(self) -> int | None:
+        return None if self._sizes is None else self._sizes.limit_bytes
 
     @property
     def is_stopping(self) -> bool:

@@ -120,6 +120,10 @@ class CopyingDelivery(Delivery):
     def is_light(self) -> bool:
         return self._inner.is_light
 
+    @property
+    def is_full(self) -> bool:
+        return self._inner.is_full
+
     def is_ready(self) -> bool:
         return self._inner.is_ready()
 

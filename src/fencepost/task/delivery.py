@@ -49,6 +49,11 @@ class Delivery(ABC):
         """Say whether transactions take their time whatever is in them: the last one was small."""
         return False
 
+    @property
+    def is_full(self) -> bool:
+        """Say whether the open transaction is as large as one may be that has to be over in its time."""
+        return False
+
     def is_ready(self) -> bool:
         """Wait until a transaction can begin. False: the delivery must, or should, be replaced first."""
         return not self.must_be_replaced

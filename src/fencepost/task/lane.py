@@ -112,6 +112,9 @@ class Turn:
         before: "Turn | None",
         held: "Held | None" = None,
         finish: Finish | None = None,
+        *,
+        size_bytes: int = 0,
+        begun_s: float = 0.0,
     ) -> None:
         self._writer = writer
         self._finish = finish or Finish()
@@ -122,7 +125,9 @@ class Turn:
         self._done = threading.Event()
         self.error: BaseException | None = None
         self.is_struck = False
-        self.ended_s = 0.0
+        self.size_bytes = size_bytes
+        self._begun_s = begun_s
+        self.ended_s = self.took_s = 0.0
 
     @property
     def is_done(self) -> bool:
@@ -161,6 +166,7 @@ class Turn:
         finally:
             self._before = None  # else every transaction would keep all those before it
             self.ended_s = time.monotonic()
+            self.took_s = self.ended_s - self._begun_s
             for step in (self._done, self._told, self._flushed):
                 step.set()
 

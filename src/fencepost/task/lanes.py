@@ -3,6 +3,7 @@
 An error of one transaction is an error of all behind it, and both producers are replaced.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ from fencepost.task.delivery import Delivery, OnDelivered, PlainDelivery, send_o
 from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
 from fencepost.task.outgoing import Outgoing
-from fencepost.transaction import TransactionalWriter, lane_ids, open_lanes
+from fencepost.task.transaction_size import TransactionSize
+from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
 from fencepost.transaction.signature import Signature
 
 # A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
@@ -36,9 +38,10 @@ class LanedDelivery(Delivery):
         on_failure: Callable[[], None] | None = None,
         group: GroupPositions | None = None,
         signature: Signature | None = None,
+        sizes: TransactionSize | None = None,
     ) -> None:
         """`group` keeps the offsets, in place of the topic, where it is given; `signature` signs what is committed in
-        the group of the input.
+        the group of the input; `sizes` learns how large transactions may be.
 
         `on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
         transaction did not end well; without it a commit is waited for. `room` None: nothing is queued ahead.
@@ -48,6 +51,7 @@ class LanedDelivery(Delivery):
         self._offsets_topic = offsets_topic
         self._group = group
         self._signature = signature
+        self._sizes = sizes
         self._room = room or Room()
         self._may_widen = may_widen
         self._held_bytes = held_bytes
@@ -58,6 +62,7 @@ class LanedDelivery(Delivery):
         self._bytes_left = self._records_left = 0
         self._held: Held | None = None
         self._has_strike = False
+        self._begun_s = 0.0
         self._sent_bytes = 0  # of the newest transaction, about
         self._collisions = 0
 
@@ -72,6 +77,10 @@ class LanedDelivery(Delivery):
     @property
     def is_light(self) -> bool:
         return self._sent_bytes < _LIGHT_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        return self._sizes is not None and self.is_open and self._sent_bytes >= self._sizes.limit_bytes
 
     @property
     def must_be_replaced(self) -> bool:
@@ -95,6 +104,14 @@ class LanedDelivery(Delivery):
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
         writer = self._begin().writer
         self._sent_bytes += outgoing.about_bytes()
+        try:
+            self._send(writer, outgoing, on_delivered)
+        except (ProduceError, WriterFencedError):
+            if self._sizes is not None:
+                self._sizes.failed(self._sent_bytes, time.monotonic() - self._begun_s)
+            raise
+
+    def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
         start = 0 if self._may_send() else self._fitting(outgoing)
         if start:
             self._held = self._held or Held(self._room.time_s)
@@ -122,7 +139,7 @@ class LanedDelivery(Delivery):
 
     def _hand_over(self, lane: Lane, finish: Finish) -> None:
         before = None if self._last is None or self._last.is_committed else self._last
-        turn = Turn(lane.writer, before, self._held, finish)
+        turn = Turn(lane.writer, before, self._held, finish, size_bytes=self._sent_bytes, begun_s=self._begun_s)
         self._turns.append(turn)
         self._last, self._current, self._held = turn, None, None
         if self._on_failure is not None:
@@ -142,7 +159,11 @@ class LanedDelivery(Delivery):
             if turn.error is not None:
                 if ended_s:
                     break  # first those that are committed; the next call raises
+                if self._sizes is not None:
+                    self._sizes.failed(turn.size_bytes, turn.took_s)
                 raise turn.error
+            if self._sizes is not None:
+                self._sizes.committed(turn.size_bytes, turn.took_s)
             self._turns.popleft()
             self._has_strike |= turn.is_struck
             ended_s.append(turn.ended_s)
@@ -167,7 +188,7 @@ class LanedDelivery(Delivery):
             self._current = self._lanes[0]
             self._current.await_idle()
             self._lanes.reverse()
-            self._sent_bytes = 0
+            self._sent_bytes, self._begun_s = 0, time.monotonic()
             self._bytes_left, self._records_left = self._room.size_bytes, self._room.records
         return self._current
 

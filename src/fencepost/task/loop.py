@@ -179,7 +179,8 @@ class SourceLoop:
                 batches if (start, stop) == (0, count) else _cut(batches, start, stop),
                 is_last=verdict is Verdict.COMMIT,
             )
-            if verdict is Verdict.COMMIT:
+            is_full = verdict is Verdict.GO_ON and self.boundary.may_end_early and self._delivery.is_full
+            if verdict is Verdict.COMMIT or is_full:
                 self._commit(is_covered=is_covered)
             elif verdict is Verdict.ABORT:
                 self._abort()

@@ -46,6 +46,12 @@ def wants_reports(spec: TaskSpec) -> bool:
     return tracks_records(spec) or (has_updates and not spec.is_exactly_once)
 
 
+def makes_smaller(spec: TaskSpec) -> bool:
+    """Say whether transactions become smaller where the runtime asks for that: by the task, or between its polls."""
+    task: type[SourceTask] = _connector_class(spec).task
+    return task.heeds_transaction_bytes or spec.boundary == "interval"
+
+
 def group_of(spec: TaskSpec) -> GroupPositions | None:
     """Return how the connector's offsets are kept in a group, where they are."""
     if not spec.has_offsets_in_group:

@@ -17,6 +17,7 @@ from fencepost.task.lane import HELD_BYTES, Room, held_bytes
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.life import TaskLife
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.task.transaction_size import TransactionSize
 from fencepost.transaction import (
     CommitUnknownError,
     ProduceError,
@@ -70,8 +71,14 @@ class ProducingLife(TaskLife):
         self._lanes_allowed = spec.lanes
         self._uses_both_lanes = False
         self._expired = 0
+        self._sizes = TransactionSize(transaction_timeout_ms(spec.producer_conf) / 1000)
         self._batch_bytes = spec.batch_bytes  # what the batches of its producers may not exceed
         self._batch_bytes_used = 0
+
+    @property
+    @abstractmethod
+    def _makes_smaller(self) -> bool:
+        """Say whether transactions become smaller where `_sizes` asks for that."""
 
     @abstractmethod
     def _open_delivery(self) -> Delivery:
@@ -118,7 +125,10 @@ class ProducingLife(TaskLife):
         """
         log.warning("task %s starts again: %s", self.spec.id, error)
         self.counters.producers_retired += 1
-        has_expired = isinstance(error, WriterFencedError | CommitUnknownError) and error.has_expired
+        has_expired = isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired
+        if has_expired and self._makes_smaller:
+            limit_bytes = self._sizes.limit_bytes
+            log.warning("task %s: the next transactions have at most %d bytes", self.spec.id, limit_bytes)
         self._expired = has_expired + (0 if self._count_failure() else self._expired)
         self._back_off.wait()
         if not self.control.is_stopping:
@@ -126,11 +136,11 @@ class ProducingLife(TaskLife):
             self._ensure_transactions_end(error)
 
     def _ensure_transactions_end(self, error: Exception) -> None:
-        """Give up once the broker has ended two transactions in a row for their age.
+        """Give up once two transactions in a row took longer than they may, and cannot be smaller.
 
         One may be the fault of a process that stood still. Asked after the admission: nobody newer has the id.
         """
-        if self._expired < _MOST_EXPIRED:
+        if self._expired < _MOST_EXPIRED or (self._makes_smaller and not self._sizes.is_at_end):
             return
         timeout_ms = transaction_timeout_ms(self.spec.producer_conf)
         raise TransactionExpiredError(
@@ -177,6 +187,7 @@ class ProducingLife(TaskLife):
             on_failure=on_failure,
             group=group,
             signature=signature,
+            sizes=self._sizes,
         )
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
             if self._lanes_allowed > 1:

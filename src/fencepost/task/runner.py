@@ -28,6 +28,7 @@ from fencepost.task.plugins import (
     connector_of,
     form_of,
     group_of,
+    makes_smaller,
     processor_of,
     runs_ahead,
     topics_of,
@@ -95,6 +96,7 @@ class TaskRunner(ProducingLife):
             transaction_context(boundary),
             takes_columns=self.spec.is_exactly_once and sends_batches(self._producer_conf()),
             batches_refusal=batches_refusal(self.spec, self._producer_conf(), processor),
+            sizes=self._sizes if self.spec.is_exactly_once else None,
         )
         task.initialize(context, config)
         self._task = task
@@ -125,6 +127,10 @@ class TaskRunner(ProducingLife):
         if self._conf is None:
             self._conf = chosen_conf(self.spec, form_of(self.spec), self._processor)
         return self._conf
+
+    @property
+    def _makes_smaller(self) -> bool:
+        return makes_smaller(self.spec)
 
     def _open_delivery(self) -> Delivery:
         conf = self._settings()

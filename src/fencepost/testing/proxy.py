@@ -9,6 +9,7 @@ proxy too: advertise the proxy's port for its internal listener.
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
@@ -160,6 +161,7 @@ class KafkaProxy:
         self._links: list[_Link] = []
         self._flows = threading.Event()
         self._flows.set()
+        self._pace = _Pace()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._stopping = threading.Event()
@@ -197,6 +199,10 @@ class KafkaProxy:
         """Forget all rules; what they hold can still be released."""
         with self._lock:
             self._rules.clear()
+
+    def slow_down(self, bytes_per_s: float | None) -> None:
+        """Let requests of each connection through at this rate from now on; None: as fast as they come."""
+        self._pace.bytes_per_s = bytes_per_s
 
     def pause(self) -> None:
         """Let nothing through in either direction; connections stay, new ones are accepted and wait."""
@@ -243,7 +249,7 @@ class KafkaProxy:
         broker.settimeout(None)
         for end in (client, broker):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or every small frame waits for 40 ms
-        link = _Link(client, broker, self._rule_for, self._flows, self._renamed)
+        link = _Link(client, broker, self._rule_for, self._flows, self._renamed, self._pace)
         with self._lock:
             self._links = [known for known in self._links if not known.is_over]
             self._links.append(link)
@@ -279,6 +285,17 @@ class KafkaProxy:
         return frame.replace(old, new)
 
 
+class _Pace:
+    """How fast requests get through."""
+
+    def __init__(self) -> None:
+        self.bytes_per_s: float | None = None
+
+    def await_through(self, size_bytes: int) -> None:
+        if self.bytes_per_s is not None:
+            time.sleep(size_bytes / self.bytes_per_s)
+
+
 class _Link:
     """One client's connection and its counterpart at the broker. The latter stays open while a request is held."""
 
@@ -289,8 +306,10 @@ class _Link:
         rule_for: Callable[[Request], Rule | None],
         flows: threading.Event,
         renamed: Callable[[bytes], bytes],
+        pace: "_Pace",
     ) -> None:
         self._client, self._broker = client, broker
+        self._pace = pace
         self._rule_for, self._flows, self._renamed = rule_for, flows, renamed
         self._client_port = int(client.getpeername()[1])
         self._asked: dict[int, int] = {}
@@ -341,6 +360,7 @@ class _Link:
         try:
             while (frame := _read_frame(self._client)) is not None:
                 self._flows.wait()
+                self._pace.await_through(len(frame))
                 api_key, correlation_id = _header(frame)
                 self._asked[correlation_id] = api_key
                 rule = self._rule_for(Request(frame, self._client_port))

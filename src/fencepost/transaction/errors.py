@@ -36,13 +36,21 @@ class ProduceError(FatalError):
     """Records could not be written; the transaction is certain not to be committed. Abort, or close the writer.
 
     `is_refused` says that the same record would be refused again (its size, its topic, authorisation), `is_denied`
-    that the refusal is one of authorisation, `is_batch_too_large` that smaller batches may be taken.
+    that the refusal is one of authorisation, `is_batch_too_large` that smaller batches may be taken. `has_expired`: as
+    of WriterFencedError; time was up before the broker said so.
     """
 
     def __init__(
-        self, message: str, *, is_refused: bool, is_denied: bool = False, is_batch_too_large: bool = False
+        self,
+        message: str,
+        *,
+        is_refused: bool,
+        is_denied: bool = False,
+        is_batch_too_large: bool = False,
+        has_expired: bool = False,
     ) -> None:
         super().__init__(message)
+        self.has_expired = has_expired
         self.is_refused = is_refused
         self.is_denied = is_denied
         self.is_batch_too_large = is_batch_too_large

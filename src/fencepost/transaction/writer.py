@@ -37,11 +37,17 @@ class WriterTimeouts:
     abort_s: float = 10.0
 
 
-def produce_error(error: ProducerError) -> ProduceError:
-    """Return what a client's refusal of records means to whoever wrote them."""
+def produce_error(error: ProducerError, *, is_overdue: bool = False) -> ProduceError:
+    """Return what a client's refusal of records means to whoever wrote them; `is_overdue`: in their transaction."""
     is_denied, is_batch_too_large = error.failure is Failure.DENIED, error.failure is Failure.REFUSED_BATCH
     is_refused = is_denied or is_batch_too_large or error.failure is Failure.REFUSED_RECORD
-    return ProduceError(str(error), is_refused=is_refused, is_denied=is_denied, is_batch_too_large=is_batch_too_large)
+    return ProduceError(
+        str(error),
+        is_refused=is_refused,
+        is_denied=is_denied,
+        is_batch_too_large=is_batch_too_large,
+        has_expired=is_overdue and not is_refused,
+    )
 
 
 class TransactionalWriter:
@@ -79,6 +85,11 @@ class TransactionalWriter:
     @property
     def is_in_transaction(self) -> bool:
         return self.state is WriterState.IN_TRANSACTION
+
+    @property
+    def age_s(self) -> float:
+        """Return how long ago the newest transaction began."""
+        return time.monotonic() - self._begun_s
 
     @property
     def last_strike(self) -> str | None:
@@ -183,8 +194,13 @@ class TransactionalWriter:
 
     def _flush(self) -> None:
         if not self._is_flushed:
-            self._client.flush(self._timeouts.flush_s)
+            self._client.flush(max(self._timeouts.flush_s, self._left_s()))
             self._is_flushed = True
+
+    def _left_s(self) -> float:
+        """Return how much time the open transaction has left: what was made longer by the user is made use of."""
+        is_open = self.state is WriterState.IN_TRANSACTION
+        return transaction_timeout_ms(self._conf) / 1000 - self.age_s if is_open else 0.0
 
     def send_group_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any) -> None:
         """Add offsets of a consumer group to the transaction, beginning one if none is open.
@@ -285,8 +301,8 @@ class TransactionalWriter:
 
     def _is_overdue(self) -> bool:
         """Say whether the transaction took longer than one may, and no trouble with the brokers is to blame for it."""
-        age_ms = (time.monotonic() - self._begun_s) * 1000
-        return age_ms >= transaction_timeout_ms(self._conf) and self._client.strikes == 0
+        is_undisturbed = self._client.strikes == 0 or self._client.is_slow
+        return self.age_s * 1000 >= transaction_timeout_ms(self._conf) and is_undisturbed
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
         if self.state is WriterState.FENCED:  # no bug: an abort, for one, only finds this out
@@ -309,9 +325,10 @@ class TransactionalWriter:
         if error.failure is Failure.MEMBERSHIP:
             self.abort()
             return StaleMemberError(f"transactional id {self.transactional_id}: {error}")
+        is_overdue = self.state is WriterState.IN_TRANSACTION and self._is_overdue()
         if self.state is WriterState.IN_TRANSACTION and self._client.failed_delivery is None:
             self._client.failed_delivery = error  # a later commit must not succeed without this record (E1)
-        return produce_error(error)
+        return produce_error(error, is_overdue=is_overdue)
 
     def _move(self, target: WriterState) -> None:
         self.state = move(self.state, target)

@@ -145,6 +145,7 @@ class BatchClient(TransactionalClient):
         except AnswerError as error:
             raise self._end(_said(error)) from None
         except (LostError, UnsupportedError) as error:
+            self.is_slow |= isinstance(error, LostError) and error.is_late and self._protocol.is_answering
             raise self._end(ProducerError(Failure.PASSING, str(error))) from None
         except ProducerError:
             raise

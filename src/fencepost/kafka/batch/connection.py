@@ -291,7 +291,8 @@ class Connection:
     def _lost(self, error: Exception) -> LostError:
         self.close()
         why = str(error) or type(error).__name__
-        return LostError(f"{self.address[0]}:{self.address[1]}: {why}", is_sent=bool(self._answers))
+        is_late = isinstance(error, TimeoutError)
+        return LostError(f"{self.address[0]}:{self.address[1]}: {why}", is_sent=bool(self._answers), is_late=is_late)
 
 
 def answering(connections: Sequence[Connection], timeout_s: float) -> list[Connection]:

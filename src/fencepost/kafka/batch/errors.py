@@ -23,12 +23,14 @@ class TooLargeError(AnswerError):
 class LostError(Exception):
     """A connection could not be made, was lost, or an answer did not come in time.
 
-    `is_sent` says that requests were under way: whether they are carried out, and when, nobody knows.
+    `is_sent` says that requests were under way: whether they are carried out, and when, nobody knows; `is_late` that
+    the connection was there, and time was up.
     """
 
-    def __init__(self, message: str, *, is_sent: bool) -> None:
+    def __init__(self, message: str, *, is_sent: bool, is_late: bool = False) -> None:
         super().__init__(message)
         self.is_sent = is_sent
+        self.is_late = is_late
 
 
 class UnsupportedError(Exception):

@@ -29,6 +29,7 @@ from fencepost.record import TopicPartition
 
 IN_FLIGHT = 5
 _SEQUENCES = 1 << 31
+_ANSWERING_S = 30.0
 _ASK_AGAIN_S = 0.0005
 _NEWEST_VERSION = 2
 _FEATURE = "transaction.version"
@@ -102,8 +103,14 @@ class Protocol:
         self._refused: Failures = {}  # of batches that nobody waited for
         self._groups: dict[str, int] = {}
         self._offsets_answer: Any = None  # to what was asked ahead
+        self._answered_s = float("-inf")  # when records were last answered for
         self.is_begun = False
         """Says whether the coordinator may know of the transaction: there is something to end."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Say whether brokers have taken records a short time ago: where time is up, there was too much to send."""
+        return time.monotonic() - self._answered_s < _ANSWERING_S
 
     def open(self, deadline_s: float) -> None:
         """Take the transactional id, and agree on the version: the cluster's, where all brokers speak it."""
@@ -293,8 +300,12 @@ class Protocol:
         body = form.filled({place: batch.data for place, batch in by_place.items()})
         sent = {place: _Sent(batch.columns, len(batch.data)) for place, batch in by_place.items()}
         connection.send(
-            self._produce_request, version, lambda answer: on_failures(_taken(answer, sent)), deadline_s, body
+            self._produce_request, version, lambda answer: on_failures(self._taken(answer, sent)), deadline_s, body
         )
+
+    def _taken(self, answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
+        self._answered_s = time.monotonic()
+        return _taken(answer, sent)
 
     def _ask_coordinator(self, request: Any, versions: tuple[int, int], deadline_s: float) -> Any:
         return self._ask(self._coordinator, request, versions, deadline_s)

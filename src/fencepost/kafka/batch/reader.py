@@ -160,8 +160,8 @@ class BatchReader:
         """Return where logs of what is read end, as of the last answers: nobody is asked."""
         return dict(self._ends)
 
-    def read(self, timeout_s: float, most: int) -> Read:
-        """Return what has come; the last batch is the one that reaches `most` records.
+    def read(self, timeout_s: float, most: int, most_bytes: int | None = None) -> Read:
+        """Return what has come; the last batch is the one that reaches `most` records, or so many bytes of copies.
 
         Raises CorruptBatchError, KafkaAuthorizationError, KafkaRequestError.
         """
@@ -176,7 +176,7 @@ class BatchReader:
             if left_s <= 0 or self._found.lost:
                 break
         found, self._found = self._found, Read()
-        found.fetched = self._handed_over(most)
+        found.fetched = self._handed_over(most, float("inf") if most_bytes is None else most_bytes)
         return found
 
     def commit(self, offsets: Collection[GroupOffset]) -> None:
@@ -193,17 +193,18 @@ class BatchReader:
         if self._committer is not None:
             self._committer.close()
 
-    def _handed_over(self, most: int) -> Fetched:
+    def _handed_over(self, most: int, most_bytes: float) -> Fetched:
         entries: list[tuple[TopicPartition, Counted]] = []
         behind: dict[TopicPartition, Position] = {}
-        count = 0
-        while self._come and (count < most or isinstance(self._come[0][1], Position)):
+        count = size_bytes = 0
+        while self._come and ((count < most and size_bytes < most_bytes) or isinstance(self._come[0][1], Position)):
             place, one = self._come.popleft()
             if isinstance(one, Position):
                 behind[place] = one
             else:
                 entries.append((place, one))
                 count += one.count
+                size_bytes += one.size_bytes if isinstance(one, CopiedBatch) else 0
         fetched = self._form.fetched(entries)
         fetched.ends = {place: position.offset for place, position in behind.items()}
         fetched.epochs = dict(behind)

@@ -215,7 +215,7 @@ class StreamLoop:
         if self._begun_s is None:
             if time.monotonic() >= self._flush_due_s:
                 self._commit_all()  # what nobody reads, such as markers, and what the group does not have yet
-        elif self._boundary.is_due(self._written(self._begun_s, taken)):
+        elif self._delivery.is_full or self._boundary.is_due(self._written(self._begun_s, taken)):
             self._commit()
         elif not taken and self._boundary.commits_when_idle:
             self._learn(wait=True)

@@ -92,6 +92,10 @@ class StreamRunner(ProducingLife):
                 self._close()
                 self._stop(task)
 
+    @property
+    def _makes_smaller(self) -> bool:
+        return True
+
     def _open_delivery(self) -> LanedDelivery:
         assert self.spec.transactional_id is not None
         return self._open_lanes(

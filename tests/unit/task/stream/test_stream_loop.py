@@ -43,6 +43,7 @@ class Passing(StreamTask):
 
 
 class Delivery:
+    is_full = False
     """Commits as soon as they are asked about, unless they are `held`; `fails` is what the next one ends with."""
 
     def __init__(self, log: list[Any]) -> None:

@@ -1,0 +1,56 @@
+"""How large the transactions of a task may be, so that each is over before the broker ends it for its age.
+
+Nobody knows how fast records get to the cluster before some of them have. So transactions begin small enough for slow
+links, and grow as long as they are quick; one that took half of the time that it may take makes the next ones smaller,
+and one that came to nothing for its age makes them much smaller.
+"""
+
+import threading
+
+_FIRST_BYTES = 8 << 20
+_MOST_BYTES = 64 << 20
+_LEAST_BYTES = 64 << 10  # where one of that size does not get through in its time, size is not the cause
+_QUICK, _SLOW, _LATE = 1 / 6, 1 / 2, 4 / 5  # of the time that a transaction may take
+_SMALLER = 4
+
+
+class TransactionSize:
+    """Learns from transactions that have ended how large the next ones may be. For any thread."""
+
+    def __init__(self, timeout_s: float) -> None:
+        """`timeout_s`: how long a transaction may take, the producer's `transaction.timeout.ms`."""
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._limit_bytes = _FIRST_BYTES
+        self._is_at_end = False
+
+    @property
+    def limit_bytes(self) -> int:
+        """Return about how many bytes a transaction may have."""
+        return self._limit_bytes
+
+    @property
+    def is_at_end(self) -> bool:
+        """Say whether the last one that failed for its age could not have been smaller, or smaller is no remedy."""
+        return self._is_at_end
+
+    def committed(self, size_bytes: int, took_s: float) -> None:
+        """Take note of a transaction that was open for `took_s`."""
+        with self._lock:
+            self._is_at_end = False
+            if took_s >= _SLOW * self._timeout_s:
+                self._shrink_to(min(size_bytes, self._limit_bytes) // 2)
+            elif took_s <= _QUICK * self._timeout_s and 2 * size_bytes >= self._limit_bytes:
+                self._limit_bytes = min(2 * self._limit_bytes, _MOST_BYTES)
+
+    def failed(self, size_bytes: int, took_s: float) -> bool:
+        """Take note of one that came to nothing; returns whether the next ones are smaller."""
+        with self._lock:
+            before = self._limit_bytes
+            if took_s >= _LATE * self._timeout_s:
+                self._is_at_end = size_bytes > 2 * before or size_bytes <= _LEAST_BYTES
+                self._shrink_to(min(size_bytes, before) // _SMALLER)
+            return self._limit_bytes < before
+
+    def _shrink_to(self, size_bytes: int) -> None:
+        self._limit_bytes = max(_LEAST_BYTES, min(self._limit_bytes, size_bytes))
