@@ -3,8 +3,9 @@
 import base64
 import datetime as dt
 import json
+import math
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from fencepost.api import HeaderConverter, Schema
@@ -12,6 +13,8 @@ from fencepost.converter.logical import EPOCH, MILLISECOND
 from fencepost.record import SchemaType
 from fencepost.record.schema import BOOLEAN, DATE, FLOAT64, STRING, TIME, TIMESTAMP
 
+_MOST_DIGITS = 20  # more than 64 bits hold
+_TIME_LENGTH, _TIMESTAMP_LENGTH = len("03:04:05.678Z"), len("2026-01-02T03:04:05.678Z")
 _INTEGERS = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
 
 
@@ -73,17 +76,38 @@ def _parsed(text: str) -> tuple[Schema | None, Any]:
 def _number_or_moment(text: str) -> tuple[Schema | None, Any]:
     if text.endswith("Z") or text.count("-") == 2:
         return _parsed_moment(text)
-    try:
-        number = int(text)
-    except ValueError:
-        return FLOAT64, float(text)
+    exact = _decimal(text)
+    if exact != exact.to_integral_value():
+        return FLOAT64, _finite(text)
+    if exact.adjusted() > _MOST_DIGITS:
+        return STRING, text
+    number = int(exact)
     for kind, bits in _INTEGERS:
         if -(1 << bits) <= number < 1 << bits:
             return Schema(kind), number
     return STRING, text
 
 
+def _decimal(text: str) -> Decimal:
+    """Raise ValueError for what is no number, as Kafka sees it: it wants a digit before the point."""
+    if text.lstrip("+").startswith("."):
+        raise ValueError(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(text) from error
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(text)
+    return number
+
+
 def _parsed_moment(text: str) -> tuple[Schema | None, Any]:
+    if text.endswith("Z") and len(text) not in (_TIME_LENGTH, _TIMESTAMP_LENGTH):
+        raise ValueError(text)  # another number of digits behind the second than a value of Kafka Connect has
     if "T" in text:
         moment = dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=dt.UTC)
         return TIMESTAMP, EPOCH + (moment - EPOCH) // MILLISECOND * MILLISECOND

@@ -15,6 +15,18 @@ class Header(NamedTuple):
     schema: Schema | None = None
 
 
+class ReadHeader(Header):
+    """A header that remembers the bytes that it was read from: as long as nobody changes it, they are written again."""
+
+    raw: bytes | None
+
+    @classmethod
+    def of(cls, header: Header, raw: bytes | None) -> "ReadHeader":
+        made = cls(*header)
+        made.raw = raw
+        return made
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic."""
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter, SourceRecord
-from fencepost.record import Batch, BytesColumn, Header, HeaderBytes, HeaderColumn, Repeated, Schema, Utf8Column
+from fencepost.record import (
+    Batch,
+    BytesColumn,
+    Header,
+    HeaderBytes,
+    HeaderColumn,
+    ReadHeader,
+    Repeated,
+    Schema,
+    Utf8Column,
+)
 from fencepost.record.schema import STRING
 from fencepost.task.letters import TransactionLetters
 from fencepost.task.outgoing import Outgoing
@@ -126,7 +136,17 @@ class Processor:
         return [(h.key, self._header(record.topic, h)) for h in record.headers]
 
     def _header(self, topic: str, header: Header) -> bytes | None:
+        if isinstance(header, ReadHeader) and self._is_unchanged(topic, header):
+            return header.raw
         return self.header_converter.from_connect_header(topic, header.key, header.schema, header.value)
+
+    def _is_unchanged(self, topic: str, header: ReadHeader) -> bool:
+        """Say whether a header is as it was read; a list or a map may have been changed in place."""
+        if not hasattr(header, "raw"):  # `_replace` has made it
+            return False
+        if not isinstance(header.value, list | dict):
+            return True
+        return self.header_converter.to_connect_header(topic, header.key, header.raw) == (header.schema, header.value)
 
 
 def _column_or_none(column: list[int | None]) -> list[int | None] | None:

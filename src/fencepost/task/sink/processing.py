@@ -10,7 +10,17 @@ from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
 from fencepost.kafka.group_input import Fetched
-from fencepost.record import BinaryColumn, Header, Repeated, Runs, Schema, SinkBatch, SinkRecord, TopicPartition
+from fencepost.record import (
+    BinaryColumn,
+    Header,
+    ReadHeader,
+    Repeated,
+    Runs,
+    Schema,
+    SinkBatch,
+    SinkRecord,
+    TopicPartition,
+)
 from fencepost.task.dead_letter import RESENT, RESENT_TIMESTAMP, RESENT_TOPIC
 from fencepost.task.tolerance import Tolerance
 from fencepost.transform.chain import Chain
@@ -29,6 +39,8 @@ class SinkProcessor:
     tolerance: Tolerance
     resend_topic: str = ""
     """Whose records are taken as those of the topics that they came from."""
+    keeps_header_bytes: bool = False
+    """Whether headers remember the bytes that they were read from, for a way out with the same converter."""
     _fetched: Fetched = field(default_factory=Fetched)
 
     def process(self, fetched: Fetched) -> SinkBatch:
@@ -110,7 +122,8 @@ class SinkProcessor:
         found = []
         for key, data in pairs:
             schema, value = self.header_converter.to_connect_header(topic, key, data)
-            found.append(Header(key, value, schema))
+            header = Header(key, value, schema)
+            found.append(ReadHeader.of(header, data) if self.keeps_header_bytes else header)
         return found
 
     def raw_of(self, record: SinkRecord) -> SinkRecord:

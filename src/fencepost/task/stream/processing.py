@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
 
-from fencepost.api import FatalError, SinkRecord, SourceRecord
+from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord
 from fencepost.kafka.group_input import Fetched
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
 from fencepost.task.dead_letter import class_of
@@ -29,6 +29,7 @@ class StreamProcessor:
         self._spec = spec
         self._incoming = incoming
         self._outgoing = outgoing
+        incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
         self._letters: TransactionLetters | None = None
         if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails, and nothing passes it
             self._letters = TransactionLetters(spec, partial(class_of, incoming))
@@ -100,6 +101,10 @@ class _Origins(Sequence[Mapping[str, Any]]):
             return _Origins(self._places[index])
         topic, partition = self._places[index]
         return {_TOPIC: topic, _PARTITION: partition}
+
+
+def _are_alike(read: HeaderConverter, written: HeaderConverter) -> bool:
+    return type(read) is type(written) and read.originals == written.originals
 
 
 def batches_of(result: Any) -> list[Batch]:
