@@ -8,6 +8,8 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
+_NO_ANSWER = "no answer came in that time"
+
 
 class Tasks(Protocol):
     """What is needed of the `TaskSupervisor`."""
@@ -37,7 +39,9 @@ class Lifeline:
         self._tasks = tasks
         self._now = now
         self._seen_at = now()
+        self._answer = _NO_ANSWER  # of the last look, unless all was well
         self.is_lost = False
+        self._judging = threading.Lock()  # housekeeping judges, too
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(act,), name=f"lifeline-{n}", daemon=True)
@@ -62,25 +66,28 @@ class Lifeline:
         began = self._now()
         try:
             if self._is_member():
-                self._seen_at = began
+                self._seen_at, self._answer = began, _NO_ANSWER
+            else:
+                self._answer = "the group does not have it"
         except Exception as error:
-            log.debug("the group cannot be asked: %s", error)
+            self._answer = f"the group cannot be asked: {error}"
 
     def judge(self) -> None:
         """Say what has changed. Apart from `look`, which may hang for as long as its requests do."""
-        is_lost = self._is_unseen()
-        if is_lost == self.is_lost:
-            return
-        self.is_lost = is_lost
-        if is_lost:
-            log.error(
-                "this worker was not seen in its group for %g s: its tasks end here, others may have them",
-                self._session_timeout_s,
-            )
-            self._tasks.cut_off(True)
-        else:
-            log.info("this worker is in its group again")
-            self._tasks.cut_off(False)
+        with self._judging:
+            is_lost = self._is_unseen()
+            if is_lost == self.is_lost:
+                return
+            self.is_lost = is_lost
+            if is_lost:
+                log.error(
+                    "this worker was not seen in its group for %g s: its tasks end here, others may have them (%s)",
+                    self._session_timeout_s,
+                    self._answer,
+                )
+            else:
+                log.info("this worker is in its group again")
+            self._tasks.cut_off(is_lost)
 
     def _is_unseen(self) -> bool:
         return self._now() - self._seen_at > self._session_timeout_s

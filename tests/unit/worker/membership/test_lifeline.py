@@ -1,5 +1,8 @@
 """A worker that its group does not see any more ends its tasks; time and group are the test's."""
 
+import logging
+import threading
+
 import pytest
 
 from fencepost.kafka.errors import KafkaUnavailableError
@@ -70,3 +73,38 @@ def test_a_look_that_takes_long_counts_from_its_beginning(line: Line) -> None:
     line.lifeline.look()
     assert line.lifeline._seen_at == began
     assert line.after(0, looks=False) == ["lost"]
+
+
+def test_why_it_was_not_seen_is_said(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+    line.answer = KafkaUnavailableError("cut off")
+    line.after(11)
+    assert "(the group cannot be asked: cut off)" in caplog.text
+    line.answer = True
+    line.after(0)
+    line.answer = False
+    line.after(11)
+    assert "(the group does not have it)" in caplog.text
+    line.answer = True
+    line.after(0)
+    line.after(11, looks=False)
+    assert "(no answer came in that time)" in caplog.text
+
+
+def test_what_two_threads_judge_is_passed_on_in_its_order(line: Line) -> None:
+    """Else tasks would stay cut off whose worker is back."""
+    other = threading.Thread(target=line.after, args=(0,))
+
+    class IsBackMeanwhile(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if not other.ident:
+                other.start()
+                other.join(0.2)  # it has to wait for us, or is through by then
+
+    logger, handler = logging.getLogger("fencepost.worker.membership.lifeline"), IsBackMeanwhile()
+    logger.addHandler(handler)
+    try:
+        line.after(11, looks=False)
+        other.join()
+    finally:
+        logger.removeHandler(handler)
+    assert line.said == ["lost", "back"]
