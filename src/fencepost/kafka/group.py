@@ -109,13 +109,18 @@ class GroupAdmin:
         from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, KafkaError
 
         try:
-            return _group(group_id, self._connected().describe_groups([group_id])[group_id])
+            client = self._connected()
+            return _group(group_id, client._manager.run(_described, client, group_id))
         except GroupIdNotFoundError:
             return Group(group_id, _DEAD, ())
         except (KafkaError, OSError) as error:
             if not isinstance(error, GroupAuthorizationFailedError):
                 self._drop()
             return group_failure(error, f"describing group {group_id}", self._conf)
+        except BaseException:
+            self._asked = ("", 0.0)  # nothing was found that others could share
+            self._drop()
+            raise
 
     def _connected(self) -> Any:
         """Making a client waits for a broker."""
@@ -133,6 +138,25 @@ class GroupAdmin:
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+
+async def _described(client: Any, group_id: str) -> Mapping[str, Any]:
+    """Describe a group. The library's own `describe_groups` gives a group that the broker refused as one without
+    members, and goes on asking a broker that is no longer its coordinator."""
+    coordinator = await client._find_coordinator_id(group_id)
+    answer = await client._manager.send(client._describe_groups_request([group_id]), node_id=coordinator)
+    raise_refusal(answer)
+    found: Mapping[str, Any] = client._describe_groups_process_response(answer)[group_id]
+    return found
+
+
+def raise_refusal(answer: Any) -> None:
+    """Raise the error of kafka-python's that an answer to DescribeGroups gives for a group."""
+    from kafka.errors import for_code
+
+    for group in answer.groups:
+        if group.error_code:
+            raise for_code(group.error_code)(f"group {group.group_id}: {getattr(group, 'error_message', None) or ''}")
 
 
 def _group(group_id: str, described: Mapping[str, Any]) -> Group:

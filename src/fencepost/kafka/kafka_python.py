@@ -43,10 +43,22 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
 def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
     """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`."""
     from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
+    from kafka.net.compat import KafkaNetClient
+
+    made: list[Any] = []
+
+    def connect(**settings: Any) -> Any:
+        made.append(KafkaNetClient(**settings))
+        return made[0]
 
     timeout_ms = int(timeout_s * 1000)
-    arguments = kafka_python_conf(conf)
-    client = KafkaAdminClient(**arguments, request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms)
+    timeouts = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+    try:
+        client = KafkaAdminClient(**kafka_python_conf(conf), **timeouts, kafka_client=connect)
+    except BaseException:
+        for each in made:
+            each.close()  # the library leaves its thread and its sockets behind
+        raise
     _bound_requests(client, timeout_s)
     return client
 

@@ -52,14 +52,17 @@ def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], 
     Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
     """
     from kafka.admin import MemberToRemove
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, NoError, UnknownMemberIdError
 
     try:
         client = kafka_python_admin(conf, timeout_s)
         try:
-            client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
+            answers = client.remove_group_members(group, [MemberToRemove(member_id=each) for each in members])
         finally:
             client.close()
+        for answer in answers.values():
+            if answer not in (NoError, UnknownMemberIdError):
+                raise answer
     except (KafkaError, OSError) as error:
         raise group_failure(error, f"removing members of group {group}", conf) from error
 
