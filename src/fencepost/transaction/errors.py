@@ -6,7 +6,7 @@ from fencepost.api import ConnectError, FatalError, FencedError
 class WriterFencedError(FencedError):
     """A newer producer holds the transactional id. Close; ask for admission; still current: start again.
 
-    `has_expired` says that the transaction was open for as long as one may be, on an undisturbed connection: whoever
+    `has_expired` says that the transaction was open for as long as one may be, for no trouble with the brokers: whoever
     fenced the writer was in all likelihood the broker itself.
     """
 

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,7 @@ class TransactionalWriter:
         self._made: TransactionalClient | None = None
         self._is_flushed = True
         self._begun_s = 0.0
+        self._waited_s = 0.0  # for the client, in the transaction
 
     @property
     def _client(self) -> TransactionalClient:
@@ -156,7 +158,8 @@ class TransactionalWriter:
         """Write values without keys, in order. Raises ProduceError."""
         self._ensure_sending()
         try:
-            self._client.produce_column(topic, values)
+            with self._waiting():
+                self._client.produce_column(topic, values)
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -164,7 +167,8 @@ class TransactionalWriter:
         """Write records of a topic, a value and a key each, in order. Raises ProduceError."""
         self._ensure_sending()
         try:
-            self._client.produce_columns(topics, values, keys)
+            with self._waiting():
+                self._client.produce_columns(topics, values, keys)
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -172,7 +176,8 @@ class TransactionalWriter:
         """Write records that have partitions, timestamps or headers, in order. Raises ProduceError."""
         self._ensure_sending()
         try:
-            self._client.produce_placed(records)
+            with self._waiting():
+                self._client.produce_placed(records)
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -180,7 +185,8 @@ class TransactionalWriter:
         """Write batches as they are, in order. Raises ProduceError."""
         self._ensure_sending()
         try:
-            self._client.produce_whole(batches)
+            with self._waiting():
+                self._client.produce_whole(batches)
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -194,7 +200,8 @@ class TransactionalWriter:
 
     def _flush(self) -> None:
         if not self._is_flushed:
-            self._client.flush(max(self._timeouts.flush_s, self._left_s()))
+            with self._waiting():
+                self._client.flush(max(self._timeouts.flush_s, self._left_s()))
             self._is_flushed = True
 
     def _left_s(self) -> float:
@@ -210,7 +217,8 @@ class TransactionalWriter:
         self._ensure_begun()
         try:
             self._flush()
-            self._client.send_offsets(offsets, group_metadata, self._timeouts.commit_s)
+            with self._waiting():
+                self._client.send_offsets(offsets, group_metadata, self._timeouts.commit_s)
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -229,7 +237,8 @@ class TransactionalWriter:
         """Wait for offsets that were begun. Raises ProduceError, WriterFencedError, StaleMemberError."""
         self._ensure_state("await offsets", WriterState.OPEN, WriterState.IN_TRANSACTION)
         try:
-            self._client.await_offsets()
+            with self._waiting():
+                self._client.await_offsets()
         except ProducerError as error:
             raise self._produce_error(error) from None
 
@@ -250,7 +259,8 @@ class TransactionalWriter:
             self.flush()
         self.await_group_offsets()
         try:
-            self._client.commit(self._timeouts.commit_s)
+            with self._waiting():
+                self._client.commit(self._timeouts.commit_s)
         except ProducerError as error:
             self._move(WriterState.UNKNOWN)  # E6
             raise CommitUnknownError(
@@ -296,13 +306,27 @@ class TransactionalWriter:
             self._client.begin()
         except ProducerError as error:
             raise self._produce_error(error) from None
-        self._begun_s = time.monotonic()
+        self._begun_s, self._waited_s = time.monotonic(), 0.0
         self._move(WriterState.IN_TRANSACTION)
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count the time within as the client's; what it raises passes."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited_s += time.monotonic() - began_s
+
     def _is_overdue(self) -> bool:
-        """Say whether the transaction took longer than one may, and no trouble with the brokers is to blame for it."""
+        """Say whether the transaction took longer than one may, and no trouble with the brokers is to blame for it.
+
+        A lost connection is no such trouble where the caller alone took that long: a connection over which nothing is
+        sent is closed after a while, by brokers (`connections.max.idle.ms`) and by what lies between.
+        """
+        age_s, most_s = self.age_s, transaction_timeout_ms(self._conf) / 1000
         is_undisturbed = self._client.strikes == 0 or self._client.is_slow
-        return self.age_s * 1000 >= transaction_timeout_ms(self._conf) and is_undisturbed
+        return age_s >= most_s and (is_undisturbed or age_s - self._waited_s >= most_s)
 
     def _ensure_state(self, what: str, *allowed: WriterState) -> None:
         if self.state is WriterState.FENCED:  # no bug: an abort, for one, only finds this out

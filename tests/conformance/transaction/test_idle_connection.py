@@ -9,9 +9,10 @@ import pytest
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.batch import connection
-from fencepost.kafka.setting_table import BATCH
+from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
+from fencepost.transaction import CommitUnknownError, WriterFencedError
 from support.quick import quick_kafka
 
 TOPIC = "t"
@@ -75,3 +76,23 @@ def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used
     assert all((each in before) is not is_new for each in writer._client._cluster.connections())
     with CommittedReader(kafka.bootstrap_servers, [topic]) as reader:
         assert [each.value for each in reader.catch_up()] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
+def test_a_transaction_that_rests_until_its_connection_is_closed_is_known_to_have_expired(
+    broker: EmbeddedKafka, make_writer
+) -> None:
+    """The caller was too slow: the lost connection is what comes of that, not its cause."""
+    writer = make_writer(
+        "w", bootstrap=broker.bootstrap_servers, conf={"transaction.timeout.ms": "1500", "linger.ms": "0"}
+    )
+    writer.open()
+    writer.send(TOPIC, b"0", partition=0)
+    writer.flush()
+    admin, ids = Admin({"bootstrap.servers": broker.bootstrap_servers}), [writer.transactional_id]
+    eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=60)
+    eventually(lambda: writer._client.strikes > 0, within_s=60)
+    writer.send(TOPIC, b"1", partition=0)
+    with pytest.raises((WriterFencedError, CommitUnknownError)) as raised:
+        writer.commit()
+    assert raised.value.has_expired

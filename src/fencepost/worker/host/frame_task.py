@@ -25,6 +25,7 @@ from fencepost.worker.host.frame_life import BACK_OFF_S, PASSING, FrameHost, Fra
 log = logging.getLogger(__name__)
 
 _ROWS_OF_A_PART = 100_000
+_FEWEST_ROWS = 1_000
 _FENCE_S = 20.0
 
 
@@ -211,6 +212,8 @@ class FrameTask(FrameLife):
         if run.expired_s is not None and run.rows_per_commit == 0:
             self._too_large(split, run.expired_s)
             return False
+        if run.expired_s is not None and self._takes_smaller_parts(split):
+            return False
         error.add_note(f"This was met with split {dict(split.partition)}, meant for topic {self.topic}")
         raise error
 
@@ -222,6 +225,16 @@ class FrameTask(FrameLife):
         log.info("task %s runs %d splits one by one, to find which it is: %s", self.spec.id, len(splits), error)
         self._apart.update(partition_key(split.partition) for split in splits)
         return False
+
+    def _takes_smaller_parts(self, split: Split) -> bool:
+        """Have a split that outlasts a transaction in parts, too, go in smaller ones. Returns whether there are any."""
+        key = partition_key(split.partition)
+        rows = self._parts.get(key, 0) // 10
+        if rows < _FEWEST_ROWS:
+            return False
+        self._parts[key] = rows
+        log.warning("task %s commits %s after each %d rows: its query rests", self.spec.id, dict(split.partition), rows)
+        return True
 
     def _too_large(self, split: Split, took_s: float) -> None:
         """Have a split that outlasts a transaction go in parts. Raises FatalError where a row number is no position."""

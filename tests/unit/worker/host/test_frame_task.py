@@ -390,6 +390,14 @@ def test_a_split_is_committed_in_parts_when_its_transaction_has_expired(stage: C
     assert (it.written, it.rows_of_parts) == (["a"], [0, 100_000])
 
 
+def test_the_parts_of_a_split_become_smaller_while_their_transactions_expire(stage: Callable[..., Stage]) -> None:
+    """A query that rests for longer than a transaction may take must not have one open then."""
+    it = stage("a")
+    it.trouble = expires(it, 3)
+    it.run()
+    assert (it.written, it.rows_of_parts) == (["a"], [0, 100_000, 10_000, 1_000])
+
+
 def test_a_split_that_is_not_exact_fails_the_task_when_its_transaction_has_expired(
     stage: Callable[..., Stage],
 ) -> None:
