@@ -14,12 +14,20 @@ def modules_in(directories: Sequence[str], failures: list[str]) -> Iterator[Modu
     """Import each `*.py` file and package of the directories; what cannot be imported is told in `failures`."""
     for directory in directories:
         path = Path(directory)
-        if not path.is_dir():
-            failures.append(f"plugin.path: {directory} is not a directory")
+        try:
+            if not path.is_dir():
+                failures.append(f"plugin.path: {directory} is not a directory")
+                continue
+            files = list(_files(path))
+        except OSError as error:
+            log.warning("plug-ins in %s cannot be listed: %s", directory, error)
+            failures.append(
+                f"plugin.path: {directory} cannot be read: {error.strerror}; give this process the right to"
+            )
             continue
         if str(path.resolve()) not in sys.path:
             sys.path.append(str(path.resolve()))  # behind everything else: a plug-in shadows no library
-        for file in _files(path):
+        for file in files:
             try:
                 module = _imported(file)
             except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -178,6 +179,28 @@ def test_a_file_that_cannot_be_loaded_is_told_and_the_others_are_found(tmp_path:
     assert any("fp_panics.py could not be loaded: PanicException: at import" in text for text in registry.failures())
     assert any("json.py" in text for text in registry.failures())
     assert any("missing is not a directory" in text for text in registry.failures())
+
+
+def test_a_directory_without_rights_is_told_looked_at_once_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for a connector of DataFrames asks each second."""
+    closed, looks, listed = tmp_path / "closed", [], Path.iterdir
+    closed.mkdir()
+    (tmp_path / "fp_open.py").write_text(PRICES)
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        looks.append(path)
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    registry = PluginRegistry([str(closed), str(tmp_path)])
+    for _ in range(3):
+        assert registry.find(PluginKind.CONNECTOR, "fp_open.PriceConnector")
+    assert looks.count(closed) == 1
+    assert any(f"{closed} cannot be read: Permission denied" in text for text in registry.failures())
 
 
 @pytest.mark.parametrize(
