@@ -1,7 +1,10 @@
-"""What Spark's Python workers search for modules."""
+"""What Spark's Python workers search for modules, and in what order their daemon gets ready."""
 
 from pathlib import Path
 
+import pytest
+
+from fencepost.spark import daemon
 from fencepost.spark.daemon import without_archives
 
 
@@ -33,3 +36,26 @@ def test_archives_stay_when_the_installation_is_incomplete(tmp_path: Path) -> No
 def test_archives_of_somebody_else_stay(tmp_path: Path) -> None:
     site, _ = installation(tmp_path, "pyspark", "py4j")
     assert without_archives(["/jobs/mine.zip", site]) == ["/jobs/mine.zip", site]
+
+
+def test_all_threads_share_a_heap_before_anything_is_imported_and_give_back_what_that_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A module may start a thread, whose heap would be its own. What is free before the fork is free in each worker."""
+    done: list[str] = []
+    monkeypatch.setattr(daemon.sys, "argv", ["daemon", "pyspark.worker"])
+    monkeypatch.setattr(daemon.sys, "path", list(daemon.sys.path))
+    monkeypatch.setattr(daemon, "share_a_heap", lambda: done.append("share"))
+    monkeypatch.setattr(daemon, "give_back", lambda: done.append("give back"))
+    monkeypatch.setattr(daemon.importlib, "import_module", lambda name: done.append(name) or Served(done))
+    daemon.main()
+    assert done[0] == "share"
+    assert "fencepost.task.slot" in done
+    assert done[-3:] == ["give back", "pyspark.daemon", "serve"]
+
+
+class Served:
+    """PySpark's daemon, as far as it is called."""
+
+    def __init__(self, done: list[str]) -> None:
+        self.manager = lambda: done.append("serve")

@@ -1,6 +1,9 @@
 """A slot: one process with many tasks, none of which may take the others with it."""
 
+import gc
+import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +13,7 @@ from fencepost.task import slot as module
 from fencepost.task.channel import ChannelClient
 from fencepost.task.counters import SinkCounters
 from fencepost.task.life import TaskLife
-from fencepost.task.slot import Slot, SlotSpec
+from fencepost.task.slot import Slot, SlotSpec, run_slot
 from fencepost.task.spec import (
     Directive,
     Directives,
@@ -114,3 +117,44 @@ def test_a_task_whose_figures_fail_does_not_end_the_reports_of_its_neighbours(
     before = len(worker.of(1))
     eventually(lambda: len(worker.of(1)) > before + 2, within_s=60)
     assert worker.of(1)[-1].state is RunState.RUNNING
+
+
+class Knot:
+    """An object in a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the slot collect every moment, and nobody else."""
+    monkeypatch.setattr("fencepost.task.garbage._EVERY_S", 0.01)
+    monkeypatch.setattr("fencepost.task.garbage._LARGEST_SHARE", 0.5)
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("often", "worker")
+def test_a_slot_takes_the_garbage_of_its_tasks_out() -> None:
+    """Python's own collector looks rarely in a slot: cycles would stay, with what they hold."""
+    knot = weakref.ref(Knot())
+    eventually(lambda: knot() is None, within_s=60)
+
+
+def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    class Watched:
+        def __init__(self, *_: object) -> None: ...
+
+        def run(self) -> None:
+            seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 0))
+
+    monkeypatch.setattr(module, "Slot", Watched)
+    monkeypatch.setattr(module, "_allow_descriptors", lambda: None)
+    monkeypatch.setattr(module, "quiet_libraries", lambda: None)
+    level = logging.getLevelName(logging.getLogger().level)
+    run_slot(SlotSpec("s", "http://127.0.0.1:1", log_level=level).to_text(), 0)
+    assert seen == [(200_000, True)]

@@ -26,7 +26,7 @@ class Scene:
         self.stopping = threading.Event()
         self.frames: list[str] = []
         self.slots: list[str] = []
-        self.sessions = 0
+        self.sessions = self.ready = 0
         self.keeper = SparkKeeper(self, CoreLedger(0, reserved=1), self, Frames(self.frames), self, self.stopping, 0.0)
 
     # Sparks, and one of them
@@ -70,7 +70,8 @@ class Scene:
     def wait_for_offsets(self, timeout_s: float) -> bool:
         return True
 
-    def be_ready(self) -> None: ...
+    def be_ready(self) -> None:
+        self.ready += 1
 
 
 class Frames:
@@ -185,3 +186,46 @@ def test_a_session_is_made_once_when_the_first_connector_of_dataframes_has_come(
     scene = Awaiting(awaits_frames=False)
     scene.keeper.run()
     assert (scene.sessions, scene.looks) == (1, 4)
+
+
+class WithoutSession(Idle):
+    """Its Spark has gone, without a word, when the session is to be made."""
+
+    @property
+    def session(self) -> object:
+        self.sessions += 1
+        raise RuntimeError("the JVM does not answer")
+
+
+def test_spark_is_kept_where_its_session_cannot_be_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who sees to a Spark that has gone is the very thread that asks for the session."""
+    monkeypatch.setattr(spark_keeper, "_SESSION_AFTER_S", -1.0)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+    scene = WithoutSession(awaits_frames=True)
+    scene.keeper.run()
+    assert (scene.sessions, scene.frames, scene.slots) == (1, ["ready"], ["ready", "gone"])
+    assert "the JVM does not answer" in caplog.text
+
+
+class Waiting(Idle):
+    """Its slots are there after so many looks."""
+
+    looks = 0
+
+    def wait_until_there(self, timeout_s: float) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize(("looks", "longest_s", "ready"), [(3, 3_600.0, 1), (99, 3_600.0, 0), (99, -1.0, 1)])
+def test_a_worker_is_said_to_be_ready_once_when_its_slots_are_there_or_have_had_their_time(
+    looks: int, longest_s: float, ready: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_keeper, "_SLOTS_S", longest_s)
+    monkeypatch.setattr(spark_keeper, "_TICK_S", 0.0)
+    scene = Waiting(awaits_frames=False)
+    scene.looks = looks
+    scene.keeper.run()
+    assert scene.ready == ready
