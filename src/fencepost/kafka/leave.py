@@ -39,7 +39,7 @@ def remove_static_member(
             answers = client.remove_group_members(group_id, [leaving])
         finally:
             client.close()
-    except KafkaError as error:
+    except (KafkaError, OSError) as error:  # an OSError: there is no token, for one
         raise KafkaUnavailableError(f"{failed}: {error}") from error
     for answer in answers.values():
         if answer not in (NoError, UnknownMemberIdError, FencedInstanceIdError):

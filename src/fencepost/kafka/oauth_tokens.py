@@ -5,6 +5,7 @@ https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md: sasl.oa
 """
 
 import base64
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -48,21 +49,37 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         self._extensions = dict(extensions or {})
         self._asking = threading.Lock()
         self._token = ""
-        self._renew_at_s = 0.0
+        self._renew_at_s = self._ends_at_s = 0.0
         self._refused: TokenRefusedError | None = None
         self._ask_at_s = 0.0
 
     def token(self) -> str:
-        """Return a token that is good for some time. Raises TokenRefusedError."""
+        """Return a token that is good for some time: one that is due to be renewed, too, while there is no other.
+
+        Raises TokenRefusedError.
+        """
         with self._asking:
             if not self._token or time.time() >= self._renew_at_s:
-                self._renew()
+                try:
+                    self._renew()
+                except TokenRefusedError:
+                    if not self._token or time.time() >= self._ends_at_s:
+                        raise
             return self._token
 
-    def forget(self) -> None:
-        """Ask for another token the next time: a broker does not take this one, whatever life it is said to have."""
+    @property
+    def newest(self) -> str:
+        """Return the token that was given last, without asking for one; empty where there is none."""
+        return self._token
+
+    def forget(self, token: str) -> None:
+        """Ask for another token the next time: a broker does not take this one, whatever life it is said to have.
+
+        One that another client has got meanwhile stays.
+        """
         with self._asking:
-            self._token = ""
+            if self._token == token:
+                self._token = ""
 
     def extensions(self) -> dict[str, str]:
         return self._extensions
@@ -71,13 +88,14 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         if self._refused is not None and time.monotonic() < self._ask_at_s:
             raise TokenRefusedError(str(self._refused))
         try:
-            self._token, self._renew_at_s = self._asked()
+            self._token, self._renew_at_s, self._ends_at_s = self._asked()
             self._refused = None
         except TokenRefusedError as error:
             self._refused, self._ask_at_s = error, time.monotonic() + _ASKED_AGAIN_S
             raise
 
-    def _asked(self) -> tuple[str, float]:
+    def _asked(self) -> tuple[str, float, float]:
+        """Return a token, when to renew it, and when it ends."""
         now_s = time.time()
         try:
             answer = httpx.post(self._url, data=self._form, auth=self._access, timeout=_ANSWER_S)
@@ -89,13 +107,14 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
             raise TokenRefusedError(f"{self._shown_url} gives no token: it answers {answer.status_code}")
         try:
             said = orjson.loads(answer.content)
-            token = str(said["access_token"])
-            life_s = float(said["expires_in"]) if "expires_in" in said else _ends_s(token) - now_s
+            token = _text(said["access_token"])
+            life_s = _finite(said["expires_in"]) if "expires_in" in said else _finite(_ends_s(token)) - now_s
         except (ValueError, LookupError, TypeError):
             raise TokenRefusedError(
                 f"{self._shown_url} gives no token: its answer has none, or not until when"
             ) from None
-        return token, now_s + max(_SHORTEST_LIFE_S, life_s) * _RENEWED_AFTER
+        life_s = max(_SHORTEST_LIFE_S, life_s)
+        return token, now_s + life_s * _RENEWED_AFTER, now_s + life_s
 
 
 def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
@@ -108,6 +127,21 @@ def token_provider(conf: Mapping[str, Any]) -> TokenProvider:
 def _provider(url: str, client_id: str, secret: str, scope: str, extensions: str) -> TokenProvider:
     pairs = (pair.partition("=") for pair in extensions.split(",") if pair)
     return TokenProvider(url, client_id, secret, scope, {key.strip(): text for key, _, text in pairs})
+
+
+def _text(value: object) -> str:
+    """Return a text that is there. Raises ValueError for anything else: null would be shown to brokers as a token."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("no token")
+    return value
+
+
+def _finite(value: Any) -> float:
+    """Return a number. Raises ValueError for one without end, with which a token would never be renewed."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("no number of seconds")
+    return number
 
 
 def _shown(url: str) -> str:

@@ -188,6 +188,12 @@ def _of_tokens(credentials: ClientCredentials, given: Mapping[str, str]) -> dict
     }
     if credentials.scope:
         found["sasl.oauthbearer.scope"] = credentials.scope
+    for key, text in credentials.extensions.items():
+        if "," in key + text:
+            raise ConfigError(
+                f"sasl.jaas.config: extension_{key} has a comma, where our client library begins the next extension; "
+                "there is no way to give it such a value"
+            )
     if credentials.extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in credentials.extensions.items())
     return {key: text for key, text in found.items() if key not in given}

@@ -86,7 +86,8 @@ def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: Secure
     broker.grant([Grant("User:writer", "transactional-id", "lone-refused", "Write")])
     given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
     conf = transactional_conf({**given, **tokens.login("writer")}, "lone-refused").conf
-    token_provider(conf).forget()  # that of the tests before
+    provider = token_provider(conf)
+    provider.forget(provider.newest)  # that of the tests before
 
     def opened() -> None:
         writer = TransactionalWriter(conf, "lone-refused")

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from fencepost.kafka import oauth_tokens
+from fencepost.config import ConfigError
+from fencepost.kafka import leave, oauth_tokens
+from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.kafka.kafka_python import kafka_python_conf
 from fencepost.kafka.oauth_tokens import TokenProvider, TokenRefusedError
 from fencepost.kafka.settings import Kind, translate
@@ -86,7 +88,19 @@ def test_an_address_is_told_without_what_may_be_secret_in_it(server: TokenServer
 
 @pytest.mark.parametrize(
     "said",
-    [b"", b"[]", b"{}", b'{"access_token": "opaque"}', b'{"access_token": "a.b"}', b'{"access_token": "a.bm8.c"}'],
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"access_token": "opaque"}',
+        b'{"access_token": "a.b"}',
+        b'{"access_token": "a.bm8.c"}',
+        b'{"access_token": null, "expires_in": 60}',
+        b'{"access_token": "", "expires_in": 60}',
+        b'{"access_token": "t", "expires_in": "inf"}',
+        b'{"access_token": "t", "expires_in": "nan"}',
+        b'{"access_token": "t", "expires_in": null}',
+    ],
 )
 def test_an_answer_without_a_token_or_its_end_is_a_refusal(
     server: TokenServer, monkeypatch: pytest.MonkeyPatch, said: bytes
@@ -101,10 +115,29 @@ def test_an_answer_without_a_token_or_its_end_is_a_refusal(
 
 def test_a_token_that_no_broker_takes_is_not_kept(server: TokenServer) -> None:
     provider = TokenProvider(server.url, "alice", SECRET)
-    provider.token()
-    provider.forget()
-    provider.token()
+    refused = provider.token()
+    provider.forget(refused)
+    newer = provider.token()
     assert server.asked == ["alice"] * 2
+    provider.forget("some other")
+    assert provider.token() == provider.newest == newer
+    assert server.asked == ["alice"] * 2, "a refusal that came late must not cost what another client has got since"
+
+
+def test_a_token_that_is_still_good_is_shown_while_there_is_no_other(
+    server: TokenServer, now_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oauth_tokens.time, "monotonic", lambda: now_s[0])
+    server.life_s = 100.0
+    provider = TokenProvider(server.url, "alice", SECRET)
+    first = provider.token()
+    server.status = 503
+    now_s[0] += 90
+    assert provider.token() == first
+    assert len(server.asked) == 2, "another one is asked for all the same"
+    now_s[0] += 11
+    with pytest.raises(TokenRefusedError, match="it answers 503"):
+        provider.token()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/token", "nonsense", "http://[half"])
@@ -122,3 +155,25 @@ def test_extensions_are_told_to_the_broker() -> None:
     assert conf["sasl.oauthbearer.extensions"] == "logicalCluster=lkc-1,pool=p=2"
     provider = kafka_python_conf({"bootstrap.servers": "a:1", **conf})["sasl_oauth_token_provider"]
     assert provider.extensions() == {"logicalCluster": "lkc-1", "pool": "p=2"}
+
+
+def test_an_extension_with_a_comma_is_refused_by_name() -> None:
+    """The client library would take what follows for another extension."""
+    jaas = f'{LOGIN_MODULE} required clientId="a" clientSecret="{SECRET}" extension_pool="a,b";'
+    given = {"sasl.jaas.config": jaas, "sasl.oauthbearer.token.endpoint.url": "http://localhost/token"}
+    with pytest.raises(ConfigError, match="extension_pool has a comma") as refused:
+        translate(Kind.CONSUMER, given)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_member_that_cannot_be_removed_for_want_of_a_token_is_trouble_that_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever asks goes on at the next opportunity; anything else would end the thread that asks."""
+
+    def refuse(*_: object) -> None:
+        raise TokenRefusedError("http://a/token gives no token: it answers 503")
+
+    monkeypatch.setattr(leave, "kafka_python_admin", refuse)
+    with pytest.raises(KafkaUnavailableError, match="it answers 503"):
+        leave.remove_static_member({}, "g", "i", 1.0)

@@ -29,11 +29,17 @@ class Access:
     connect_s: float = _CONNECT_S
     answer_s: float = _SOCKET_S
 
-    def refused(self) -> None:
-        """Note that a broker does not let the principal in: a token that was kept is not shown again."""
+    @property
+    def token(self) -> str:
+        """Return the token that brokers are shown, as far as one was asked for; empty where there is none."""
+        provider = self.sasl.get("sasl_oauth_token_provider")
+        return "" if provider is None else str(provider.newest)
+
+    def refused(self, token: str) -> None:
+        """Note that a broker does not let the principal in with a token, which is not shown again."""
         provider = self.sasl.get("sasl_oauth_token_provider")
         if provider is not None:
-            provider.forget()
+            provider.forget(token)
 
     @classmethod
     def of(cls, conf: Mapping[str, Any]) -> "Access":

@@ -225,9 +225,10 @@ class Connection:
                 said = conversation.auth_bytes()
             except OSError as error:  # whoever gives tokens does not, just now
                 raise self._lost(error) from None
+            token = self._access.token
             answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), version, deadline_s)
             if answer.error_code:
-                self._access.refused()
+                self._access.refused(token)
             ensure(answer.error_code, "SaslAuthenticate", answer.error_message)
             try:
                 conversation.receive(answer.auth_bytes)
