@@ -4,9 +4,10 @@
 2. In the config topic the older one is stopped: a worker that comes up from here on does not run it.
 3. The ids of its tasks are fenced: what they left open ends (E2).
 4. Its positions are read, once no transaction is about to change them (E3), with where the remote topics end.
-5. All are written to where the other type has them, in one transaction, if 1 still holds.
-6. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
-7. The other one may run: where it was stopped once, that is taken back.
+5. Its offset syncs are copied to where the other type has them: they hold whatever becomes of the rest.
+6. All positions are written to where the other type has them, in one transaction, if 1 still holds.
+7. They are read again. The remote topics end where they did, so nobody else has mirrored meanwhile.
+8. The other one may run: where it was stopped once, that is taken back.
 """
 
 import time
@@ -28,6 +29,8 @@ from fencepost.mirror.gap import is_gap_record
 from fencepost.mirror.held import MirrorOffsets
 from fencepost.mirror.position import last_of, place_within, position_of
 from fencepost.mirror.sink import MirrorSinkConnector
+from fencepost.mirror.source import MirrorSourceConnector
+from fencepost.mirror.sync_copies import Extent, copy_syncs
 from fencepost.record import TopicPartition
 from fencepost.storage import records
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter
@@ -65,6 +68,11 @@ class Side:
     def config(self) -> dict[str, str]:
         """Return the connector's config."""
         return {**self.flow.connectors()[self.flow.record_connector], "name": self.name}
+
+    @cached_property
+    def connector(self) -> MirrorSourceConnector:
+        kind = MirrorSinkConnector if self.flow.choice.is_sink else MirrorSourceConnector
+        return kind(self.config)
 
     @cached_property
     def settings(self) -> WorkerSettings:
@@ -161,12 +169,13 @@ class Migration:
             writing = OffsetWriting(new.settings, copies, now_ms)
             writing.fence(old.name, old.config, tasks)  # 3
             plan = self.plan()  # 4
+            self._copy_syncs(plan)  # 5
             view = self._read(new)
             taken = [*(move.stored for move in plan.moves), *plan.gaps]
             changes = [view.change(one.partition, one.offset) for one in taken]
-            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 5
-        self._verify(plan)  # 6
-        self._free_newer()  # 7
+            writing.write(new.name, new.config, changes, self.ensure_at_rest)  # 6
+        self._verify(plan)  # 7
+        self._free_newer()  # 8
         return plan
 
     def ensure_at_rest(self) -> None:
@@ -217,6 +226,11 @@ class Migration:
         snapshot = self._snapshot()
         recorded = snapshot.task_count_records.get(side.name, 0)
         return max(recorded, len(snapshot.tasks(side.name)), int(side.config.get("tasks.max", 1)))
+
+    def _copy_syncs(self, plan: Plan) -> None:
+        extents = {m.place: Extent(m.position, m.target_end) for m in plan.moves if m.target_end is not None}
+        producer = self._new.settings.producer_properties(self._new.config)
+        copy_syncs(self._old.connector, self._new.connector, extents, producer)
 
     def _verify(self, plan: Plan) -> None:
         found = self._standing(self._read(self._new).offsets)

@@ -19,6 +19,8 @@ _CONNECT_S = 1.0
 
 KeyValue = tuple[bytes, bytes | None]
 KeyValueTime = tuple[bytes, bytes | None, int]
+Headed = tuple[bytes, bytes | None, int, Sequence[tuple[str, bytes]]]
+Written = Iterable[KeyValue] | Sequence[KeyValueTime] | Sequence[Headed]
 
 
 class RecordWriter:
@@ -37,10 +39,10 @@ class RecordWriter:
         self._lock = threading.Lock()
         self._producer: Any = None
 
-    def write(self, records: Iterable[KeyValue] | Sequence[KeyValueTime], timeout_s: float) -> None:
+    def write(self, records: Written, timeout_s: float) -> None:
         """Return when all are acknowledged by all replicas in sync; records of one key stay in order.
 
-        A record may have a timestamp in milliseconds of its own; it is that of now else.
+        A record may have a timestamp in milliseconds of its own, and headers; 0 is the time of now.
         KafkaUnavailableError when that takes longer than `timeout_s`: they may still have been written. Other
         errors mean that at least one was refused.
         """
@@ -64,18 +66,19 @@ class RecordWriter:
         with self._lock:
             self._abandon()
 
-    def _send(self, records: Iterable[KeyValue] | Sequence[KeyValueTime], timeout_s: float) -> tuple[list[Any], int]:
+    def _send(self, records: Written, timeout_s: float) -> tuple[list[Any], int]:
         if self._producer is None:
             self._producer = _connected(self._conf, self._topic)
         failures: list[Any] = []
         try:
-            for key, value, *times in records:
+            for key, value, *more in records:
                 self._producer.produce(
                     self._topic,
                     key=key,
                     value=value,
                     partition=self._partition,
-                    timestamp=times[0] if times else 0,
+                    timestamp=more[0] if more else 0,
+                    headers=more[1] if len(more) > 1 else None,
                     on_delivery=_collector(failures),
                 )
             return failures, self._producer.flush(timeout_s)

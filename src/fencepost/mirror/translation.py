@@ -15,6 +15,7 @@ readers translate in the same way.
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 
 from fencepost.mirror.formats import OffsetSync
 from fencepost.record import TopicPartition
@@ -53,6 +54,12 @@ class Translation:
         line = self._lines.get(topic_partition)
         return None if line is None else line.downstream(upstream_offset)
 
+    def syncs(self, topic_partition: TopicPartition) -> Iterator[OffsetSync]:
+        """Yield the syncs of a partition that are kept, the oldest first, without what their headers said."""
+        line = self._lines.get(topic_partition)
+        for upstream, downstream in line.pairs() if line is not None else ():
+            yield OffsetSync(topic_partition, upstream, downstream)
+
 
 class _Line:
     """The syncs of a partition: the offsets of the target grow from one to the next, those of the source never fall."""
@@ -86,6 +93,9 @@ class _Line:
         if before > _FEWEST:
             del self._upstream[1:half:2], self._downstream[1:half:2]
         return before - len(self)
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        return zip(self._upstream, self._downstream, strict=True)
 
     def downstream(self, upstream: int) -> int | None:
         index = bisect_right(self._upstream, upstream) - 1

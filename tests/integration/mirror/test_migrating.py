@@ -11,8 +11,14 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
+from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.patience import patiently
+from fencepost.mirror.formats import Checkpoint, OffsetSync
+from fencepost.record import TopicPartition
 from fencepost.testing import eventually
+from fencepost.testing.reader import CommittedReader
 from support.log_writer import LogWriter
 from support.mirror.mirror_maker import MirrorMaker
 
@@ -41,6 +47,8 @@ class Scene:
             f"{self.flow}.connector.type": kind,
             f"{self.flow}.transaction.producer": "true",
             f"{self.b}.exactly.once.source.support": "enabled",
+            "groups": f"{self.prefix}-.*",
+            "emit.checkpoints.interval.seconds": "1",
             **_NO_HEARTBEATS,
         }
         mirror_file(self.path, clusters, settings)
@@ -54,6 +62,24 @@ class Scene:
 
     def await_mirrored(self) -> None:
         eventually(lambda: self.mirrored() == self.written, within_s=120, every_s=0.2)
+
+    def commit(self, group: str, offset: int) -> None:
+        """Commit a position of a group at the source."""
+        offsets = GroupOffsets({"bootstrap.servers": self.source.bootstrap}, group)
+        patiently(lambda: offsets.commit([GroupOffset(self.prefix, 0, offset)]), 60.0, 0.1)
+
+    def sync(self, *syncs: tuple[int, int]) -> None:
+        """Write offset syncs where MirrorMaker has them: at the source, without headers."""
+        topic = f"mm2-offset-syncs.{self.b}.internal"
+        self.source.admin.ensure_topic(topic, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        for sync in (OffsetSync(TopicPartition(self.prefix, 0), *pair) for pair in syncs):
+            self.source.send(topic, [sync.value()], key=sync.key())
+
+    def checkpoints(self) -> dict[str, int]:
+        """Return where groups go on at the target, by the newest checkpoint of each."""
+        found = CommittedReader(self.target.bootstrap, [f"{self.a}.checkpoints.internal"]).read_all()
+        newest = [Checkpoint.decode(record.key, record.value) for record in found]
+        return {each.group: each.downstream_offset for each in newest}
 
     def run(self, kind: str) -> MirrorProcess:
         self.write_file(kind)
@@ -111,19 +137,38 @@ def test_positions_go_to_the_other_type_and_back_and_nothing_is_missing_or_doubl
 
 
 def test_offsets_as_kafkas_mirror_maker_writes_them_are_taken_along(scene: Scene) -> None:
-    """Its keys spell the partition in another order, and its offsets name no topic's id."""
-    scene.send("a", "b", "c")
+    """Its keys spell the partition in another order, and its offsets name no topic's id.
+
+    So are its offset syncs: groups that stand before the end of the first transaction get on from its last checkpoint.
+    """
+    scene.send("a", "b", "c", "d")
     scene.target.topic(f"{scene.a}.{scene.prefix}")
+    scene.sync((0, 0), (1, 1))
+    before, inside, behind = (f"{scene.prefix}-{name}" for name in ("before", "inside", "behind"))
+    for group, offset in ((before, 1), (inside, 3), (behind, 4)):
+        scene.commit(group, offset)
+    checkpoints = scene.target.topic(f"{scene.a}.checkpoints.internal", cleanup_policy="compact")
+    for group in (before, inside, behind):
+        last = Checkpoint(group, TopicPartition(f"{scene.a}.{scene.prefix}", 0), 0, 0)
+        scene.target.send(checkpoints, [last.value()], key=last.key())
     scene.target.send(f"{scene.a}.{scene.prefix}", ["a", "b"])
     offsets = scene.target.topic(f"mm2-offsets.{scene.a}.internal", cleanup_policy="compact")
     for topic, offset in ((scene.prefix, 1), (f"{scene.prefix}-gone", 7)):
         key = orjson.dumps(["MirrorSourceConnector", {"cluster": scene.a, "topic": topic, "partition": 0}])
         scene.target.send(offsets, [f'{{"offset":{offset}}}'], key=key)
     scene.write_file("sink")
+    patiently(scene.positions, 60.0, 0.5)  # a broker that has only just started knows no coordinator yet
     told = scene.migrate("--yes", "--flow", scene.flow)
     assert f"left out: {scene.prefix}-gone-0" in told
     with MirrorProcess(scene.path, scene.flow):
         scene.await_mirrored()
+
+        def have_got_on() -> bool:
+            found = scene.checkpoints()
+            assert (found[before], found[inside] >= 2, found[behind] >= 4) == (1, True, True), found
+            return True
+
+        eventually(have_got_on, within_s=120, every_s=0.5)
 
 
 def test_mirror_maker_hands_over(scene: Scene, tmp_path: Path) -> None:
