@@ -21,6 +21,7 @@ from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.memberless import read_stable
 from fencepost.kafka.settings import Kind, admin_conf
 from fencepost.kafka.topic_readers import TopicReaders
 from fencepost.mirror.clients import Cluster
@@ -233,6 +234,7 @@ class Migration:
         copy_syncs(self._old.connector, self._new.connector, extents, producer)
 
     def _verify(self, plan: Plan) -> None:
+        self._await_committed(plan)
         found = self._standing(self._read(self._new).offsets)
         ends = _ends(self._target, [move.remote for move in plan.moves], read_committed=False)
         for move in plan.moves:
@@ -243,6 +245,12 @@ class Migration:
                     f"{_named(move.remote)} has got records meanwhile: somebody still mirrors to it, or writes there. "
                     "Find and end that, and ask again"
                 )
+
+    def _await_committed(self, plan: Plan) -> None:
+        """Wait until the group has the transaction's offsets: it says nothing of new ones before."""
+        conf, held = self._new.settings.task_admin_conf(self._new.config), self._held
+        if self._new.flow.choice.is_sink and plan.moves:
+            read_stable(conf, held.group, _READ_S, [move.remote for move in plan.moves])
 
     def _stop_older(self) -> None:
         name = self._old.name
