@@ -33,6 +33,7 @@ from fencepost.kafka.settings import Kind, translate
 from fencepost.mirror.dedicated import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry
+from fencepost.task.dead_letter import TIMESTAMP
 from fencepost.worker.validation.validation import require_valid, validate_connector
 
 _WORKER = {
@@ -223,6 +224,7 @@ def test_what_the_how_to_names_is_exported_to_authors() -> None:
         "EmbeddedKafka",
         "Path",
         "Enum",
+        "Exception",
         "None",
         "True",
     }  # a placeholder, a suffix, fencepost.embedded, Python
@@ -307,8 +309,9 @@ def test_dead_letters_are_shown_as_their_page_shows_them() -> None:
     facts = {"topic": "orders", "partition": "2", "offset": "17", "connector.name": "orders-to-file", "task.id": "0"}
     facts |= {"stage": "VALUE_CONVERTER", "exception.class.name": "fencepost.api.errors.RecordError"}
     facts |= {"exception.message": "Converting byte[] to Kafka Connect data failed"}
-    headers = tuple((f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items())
     at_ms = int(datetime(2026, 11, 23, 8, 15, tzinfo=UTC).timestamp() * 1000)
+    of_record = (TIMESTAMP, b"%d" % (at_ms - 2000))
+    headers = (*((f"__connect.errors.{name}", fact.encode()) for name, fact in facts.items()), of_record)
     letter = Letter.of("orders-dead", TopicRecord(0, 0, at_ms, b"17", b'{"order": 17, "total":', headers))
     shown = [*letter.lines(is_sent_again=False), "", summary([letter], "orders-dead", "orders-to-file")]
     assert "\n".join(shown) in (ROOT / "docs/how-to/dead-letters.md").read_text()

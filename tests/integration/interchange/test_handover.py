@@ -14,6 +14,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.producer import ProducerClient
 from fencepost.kafka.settings import producer_conf
+from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict
 from oracle.handover import (
     FILES,
@@ -72,9 +73,15 @@ def taken_over(kafka: EmbeddedKafka, recorded: dict[str, Any], tmp_path_factory:
 
 
 def _restore(kafka: EmbeddedKafka, left: dict[str, Any]) -> None:
-    """Write the internal topics byte for byte, and the records that were delivered."""
+    """Write the internal topics byte for byte, and the records that were delivered.
+
+    The names are those of the recording. The other scenario has some of them, too, on the broker that all tests share.
+    """
     conf = {"bootstrap.servers": kafka.bootstrap_servers}
     admin, producer = Admin(conf), ProducerClient(producer_conf(conf).conf)
+    own = {*TOPICS.values(), *FILES, "many"}
+    admin.delete_topics([name for name in admin.topic_names() if name in own])
+    eventually(lambda: own.isdisjoint(admin.topic_names()))
     for name, topic in left.items():
         compact = {"cleanup.policy": "compact"}
         admin.create_topic(TOPICS[name], partitions=topic["partitions"], replication=1, configs=compact)
