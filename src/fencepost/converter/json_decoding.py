@@ -66,8 +66,8 @@ def _primitive(kind: SchemaType, value: Any) -> Any:
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if kind in INTEGER_BITS:
         limit = 1 << (INTEGER_BITS[kind] - 1)
-        is_whole = is_number and value == int(value)
-        _require(is_whole and -limit <= value < limit, f"{kind.name} should be a whole number in range", value)
+        is_in_range = is_number and -limit <= value < limit  # first: an integer of 1e999999999 takes days
+        _require(is_in_range and value == int(value), f"{kind.name} should be a whole number in range", value)
         return int(value)
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         _require(is_number or value in ("NaN", "Infinity", "-Infinity"), f"{kind.name} should be a number", value)

@@ -14,6 +14,7 @@ _SHAPES = bytes(
 _LONG_RUN, _TINY = b"0" * 17, b"e-000"
 _LONG_NUMBER = re.compile(rb"\d[\d.]{16,}(?:[eE][-+]?\d+)?")
 _MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of what orjson does not read as a double, whatever the sign is
+_LEAST_EXPONENT = -4_000  # a number is written with all its zeros
 
 
 def parsed(data: bytes) -> Any:
@@ -30,7 +31,7 @@ def _is_rounded(number: bytes) -> bool:
         return len(number) > _MOST_DIGITS or int(number) > _MOST
     try:
         return isinstance(_float(number.decode()), Decimal)
-    except (InvalidOperation, ValueError):  # it is part of a text
+    except ValueError:  # it is part of a text
         return False
 
 
@@ -40,5 +41,10 @@ def _float(text: str) -> float | Decimal:
     shortest = repr(near)
     if shortest == text:
         return near
-    exact = Decimal(text)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text[:80]} is not a number that can be kept") from None
+    if exact and exact.adjusted() < _LEAST_EXPONENT:
+        raise ValueError(f"{text[:80]} is too close to 0 to be kept exactly")
     return near if Decimal(shortest) == exact else exact

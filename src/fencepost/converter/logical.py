@@ -16,6 +16,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 EPOCH_DAY = EPOCH.date()
 MILLISECOND = dt.timedelta(milliseconds=1)
 _DAY_MS = 24 * 60 * 60 * 1000
+MOST_DIGITS = 4_000  # of a decimal; Python turns integers of up to 4,300 into text
 
 
 class LogicalType(NamedTuple):
@@ -41,7 +42,11 @@ def unscaled(schema: Schema, value: Any) -> int:
     if not isinstance(value, Decimal) or not value.is_finite():
         raise RecordError(f"Invalid type for Decimal, expected a finite Decimal but was {value!r}")
     sign, digits, exponent = value.as_tuple()
+    if value == 0:
+        return 0
     shift = int(exponent) + scale_of(schema)
+    if len(digits) + abs(shift) > MOST_DIGITS:  # a few bytes, 1e999999999, would keep a core busy for days
+        raise RecordError(f"Decimal value {value} has mismatching scale for given Decimal.schema, or too many digits")
     number = int("".join(map(str, digits)))
     number, lost = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     if lost:

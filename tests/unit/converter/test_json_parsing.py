@@ -39,7 +39,8 @@ def test_a_number_is_exact(text: str, value: object) -> None:
 
 NO_JSON = [
     b'{"n":1e999}', b'{"n":007}', b"\xef\xbb\xbf{}", b"", b'{"n":"\\ud800"}', b"{} {}", b'{"n":NaN}', b'"\xff"',
-    b'{"n":1' + b"0" * 400 + b"}",
+    b'{"n":1' + b"0" * 400 + b"}", b'{"n":1e-999999999}', b'{"n":-1.5e-99999999999999999999}',
+    b'{"n":12345678901234567890e-999999999}',
 ]  # fmt: skip
 
 
@@ -53,3 +54,35 @@ def test_a_column_of_values_is_written_exactly_too() -> None:
     values = [{"n": 1 << 70}, {"n": 1}]
     written = PLAIN.from_column(None, values) or [PLAIN.from_connect_data("t", None, value) for value in values]
     assert list(written) == [b'{"n":1180591620717411303424}', b'{"n":1}']
+
+
+_DECIMAL = (
+    b'{"schema":{"type":"struct","fields":[{"field":"d","type":"bytes","version":1,"parameters":{"scale":"%b"},'
+    b'"name":"org.apache.kafka.connect.data.Decimal"},{"field":"i","type":"int64"}]},"payload":{"d":%b,"i":%b}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("scale", "decimal", "integer"),
+    [
+        (b"2", b"1e999999999", b"1"),
+        (b"2", b"1e-999999999", b"1"),
+        (b"999999999", b"1", b"1"),
+        (b"2", b"1", b"1e999999999"),
+        (b"2", b"1", b"-1e999999999"),
+    ],
+)
+def test_a_number_of_a_few_bytes_and_a_billion_digits_is_refused(scale: bytes, decimal: bytes, integer: bytes) -> None:
+    """Else the converter computes for days, and holds up all tasks of its process."""
+    with pytest.raises(RecordError):
+        JsonConverter({}).to_connect_data("t", _DECIMAL % (scale, decimal, integer))
+
+
+def test_a_decimal_keeps_what_it_can_hold() -> None:
+    for text, scale, digits in (
+        (b"0e999999999", b"2", 0),
+        (b"1e300", b"2", 10**302),
+        (b"12345678901234567890.12", b"2", 1234567890123456789012),
+    ):
+        _, found = JsonConverter({}).to_connect_data("t", _DECIMAL % (scale, text, b"9.0"))
+        assert (found["d"].scaleb(2) if digits < 10**28 else int(found["d"]) * 100, found["i"]) == (digits, 9)
