@@ -61,7 +61,7 @@ class LanedDelivery(Delivery):
         self._last: Turn | None = None
         self._bytes_left = self._records_left = 0
         self._held: Held | None = None
-        self._has_strike = False
+        self._has_strike = self._was_late = False
         self._begun_s = 0.0
         self._sent_bytes = 0  # of the newest transaction, about
         self._collisions = 0
@@ -107,9 +107,13 @@ class LanedDelivery(Delivery):
         try:
             self._send(writer, outgoing, on_delivered)
         except (ProduceError, WriterFencedError):
-            if self._sizes is not None:
-                self._sizes.failed(self._sent_bytes, time.monotonic() - self._begun_s)
+            self._note_failed(self._sent_bytes, time.monotonic() - self._begun_s)
             raise
+
+    def _note_failed(self, size_bytes: int, took_s: float) -> None:
+        """Learn from a transaction that came to nothing; once, as those behind it come to nothing with it."""
+        if self._sizes is not None and not self._was_late:
+            self._was_late = self._sizes.failed(size_bytes, took_s)
 
     def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
         start = 0 if self._may_send() else self._fitting(outgoing)
@@ -159,8 +163,7 @@ class LanedDelivery(Delivery):
             if turn.error is not None:
                 if ended_s:
                     break  # first those that are committed; the next call raises
-                if self._sizes is not None:
-                    self._sizes.failed(turn.size_bytes, turn.took_s)
+                self._note_failed(turn.size_bytes, turn.took_s)
                 raise turn.error
             if self._sizes is not None:
                 self._sizes.committed(turn.size_bytes, turn.took_s)

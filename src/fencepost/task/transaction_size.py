@@ -44,13 +44,14 @@ class TransactionSize:
                 self._limit_bytes = min(2 * self._limit_bytes, _MOST_BYTES)
 
     def failed(self, size_bytes: int, took_s: float) -> bool:
-        """Take note of one that came to nothing; returns whether the next ones are smaller."""
+        """Take note of one that came to nothing; returns whether that may be for its age."""
         with self._lock:
             before = self._limit_bytes
-            if took_s >= _LATE * self._timeout_s:
-                self._is_at_end = size_bytes > 2 * before or size_bytes <= _LEAST_BYTES
+            is_late = took_s >= _LATE * self._timeout_s
+            if is_late:
+                self._is_at_end = size_bytes > 2 * before or min(size_bytes, before) <= _LEAST_BYTES
                 self._shrink_to(min(size_bytes, before) // _SMALLER)
-            return self._limit_bytes < before
+            return is_late
 
     def _shrink_to(self, size_bytes: int) -> None:
         self._limit_bytes = max(_LEAST_BYTES, min(self._limit_bytes, size_bytes))

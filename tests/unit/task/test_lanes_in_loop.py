@@ -26,6 +26,7 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.processing import Processor
 from fencepost.task.spec import RunState, TaskSpec
 from fencepost.task.tolerance import Tolerance
+from fencepost.task.transaction_size import TransactionSize
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, ProduceError
 from fencepost.transform.chain import Chain
@@ -214,6 +215,53 @@ def test_the_error_of_a_transaction_is_raised_also_where_the_next_one_meets_it_f
         stage.run(lambda: records("a"), second, third)
     assert stage.counters.commit_failures == 1
     assert stage.counters.active_records == 0
+
+
+def test_a_transaction_that_has_expired_makes_the_next_ones_smaller_once() -> None:
+    """After an error the loop asks a second time how commits have ended."""
+    stage = Stage()
+    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    expected = sizes.limit_bytes // 4
+
+    def expire() -> None:
+        time.sleep(0.002)
+        raise ProduceError("time is up", is_refused=False, has_expired=True)
+
+    def second() -> None:
+        assert stage.failures.acquire(timeout=60)
+
+    stage.first.on_flush = expire
+    with pytest.raises(ProduceError, match="time is up"):
+        stage.run(lambda: records("x" * (4 * expected // 2)), second)  # and as much beside: its offset
+    assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
+
+
+def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once() -> None:
+    stage = Stage()
+    sizes = stage.delivery._sizes = TransactionSize(0.001)
+    expected, may_fail = sizes.limit_bytes // 4, threading.Event()
+
+    def expire(*_: object) -> None:
+        time.sleep(0.002)
+        may_fail.wait(60)
+        raise ProduceError("time is up", is_refused=False, has_expired=True)
+
+    def expire_at_once(*_: object) -> None:
+        may_fail.set()
+        expire()
+
+    large = Outgoing(["t"], [bytes(sizes.limit_bytes)])
+    stage.first.on_flush = expire
+    stage.second.send_column = expire_at_once  # type: ignore[method-assign]
+    stage.delivery.send(large)
+    stage.delivery.commit(())
+    stage.delivery._room = Room(2 * sizes.limit_bytes, 100, 60.0)
+    with pytest.raises(ProduceError):
+        stage.delivery.send(large)
+    with pytest.raises(ProduceError):
+        stage.delivery.finished(wait=True)
+    stage.delivery.close()
+    assert (sizes.limit_bytes, sizes.is_at_end) == (expected, False)
 
 
 def test_what_a_poll_raised_counts_also_when_it_is_raised_before_a_commit_is_known() -> None:

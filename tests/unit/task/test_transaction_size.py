@@ -63,3 +63,11 @@ def test_what_cannot_be_smaller_is_known() -> None:
     assert not made.is_at_end
     made.committed(MIB, 1.0)
     assert not made.is_at_end
+
+
+def test_what_is_as_small_as_it_becomes_is_not_made_smaller_for_ever() -> None:
+    """A transaction is full with the batch that reaches the limit, so it is a little larger."""
+    made = sizes()
+    for _ in range(10):
+        made.failed(made.limit_bytes + 1_000, TIMEOUT_S)
+    assert made.is_at_end
