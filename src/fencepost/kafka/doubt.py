@@ -13,13 +13,18 @@ K = TypeVar("K")
 
 SURE_S = 10.0
 """How long a log has to seem too short before what is missing counts as lost."""
+APART_S = 30.0
+"""How long nobody may look at a log that still counts as too short all the time, where only what seems so is seen."""
 
 
 class Doubts(Generic[K]):
     """Remembers since when something has seemed to be lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_apart_s: float = float("inf")) -> None:
+        """`most_apart_s`: a look so long after the one before says nothing of the time between."""
+        self._most_apart_s = most_apart_s
         self._since_s: dict[K, float] = {}
+        self._seen_s: dict[K, float] = {}
 
     def __len__(self) -> int:
         return len(self._since_s)
@@ -29,12 +34,13 @@ class Doubts(Generic[K]):
 
         One look at which a thing was there clears it.
         """
-        for key in looked_at:
-            if key not in seeming:
-                self._since_s.pop(key, None)
+        self.forget({key for key in looked_at if key not in seeming})
+        self.forget({key for key in seeming if now_s - self._seen_s.get(key, now_s) > self._most_apart_s})
+        self._seen_s |= dict.fromkeys(seeming, now_s)
         return {key for key in seeming if now_s - self._since_s.setdefault(key, now_s) >= sure_s}
 
     def forget(self, keys: Collection[K]) -> None:
         """Forget about these: nobody asks for them any more, or they have been given up."""
         for key in keys:
             self._since_s.pop(key, None)
+            self._seen_s.pop(key, None)

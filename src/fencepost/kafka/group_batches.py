@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.batch.reader import BatchReader
-from fencepost.kafka.doubt import SURE_S, Doubts
+from fencepost.kafka.doubt import APART_S, SURE_S, Doubts
 from fencepost.kafka.errors import KafkaUnavailableError, is_unavailable, kafka_error, translate
 from fencepost.kafka.group_input import PASSING, Assignee, Fetched, GroupInput, nowhere_to_begin
 from fencepost.kafka.log_gap import LogPosition
@@ -56,7 +56,7 @@ class BatchGroupInput(GroupInput):
         self._ends: dict[TopicPartition, int] = {}  # of logs of what the reader has read before
         self._lost: dict[TopicPartition, float] = {}  # with nothing at their positions; when to ask where they go on
         self._cut: set[TopicPartition] = set()  # of those: what was read there last is not in the log any more
-        self._doubts: Doubts[TopicPartition] = Doubts()
+        self._doubts: Doubts[TopicPartition] = Doubts(APART_S)
         self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked that
         self._batches = self._records = 0  # that were read since somebody looked at how large they are
         self._why = ""  # the client is to fetch
@@ -170,6 +170,7 @@ class BatchGroupInput(GroupInput):
         """Take note of where partitions go on."""
         positions = {place: LogPosition(offset, epoch=epoch) for place, (offset, epoch) in fetched.epochs.items()}
         self._next.update(positions)
+        self._doubts.forget(positions)  # their logs go on there
 
     # positions
 
@@ -268,6 +269,7 @@ class BatchGroupInput(GroupInput):
 
     def _let_go(self, places: Collection[TopicPartition]) -> None:
         self._drop(places)
+        self._doubts.forget(places)
         for place in places:
             self._next.pop(place, None)
             self._ends.pop(place, None)

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.doubt import SURE_S, Doubts
+from fencepost.kafka.doubt import APART_S, SURE_S, Doubts
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
@@ -71,7 +71,7 @@ class PlanInput:
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
-        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before a position
+        self._doubts: Doubts[TopicPartition] = Doubts(APART_S)  # of logs that seem to end before a position
         self._doubted_s = float("-inf")
         self._is_away = False
         self._reader = reader or ClientReader(conf)
@@ -117,6 +117,7 @@ class PlanInput:
             self._is_away = False
             log.info("%s answers again", self._bootstrap)
         read = fetched.next_offsets()
+        self._doubts.forget(read.keys() | fetched.ends.keys())  # the log goes on there
         self._stand_at(read | fetched.ends, fetched.epochs)
         fetched.ends = {place: at for place, at in self._news.items() if place not in read} | fetched.ends
         self._news = {}
@@ -291,7 +292,6 @@ class PlanInput:
         gaps = self._found_gaps({place: at for place, at in standing.items() if place.topic in topics}, topics)
         in_doubt = {place for place, gap in gaps.items() if gap.kind is GapKind.CUT}
         confirmed = self._doubts.confirmed(standing, in_doubt, now_s, SURE_S)
-        self._doubts.forget(confirmed)
         in_doubt -= confirmed
         gaps = {place: gap for place, gap in gaps.items() if place not in in_doubt}
         self._stop(gaps)
@@ -336,6 +336,7 @@ class PlanInput:
         for gap in gaps.values():
             log.warning("%s", gap)
         self._unassign(gaps)
+        self._doubts.forget(gaps)
         self._leave_untold(gaps)
         self._gaps |= gaps
 

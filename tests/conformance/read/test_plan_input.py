@@ -287,6 +287,33 @@ def test_a_log_that_ends_before_the_position_for_a_moment_is_no_gap(
     assert not len(reader.input._doubts)
 
 
+@pytest.mark.parametrize("reader_type", [BatchReader], ids=["by batches"], indirect=True)
+def test_a_doubt_ends_with_the_next_record(
+    log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one wrong answer, minutes later, would be enough for a gap."""
+    log_writer.send(topic, numbers(0, 3))
+    reader = plan({place: None})
+    reader.reach({place: 3})
+    read = reader.reader.read
+
+    def lost(*asked: Any) -> Any:
+        found = read(*asked)
+        reader.reader.unassign([place])
+        found.fetched, found.lost = Fetched(), {place}
+        return found
+
+    with monkeypatch.context() as patched:  # a leader that was deposed, and has not heard of it
+        patched.setattr(reader.reader, "read", lost)
+        patched.setattr(reader.admin, "end_offsets", lambda places, **_: dict.fromkeys(places, 2))
+        eventually(lambda: reader.poll() is None and len(reader.input._doubts), every_s=0)
+    reader.input._lost.clear()  # the next look of the reader finds the log as it is
+    log_writer.send(topic, numbers(3, 6))
+    reader.reach({place: 6})
+    assert reader.values == {place: numbers(0, 6)}
+    assert not len(reader.input._doubts)
+
+
 def test_a_log_that_ends_before_the_position_is_a_gap_and_its_neighbour_is_read(
     log_writer: LogWriter, topic_name: str, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,3 +24,18 @@ def test_a_look_at_others_clears_nothing_and_what_is_forgotten_begins_again():
     doubts.forget(["b"])
     assert len(doubts) == 1
     assert doubts.confirmed(["a", "b"], ["a", "b"], 10.0, 10.0) == {"a"}
+
+
+def test_a_doubt_that_nobody_has_looked_into_for_long_begins_again():
+    """What was read on meanwhile, or was somebody else's, has not seemed lost all the time."""
+    doubts: Doubts[str] = Doubts(most_apart_s=30.0)
+    doubts.confirmed(["a"], ["a"], 0.0, 10.0)
+    assert doubts.confirmed(["a"], ["a"], 3_600.0, 10.0) == set()
+    assert doubts.confirmed(["a"], ["a"], 3_609.9, 10.0) == set()
+    assert doubts.confirmed(["a"], ["a"], 3_610.0, 10.0) == {"a"}
+
+
+def test_looks_that_are_rare_as_brokers_answer_late_confirm_all_the_same():
+    doubts: Doubts[str] = Doubts(most_apart_s=30.0)
+    assert doubts.confirmed(["a"], ["a"], 0.0, 10.0) == set()
+    assert doubts.confirmed(["a"], ["a"], 25.0, 10.0) == {"a"}
