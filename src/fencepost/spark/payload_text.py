@@ -1,7 +1,6 @@
 """Values of Connect's logical types as the texts that Spark's `from_json` reads exactly, whatever the year. Pure."""
 
 import base64
-import binascii
 import datetime as dt
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -14,6 +13,7 @@ _MOST_DAYS = 1 << 31
 _LAST_YEAR = 9_999
 _MILLIS = 3
 _MOST_DIGITS = 10_000
+_MOST_DECIMAL_BYTES = 1_024  # Spark has 38 digits, which take 16; Python does not print what is above 4,300 digits
 
 
 class MisfitError(ValueError):
@@ -49,9 +49,12 @@ def decimal_of(value: Any, scale: int, path: str) -> Decimal:
     if not isinstance(value, str):
         return number_text(value, path)
     try:
-        digits = int.from_bytes(base64.b64decode(value, validate=True), "big", signed=True)
-    except binascii.Error:
+        data = base64.b64decode(value, validate=True)
+    except ValueError:  # also of a text that is not ASCII
         raise MisfitError(path, f"{_shown(value)} is no base64 of a Decimal") from None
+    if len(data) > _MOST_DECIMAL_BYTES:
+        raise MisfitError(path, f"a Decimal of {len(data):,} bytes has more digits than a column")
+    digits = int.from_bytes(data, "big", signed=True)
     return Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -scale))
 
 

@@ -1,5 +1,6 @@
 """Payloads of values with a schema, as `from_json` is to read them."""
 
+import base64
 import datetime as dt
 import json
 from collections.abc import Mapping
@@ -197,3 +198,11 @@ def test_what_follows_a_payload_is_no_part_of_it() -> None:
     payloads, reasons = taken(columns(a=T.IntegerType()), known, *odd)
     assert payloads == [{"a": 1}, {"a": 3}, {"a": 4}, None]
     assert reasons[-1] is not None
+
+
+def test_a_decimal_of_thousands_of_digits_is_a_record_that_does_not_fit() -> None:
+    data = envelope({"a": decimal(0)}, a=Decimal(5))
+    data = data.replace(base64.b64encode(b"\x05"), base64.b64encode(b"\x01" * 2_000))
+    (payload,), (reason,) = taken(columns(a=T.DecimalType(38, 0)), data)
+    assert payload is None
+    assert "more digits than a column" in str(reason)
