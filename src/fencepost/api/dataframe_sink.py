@@ -41,7 +41,8 @@ class DataFrameSink(EpochConnector):
         """Write the rows, and return a token (at most 1,000 characters) by which `publish` will find them.
 
         Called again, for the same ranges, after a failure or a crash. A store in which a repeat overwrites itself may
-        do all here and return "". A store that is to show an epoch once and for all writes aside here.
+        do all here and return "". A store that is to show an epoch once and for all writes aside here. After a token of
+        more than 64 bytes it may be called again for fewer ranges, where a broker does not take the tokens of all.
         """
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:

@@ -6,6 +6,7 @@ A name is made of the range alone, so that whoever finishes an epoch shows the s
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fencepost.api import FatalError, OffsetRange
 from fencepost.connector.file_name import shortened
@@ -46,7 +47,7 @@ def number_of(attempt: str) -> int | None:
 
 def moves_for(moves: Mapping[str, str], ranges: Sequence[OffsetRange]) -> dict[str, str]:
     """Return those moves that show files of these ranges."""
-    wanted = {_stem(range_) for range_ in ranges}
+    wanted = {stem for range_ in ranges for stem in (_stem(range_), _whole_stem(range_))}
     return {source: shown for source, shown in moves.items() if _stem_of(shown) in wanted}
 
 
@@ -67,6 +68,10 @@ def _stem_of(shown: str) -> str:
 
 
 def _stem(range_: OffsetRange) -> str:
-    name = shortened(range_.topic, _TOPIC_MAX)
-    topic = f"+{name}" if name[0] in "._" else name
+    return _whole_stem(replace(range_, topic=shortened(range_.topic, _TOPIC_MAX)))
+
+
+def _whole_stem(range_: OffsetRange) -> str:
+    """Return the stem with the whole topic. Epochs may be decided still by a version that did not shorten it."""
+    topic = f"+{range_.topic}" if range_.topic[0] in "._" else range_.topic
     return f"{topic}+{range_.partition}+{range_.start:020d}-{range_.end - 1:020d}"

@@ -26,7 +26,7 @@ from fencepost.api import (
     setting,
 )
 from fencepost.api.dataframe import DataFrame, Session
-from fencepost.connector.file_name import shortened
+from fencepost.connector.file_name import NAME_MAX_BYTES, shortened
 from fencepost.connector.files_columns import JSON, LINE, PARQUET, TEXT, name_check, partition_columns, quoted, too_long
 from fencepost.connector.files_copy import FilesCopy, check_whole
 from fencepost.connector.files_cut import FileCut
@@ -44,7 +44,10 @@ _DATA, _MOVES = "data", "moves.json"
 _WRITER, _ORDER = "writer.", "_fencepost_order"
 _SMALLEST_CUT = 1_000_000
 _ATTEMPTS = 4
-_NAME_MAX = 200  # bytes of a connector's name, in that of a directory
+_OWNER_DIGITS = 8
+_NAME_MAX = (
+    NAME_MAX_BYTES - 1 - _OWNER_DIGITS
+)  # of a connector's name; one that fits stays as it is: state is found by it
 
 
 class FilesSink(DataFrameSink):
@@ -215,7 +218,7 @@ class FilesSink(DataFrameSink):
     def _aside(self) -> str:
         """Return where epochs are written: nobody else's, whoever has the same name or path in another cluster."""
         name, whose = quote(str(self.originals.get("name", "sink")), safe=""), self.owner.encode()
-        return f"{_ASIDE}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:8]}"
+        return f"{_ASIDE}/{shortened(name, _NAME_MAX)}-{hashlib.sha256(whose).hexdigest()[:_OWNER_DIGITS]}"
 
     @property
     def _aside_key(self) -> str:

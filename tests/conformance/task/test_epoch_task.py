@@ -1,17 +1,19 @@
 """The task of a DataFrame sink, on the real broker: epochs, whatever happens between their steps."""
 
+import json
 import re
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewPartitions
 from epoch_stage import Sink, Stage, crash
 
 from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import GroupInput
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf, transactional_conf
@@ -151,6 +153,34 @@ def test_e17_numbers_of_epochs_never_begin_anew_while_the_store_knows_them(stage
     stage.start()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)
     assert [epoch.number for epoch in stage.store.written.values()] == [1, 8]
+
+
+@pytest.mark.parametrize("refused", ["plan", "token"])
+def test_e16_a_commit_that_ends_in_an_unknown_error_takes_no_ranges_out_of_an_epoch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """So says a coordinator for many reasons. The plan is durable all the same, or `write` has shown it already."""
+    commit, has_failed = GroupInput.commit, []
+
+    def failing(self: GroupInput, offsets: Any, notes: Any = None) -> Any:
+        is_meant = any(
+            json.loads(text).get("token" if refused == "token" else "end") for text in (notes or {}).values()
+        )
+        if has_failed or not is_meant:
+            return commit(self, offsets, notes)
+        has_failed.append(1)
+        if refused == "plan":
+            commit(self, offsets, notes)
+        raise KafkaRequestError("it is made up", KafkaError.UNKNOWN)
+
+    monkeypatch.setattr(GroupInput, "commit", failing)
+    stage.produce(5)
+    stage.produce(3, 1)
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 3}, within_s=60)
+    assert has_failed
+    assert len({epoch.ranges for epoch in stage.store.written.values()}) == 1
+    stage.store.holds({0: 5, 1: 3})
 
 
 def test_e16_who_was_replaced_publishes_nothing_that_is_not_durable(stage: Stage) -> None:

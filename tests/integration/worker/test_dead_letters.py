@@ -232,7 +232,7 @@ def test_values_that_fit_no_column_of_a_files_sink_are_letters_as_they_were_read
     }
     created = worker.create(name, config)
     assert created.status_code == 201, created.text
-    eventually(lambda: worker.sink_offsets(name) == {(topic, 0): 4, (topic, 1): 3}, within_s=90)
+    eventually(lambda: worker.sink_offsets(name) == {(topic, 0): 4, (topic, 1): 3}, within_s=300)
     with CommittedReader(kafka.bootstrap_servers, [f"{name}-dead"]) as reader:
         found = {o.key: o for o in reader.catch_up()}
     assert {key: o.value for key, o in found.items()} == {b"\xfe1": broken, b"\xfe3": b"", b"\xfe5": b"[5]"}

@@ -1,5 +1,7 @@
 """How files are named, and what their directories are made of."""
 
+from urllib.parse import quote
+
 import pytest
 
 from fencepost.api import ConfigError, OffsetRange
@@ -40,6 +42,22 @@ def test_no_name_is_longer_than_a_file_s_may_be(topic: str) -> None:
     assert len(name.encode()) <= 255
     assert moves_for({"aside": f"a=1/{name}"}, [range_]) == {"aside": f"a=1/{name}"}
     assert (topic in name) == (len(topic) == 160)
+
+
+@pytest.mark.parametrize("topic", ["t" * 161, "t" * 190, "_" * 161])
+def test_names_that_an_epoch_was_given_before_they_were_shortened_are_shown(topic: str) -> None:
+    """The list of an epoch that was decided by an earlier version has the whole topic."""
+    range_, whole = OffsetRange(topic, 1, 0, 5), f"+{topic}" if topic[0] == "_" else topic
+    name = f"{whole}+1+{0:020d}-{4:020d}.snappy.parquet"
+    assert len(name.encode()) <= 255
+    assert moves_for({"aside": f"a=1/{name}"}, [range_]) == {"aside": f"a=1/{name}"}
+    assert moves_for({"aside": f"a=1/{name}"}, [OffsetRange(topic, 1, 0, 4)]) == {}
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "x" * 246, "\u540d" * 27])
+def test_a_connector_s_directory_is_where_an_earlier_version_had_it(name: str) -> None:
+    """What is decided is found there."""
+    assert quote(name, safe="") in FilesSink({"name": name, "path": "/x"})._aside
 
 
 def test_topics_that_differ_at_their_ends_do_not_share_a_name() -> None:

@@ -21,6 +21,8 @@ NOTES_MAX_BYTES = 400_000
 """How much of notes goes into one commit: it is one batch of the group's log, and a broker takes 1 MiB at most
 (message.max.bytes)."""
 NOTE_BYTES = 300  # of the group's log, besides the topic: the group, the note with a short token, and what frames them
+ROOM_BYTES = 64
+"""How long a token may be for which a note has room from the start: its commit is no larger than that of the plan."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Note:
     token: str | None = None
 
     def to_text(self) -> str:
-        return json.dumps({k: v for k, v in vars(self).items() if v is not None}, separators=(",", ":"))
+        fields: dict[str, object] = {k: v for k, v in vars(self).items() if v is not None}
+        if self.end is not None and self.token is None:
+            fields["room"] = "." * (ROOM_BYTES + 1)  # and the longer name of the other
+        return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def of_text(cls, text: str) -> "Note":

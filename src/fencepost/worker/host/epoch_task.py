@@ -22,6 +22,7 @@ from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
+    ROOM_BYTES,
     Begun,
     Note,
     Standing,
@@ -46,7 +47,7 @@ class EpochTask(EpochLife):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
         self._notes_max = NOTES_MAX_BYTES
-        self._too_large = ""  # the epoch whose notes the broker has refused
+        self._too_large = ""  # the epoch whose notes the broker has refused, with a token that they had no room for
         self._has_letters_of = ""  # the epoch whose letters this start has written
 
     def _started(self, number: int, standings: Standings) -> None:
@@ -74,11 +75,16 @@ class EpochTask(EpochLife):
         self._commit_notes(plan)
 
     def _commit_notes(self, epoch: Begun) -> None:
-        """Commit the notes of an epoch. What is too much for the broker is begun anew with half of its ranges."""
+        """Commit the notes of an epoch. Where they are too much for the broker the next plans have fewer.
+
+        What is refused with a token that the plan had no room for is begun anew, with half of its ranges. Else the
+        ranges stay as they are: `write` may have shown them, and a plan that is durable has fitted.
+        """
         try:
             self._commit(epoch.standings())
         except KafkaRequestError as error:
-            if error.code not in TOO_LARGE:
+            has_room = epoch.token is not None and len(epoch.token.encode()) <= ROOM_BYTES
+            if error.code not in TOO_LARGE or has_room:
                 raise
             count = len(epoch.epoch.ranges)
             if count == 1:
@@ -89,7 +95,8 @@ class EpochTask(EpochLife):
                 ) from error
             assert self._notes_max is not None
             self._notes_max = min(self._notes_max, count * NOTE_BYTES) // 2
-            self._too_large = epoch.epoch.id
+            if epoch.token is not None:
+                self._too_large = epoch.epoch.id
             raise CutShortError(f"the notes of {count} partitions are too much for one commit: {error}") from error
 
     def _finish(self, epoch: Begun) -> None:

@@ -9,6 +9,7 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import (
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
+    ROOM_BYTES,
     Begun,
     Note,
     Standing,
@@ -119,6 +120,15 @@ def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
         seen |= {each.place for each in plan.epoch.ranges}  # all have their turn, though all have new records
         rounds += 1
         assert rounds < 10
+
+
+@pytest.mark.parametrize("token", ["", "7-" + "f" * 32, "x" * ROOM_BYTES])
+def test_notes_with_a_short_token_take_no_more_room_than_those_of_the_plan(token: str) -> None:
+    plan = planned(standings(a0=5, b0=1), {A0: 9, B0: 2}, 100)
+    assert plan is not None
+    before, after = plan.standings(), plan.with_token(token).standings()
+    assert all(len(after[place].note.to_text()) <= len(before[place].note.to_text()) for place in before)
+    assert all(Note.of_text(s.note.to_text()) == s.note for s in before.values())
 
 
 def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
