@@ -27,6 +27,7 @@ _SINK_MATRIX = "sink-matrix"
 _CLUSTER = "cluster"
 _MIRROR = "mirror"
 _STREAM = "stream"
+_BROKERS = "brokers"
 
 _HEAD = """\
 # Evidence
@@ -137,6 +138,24 @@ and the group stands at the end of each partition.
 |---|---|---|---|---|
 """
 
+_BROKERS_TEXT = """\
+## Faults of brokers
+
+Three brokers, three replicas of every topic, `min.insync.replicas=2`. A worker writes a topic of three partitions into
+files, and by SQL into another topic, while an idempotent producer writes to it. Leaders of the input, and coordinators
+of groups and transactions, are moved; a leader is killed right after it has acknowledged records; with
+`min.insync.replicas=3` of the input its successor has them, and does not show them before the third replica is back; a
+leader that stood still for longer than a broker's session wakes up, and has not heard that it was deposed.
+
+*New records* is the time from the fault until records that were written after it are in files and in the other topic,
+for every partition of the input. At the end both are compared with what was written, for each partition in order.
+
+`python -m pytest tests/chaos/test_broker_faults.py`
+
+| what | meets | faults | new records, median | longest |
+|---|---|---|---|---|
+"""
+
 _OTHER_TEXT = """\
 ## Other faults
 
@@ -195,7 +214,9 @@ def page(summary: Mapping[str, Any]) -> str:
     sinks = [cell for cell in cells if cell["test"] == _SINK_MATRIX]
     mirrors = [cell for cell in cells if cell["test"] == _MIRROR]
     streams = [cell for cell in cells if cell["test"] == _STREAM]
-    others = [cell for cell in cells if cell["test"] not in (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM)]
+    brokers = [cell for cell in cells if cell["test"] == _BROKERS]
+    told = (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM, _BROKERS)
+    others = [cell for cell in cells if cell["test"] not in told]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
         parts.append(_MATRIX_TEXT + "\n" + "\n".join(_tables(matrix, _PHASES)))
@@ -207,6 +228,8 @@ def page(summary: Mapping[str, Any]) -> str:
         parts.append(_MIRROR_TEXT + "\n".join(map(_connector_row, mirrors)) + "\n")
     if streams:
         parts.append(_STREAM_TEXT + "\n".join(map(_connector_row, streams)) + "\n")
+    if brokers:
+        parts.append(_BROKERS_TEXT + "\n".join(map(_connector_row, brokers)) + "\n")
     if others:
         parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
     return "\n".join(parts)

@@ -73,6 +73,10 @@ class Brokers:
         """Start one that was killed: it has its data and its ports."""
         self._nodes[node_id] = self._start(node_id)
 
+    def pid(self, node_id: int) -> int:
+        """Return the id of a broker's process."""
+        return self._nodes[node_id].process.pid
+
     def restore(self) -> None:
         """Start those that were killed."""
         for node_id in self._ids:
