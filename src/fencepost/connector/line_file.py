@@ -74,7 +74,8 @@ class LineFile:
             except BlockingIOError:
                 pass
             except OSError as error:
-                raise self._cannot_be("locked, so lines of two tasks could be mixed", error) from error
+                what = "locked (flock), so lines of two tasks could be mixed; choose a file system that has locks"
+                raise self._cannot_be(what, error) from error
             else:
                 self._is_held_up = False
                 return True
@@ -90,7 +91,10 @@ class LineFile:
     def _append_alone(self, pieces: Sequence[Piece]) -> None:
         try:
             end = os.fstat(self._descriptor).st_size
-            self._write(pieces if self._is_start_of_a_line(end) else [b"\n", *pieces])
+            lines = pieces if self._is_start_of_a_line(end) else [b"\n", *pieces]
+            start, end = self._write(lines)
+            if end - start != sum(map(len, lines)):  # frozen between two calls, and another task went ahead
+                self._append_among_others(pieces)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 

@@ -1,0 +1,34 @@
+"""Lines of several tasks in one file."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.connector import line_file
+from fencepost.connector.line_file import LineFile
+
+
+def test_lines_that_another_task_came_between_are_written_again_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder of the lock stood still in the middle of a batch until another one went ahead without the lock."""
+    path = tmp_path / "out"
+    ours = LineFile(str(path))
+    calls = 0
+    writev = os.writev
+
+    def interrupted(descriptor: int, pieces: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            with path.open("ab") as other:
+                other.write(b"theirs\n")
+        return writev(descriptor, pieces)
+
+    monkeypatch.setattr(line_file, "_MOST_PIECES", 1)
+    monkeypatch.setattr(line_file.os, "writev", interrupted)
+    ours.append([b"a line ", b"in two pieces\n"])
+    ours.close()
+    assert b"a line in two pieces" in path.read_bytes().split(b"\n")
