@@ -7,17 +7,22 @@ from typing import Any
 from fencepost.transform.java_regex import compiled
 
 _MOST = 200
-_LETTERS = "xX0-._ "
+_LETTERS = "xX0-._"
+_LONGEST = 249
+_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}")
 
 
 def matching_names(pattern: str) -> list[str]:
-    """Return names that a pattern of Java's kind matches, of each of its branches some; none where that is too hard."""
+    """Return names of topics that a pattern of Java's kind matches, of each of its branches some.
+
+    None are returned where that is too hard.
+    """
     own = compiled(pattern)
     try:
         made = list(_of(re._parser.parse(own.pattern)))  # type: ignore[attr-defined]
     except (NotImplementedError, re.error, RecursionError):
         return []
-    return sorted({name for name in made if own.fullmatch(name) is not None})
+    return sorted({name for name in made if _NAME.fullmatch(name) and own.fullmatch(name)})
 
 
 def _of(tokens: Any) -> list[str]:
@@ -43,8 +48,9 @@ def _choices(kind: str, value: Any) -> list[str]:
             return _of(value)
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             least, most, inner = value
-            counts = [count for count in (least, least + 1) if count <= int(most)]
-            return [name * count for count in counts for name in (_of(inner) if count else [""])]
+            counts = [count for count in (least, least + 1) if count <= min(int(most), _LONGEST)]
+            made = [(name, count) for count in counts for name in (_of(inner) if count else [""])]
+            return [name * count for name, count in made if len(name) * count <= _LONGEST]
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return [""]
     raise NotImplementedError(kind)

@@ -1,0 +1,24 @@
+"""Names that a pattern matches."""
+
+import re
+
+import pytest
+
+from fencepost.worker.validation.names import matching_names
+
+
+@pytest.mark.parametrize("pattern", ["orders-.*", "(a|b)-[0-9]+", "x{3}(y{2}){2}"])
+def test_names_are_names_that_the_pattern_matches(pattern: str) -> None:
+    names = matching_names(pattern)
+    assert names
+    assert all(re.fullmatch(pattern, name) for name in names)
+
+
+@pytest.mark.parametrize("pattern", ["(x{1000}){1000}", "((x{200}){200}){200}", ".{300}"])
+def test_no_name_is_longer_than_that_of_a_topic(pattern: str) -> None:
+    assert matching_names(pattern) == []
+
+
+@pytest.mark.parametrize("pattern", ["", " ?", "a b", "a/b"])
+def test_what_no_topic_is_named_is_no_name(pattern: str) -> None:
+    assert matching_names(pattern) == []
