@@ -12,7 +12,7 @@ _MASKED = frozenset(
     {"worker_id", "generation", "version", "trace", "commit", "kafka_cluster_id", "creation-timestamp", "key"}
     | {"discoverTimestamp"}
 )
-# A key of a file's offset that Kafka Connect does not have, and takes no notice of (decision 0077).
+# A key of a file's offset that Kafka Connect does not have, and takes no notice of (decision 0068).
 _OURS_ALONE = frozenset({"fingerprint"})
 _PASSING = frozenset({"UNASSIGNED", "RESTARTING"})
 
