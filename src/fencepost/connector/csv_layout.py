@@ -38,6 +38,15 @@ def layout_options(
     return {**options, "multiLine": "true", "lineSep": record_end(first, separator, quote.encode())}
 
 
+def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what `layout_options` decides for any file, as settings: how its rows are cut depends on it."""
+    quote = given.get("quote", QUOTE)
+    if len(quote) != 1:
+        return {}
+    escape = {} if "escape" in given else {"escape": quote}
+    return escape if not given.keys().isdisjoint(_OWN_LAYOUT) else {**escape, "multiLine": "found in each file"}
+
+
 def is_any_line_open(data: bytes, quote: bytes) -> bool:
     """Say whether a line has an odd number of quotes: then a quoted value goes on in the next one."""
     return quote in data and any(line.count(quote) & 1 for line in _LINE_END.split(data))

@@ -22,7 +22,7 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector import local_directory
-from fencepost.connector.csv_layout import HEAD_BYTES, layout_options
+from fencepost.connector.csv_layout import HEAD_BYTES, layout_options, layout_settings
 from fencepost.connector.sightings import Sightings
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem, has_open_line
 from fencepost.connector.spool_offset import check_alteration, file_of, split_of
@@ -189,7 +189,9 @@ class SpoolDirectorySource(DataFrameConnector):
 
     def row_settings(self) -> dict[str, str]:
         """Return what `_reader` is made of; `input.schema` shows in the columns."""
-        reader = {f"{_READER}{k}": str(v) for k, v in self.with_prefix(_READER).items()}
+        given = {k: str(v) for k, v in self.with_prefix(_READER).items()}
+        layout = layout_settings(self._reader_options) if self._format == "csv" else {}
+        reader = {f"{_READER}{k}": v for k, v in {**layout, **given}.items()}
         return {self.key_of("format"): self._format, _TOLERANCE: self._tolerance, **reader}
 
     def is_unchanged(self, session: Session, split: Split) -> bool:

@@ -12,6 +12,9 @@ TIME_ZONE = "spark.sql.session.timeZone"
 _LATER = frozenset({TIME_ZONE})
 """What the positions of earlier releases say nothing of."""
 
+_BEFORE = {"reader.escape": "\\", "reader.multiLine": "false"}
+"""What held where the positions of earlier releases say nothing of it."""
+
 READING = "reading"
 """The member of a source offset that says how the rows were made which it counts."""
 
@@ -28,6 +31,7 @@ def fingerprint(made_of: Mapping[str, str]) -> str:
 def changes(before: str, now: str) -> list[str]:
     """Return the names of what differs between two fingerprints."""
     old, new = (_parts(before), _parts(now))
+    old = {**{name: _hash(value) for name, value in _BEFORE.items() if name in new}, **old}
     unknown = _LATER - (old.keys() & new.keys())
     return sorted(name for name in (old.keys() | new.keys()) - unknown if old.get(name) != new.get(name))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.connector.csv_layout import HEAD_BYTES, layout_options, record_end
+from fencepost.connector.csv_layout import HEAD_BYTES, layout_options, layout_settings, record_end
 
 
 def options(data: bytes, *, is_open_later: bool = False, **given: str) -> dict[str, str]:
@@ -47,3 +47,10 @@ def test_spark_looks_through_a_large_file() -> None:
 )
 def test_a_record_ends_outside_of_quotes(head: bytes, end: str) -> None:
     assert record_end(head, b",", b'"') == end
+
+
+def test_settings_say_how_rows_are_cut_unless_somebody_has_set_it() -> None:
+    assert layout_settings({}) == {"escape": '"', "multiLine": "found in each file"}
+    assert layout_settings({"escape": "\\", "multiline": "false"}) == {}
+    assert layout_settings({"quote": "'", "encoding": "UTF-16"}) == {"escape": "'"}
+    assert layout_settings({"quote": ""}) == {}

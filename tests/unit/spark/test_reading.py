@@ -48,3 +48,12 @@ def test_a_time_zone_is_compared_where_both_sides_name_one() -> None:
 @pytest.mark.parametrize("position", [None, HALF, {"rows": 3000}, {"done": True, "rows": 3000, "reading": "x=1"}])
 def test_the_same_reading_and_positions_that_name_none_are_taken(position: dict[str, object] | None) -> None:
     ensure_same_reading("a.csv", position, fingerprint(BEFORE))
+
+
+def test_a_part_of_csv_that_an_earlier_release_committed_goes_on_only_as_that_read_it() -> None:
+    """It had a backslash as the escape, and read by the line, and its positions do not say so."""
+    now = {"reader.escape": '"', "reader.multiLine": "found in each file"}
+    assert changes(HALF["reading"], fingerprint(BEFORE | now)) == ["reader.escape", "reader.multiLine"]
+    assert changes(fingerprint(BEFORE | now), fingerprint(BEFORE | now)) == []
+    put_back = {"reader.escape": "\\", "reader.multiLine": "false"}
+    ensure_same_reading("a.csv", HALF, fingerprint(BEFORE | put_back))
