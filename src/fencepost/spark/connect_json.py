@@ -1,7 +1,7 @@
 """Spark columns as the JSON that Kafka Connect's JsonConverter writes, built in the JVM.
 
 With a schema, dates, times, timestamps, decimals and binaries take the forms of Connect's logical types, of which times
-and timestamps have milliseconds; without one, Spark's.
+and timestamps have milliseconds; without one, Spark's, with microseconds where there are any.
 """
 
 from typing import Any
@@ -28,23 +28,25 @@ _PLAIN: dict[type[Any], str] = {
 }
 # A decimal of up to 18 digits is a long without its point: eight bytes, which Connect reads as a whole number.
 _LONG_DIGITS = 18
+_MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
-def json_value(column: Any) -> Any:
-    """Return the JSON text of a column of any type; null where the column is."""
-    wrapped = F.to_json(F.array(column), {"ignoreNullFields": "false"})
+def json_value(column: Any, kind: Any) -> Any:
+    """Return the JSON text of a column of type `kind`; null where the column is."""
+    wrapped = F.to_json(F.array(_with_micros(column, kind)), {"ignoreNullFields": "false"})
     return F.when(column.isNotNull(), wrapped.substr(F.lit(2), F.length(wrapped) - 2))
 
 
-def json_struct(columns: Any) -> Any:
-    """Return the JSON object of a struct column, null fields included."""
-    return F.to_json(columns, {"ignoreNullFields": "false"})
+def json_struct(columns: Any, kind: Any) -> Any:
+    """Return the JSON object of a struct column of type `kind`, null fields included."""
+    return F.to_json(_with_micros(columns, kind), {"ignoreNullFields": "false"})
 
 
 def envelope(column: Any, kind: Any, *, is_optional: bool) -> Any:
     """Return `{"schema":…,"payload":…}` of a column of type `kind`."""
     payload = _payload(column, kind)
-    text = json_struct(payload) if isinstance(kind, T.StructType) else json_value(payload)
+    wrapped = F.to_json(F.array(payload), {"ignoreNullFields": "false"})
+    text = wrapped.substr(F.lit(2), F.length(wrapped) - 2)
     before, after = around_payload(kind, is_optional=is_optional)
     return F.when(column.isNotNull(), F.concat(F.lit(before), text, F.lit(after)))
 
@@ -87,6 +89,34 @@ def _logical(kind: Any) -> dict[str, Any]:
         f"a column of type {kind.simpleString()} has no Connect schema: cast it in transforms.sql, "
         "or set value.converter.schemas.enable=false"
     )
+
+
+def _with_micros(column: Any, kind: Any) -> Any:
+    """Return the column with times as text where `to_json`, which writes milliseconds, would cut microseconds."""
+    if not _has_times(kind):
+        return column
+    if isinstance(kind, T.StructType):
+        members = [_with_micros(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*members))
+    if isinstance(kind, T.ArrayType):
+        return F.transform(column, lambda item: _with_micros(item, kind.elementType))
+    if isinstance(kind, T.MapType):
+        return F.transform_values(column, lambda _, value: _with_micros(value, kind.valueType))
+    # As `to_json` writes it: a time without a zone must not get into one in which it may not exist.
+    formats = {"timestampFormat": f"{_MICROS}XXX", "timestampNTZFormat": _MICROS}
+    fine, short = (F.to_json(F.struct(column.alias("t")), options) for options in (formats, {}))
+    text = F.when(F.unix_micros(column.cast("timestamp")) % 1_000 == 0, short).otherwise(fine)
+    return F.when(column.isNotNull(), text.substr(F.lit(len('{"t":"') + 1), F.length(text) - len('{"t":""}')))
+
+
+def _has_times(kind: Any) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_has_times(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _has_times(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _has_times(kind.valueType)
+    return isinstance(kind, T.TimestampType | T.TimestampNTZType)
 
 
 def _payload(column: Any, kind: Any) -> Any:

@@ -15,6 +15,7 @@ from fencepost.config.connector import SinkChoice, SinkConnectorConfig
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.epoch_letters import LETTER_COLUMNS, LETTER_REASON, MISFIT, Tally
 from fencepost.spark.epoch_read import options_of
+from fencepost.spark.exact_json import ExactColumns
 from fencepost.spark.frame import BYTES, JSON, ConverterChoice, with_sql
 from fencepost.spark.kafka_read.columns import (
     MADE_COLUMNS,
@@ -122,9 +123,17 @@ class EpochReader:
         return None if self._schema is None else _for_arrow(self._schema)
 
     def _made(self) -> dict[str, T.DataType]:
-        """Return the columns that executors make where values have schemas."""
-        has_payloads = self._schema is not None and self._value.has_schemas
-        return {MISFIT_REASON: T.StringType()} if has_payloads else {}
+        """Return the columns that executors make where a value may not fit for a reason that Spark does not see."""
+        return {MISFIT_REASON: T.StringType()} if self._has_reasons else {}
+
+    @cached_property
+    def _has_reasons(self) -> bool:
+        if self._schema is None:
+            return False
+        try:
+            return self._value.has_schemas or ExactColumns(_struct(self._schema)).is_needed
+        except ParseException:  # who parses values says so
+            return False
 
     def _source(
         self, session: Session, options: dict[str, str], types: Mapping[str, str], made: Mapping[str, T.DataType]
@@ -140,7 +149,10 @@ class EpochReader:
     @cached_property
     def _payload_option(self) -> str:
         assert self._schema is not None
-        return payload_option(_struct(self._schema), is_null_replaced=self._value.replaces_null)
+        choice = self._value
+        return payload_option(
+            _struct(self._schema), has_schemas=choice.has_schemas, is_null_replaced=choice.replaces_null
+        )
 
     def _needed_of(self, session: Session, epoch: Epoch) -> list[str]:
         """Return the columns to read: what is made of them, and sent, for each row costs more than all the rest."""

@@ -62,24 +62,16 @@ class EpochDataReader(DataSourceReader):  # type: ignore[misc]
         conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
         columns = arrow_columns(self._types)
         read: Iterator[Any] = RangeInput(conf, partition.value, columns=columns, fails_on_loss=False).batches()
-        if MISFIT_REASON in self._made:
-            from fencepost.spark.payloads import with_payloads
-
-            read = with_payloads(read, self._options[PAYLOAD_OPTION], keeps_read=READ in self._made)
-        if PARSED not in self._made:
+        if MISFIT_REASON not in self._made and PARSED not in self._made:
             return read
-        return with_parsed(read, {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields})
+        from fencepost.spark.payload_columns import PayloadColumns
+        from fencepost.spark.payloads import told_columns, with_payloads
 
-
-def with_parsed(batches: Iterator[Any], types: Mapping[str, str]) -> Iterator[Any]:
-    """Yield batches with one more column: the structs that Arrow has made of their column `value`, as far as it can."""
-    import pyarrow as pa
-
-    from fencepost.spark.json_columns import JsonColumns
-
-    *own, empty = types
-    columns = JsonColumns({name: types[name] for name in own}, empty)
-    for batch in batches:
-        left, made = columns.parsed(batch["value"])
-        arrays = [left if name == "value" else batch[name] for name in batch.schema.names]
-        yield pa.RecordBatch.from_arrays([*arrays, made], schema=batch.schema.append(pa.field(PARSED, columns.type)))
+        exact, parsed = None, None
+        if MISFIT_REASON in self._made:
+            option = self._options[PAYLOAD_OPTION]
+            read = with_payloads(read, option, keeps_read=READ in self._made)
+            exact = told_columns(option)
+        if PARSED in self._made:
+            parsed = {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields}
+        return map(PayloadColumns(exact, parsed).made, read)

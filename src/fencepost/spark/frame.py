@@ -118,7 +118,7 @@ def _value(schema: T.StructType, choice: ConverterChoice) -> Any:
             f"or use {JSON}"
         )
     struct = F.struct(*[_column(f.name) for f in fields])
-    return envelope(struct, schema, is_optional=False) if choice.has_schemas else json_struct(struct)
+    return envelope(struct, schema, is_optional=False) if choice.has_schemas else json_struct(struct, schema)
 
 
 def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
@@ -128,7 +128,7 @@ def _converted(column: Any, kind: Any, choice: ConverterChoice) -> Any:
         return column.cast("binary")
     if choice.kind == _STRING:
         return column.cast("string")
-    return envelope(column, kind, is_optional=True) if choice.has_schemas else json_value(column)
+    return envelope(column, kind, is_optional=True) if choice.has_schemas else json_value(column, kind)
 
 
 def _column(name: str) -> Any:

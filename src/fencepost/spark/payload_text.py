@@ -29,7 +29,7 @@ def whole_number(value: Any, path: str) -> int:
         return value
     if isinstance(value, Decimal) and _is_modest(value) and value == value.to_integral_value():
         return int(value)
-    raise MisfitError(path, f"{_shown(value)} is no whole number")
+    raise MisfitError(path, f"{shown(value)} is no whole number")
 
 
 def number_text(value: Any, path: str) -> Decimal:
@@ -41,7 +41,7 @@ def number_text(value: Any, path: str) -> Decimal:
             number = Decimal("NaN")
         if _is_modest(number):
             return number
-    raise MisfitError(path, f"{_shown(value)} is no number")
+    raise MisfitError(path, f"{shown(value)} is no number")
 
 
 def decimal_of(value: Any, scale: int, path: str) -> Decimal:
@@ -51,7 +51,7 @@ def decimal_of(value: Any, scale: int, path: str) -> Decimal:
     try:
         data = base64.b64decode(value, validate=True)
     except ValueError:  # also of a text that is not ASCII
-        raise MisfitError(path, f"{_shown(value)} is no base64 of a Decimal") from None
+        raise MisfitError(path, f"{shown(value)} is no base64 of a Decimal") from None
     if len(data) > _MOST_DECIMAL_BYTES:
         raise MisfitError(path, f"a Decimal of {len(data):,} bytes has more digits than a column")
     digits = int.from_bytes(data, "big", signed=True)
@@ -102,7 +102,7 @@ def _of_day(millis: int) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}.{millis:03d}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Return a value for a message, of which it shows the beginning."""
     text = str(value) if isinstance(value, Decimal) else repr(value)
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -19,17 +19,27 @@ _KNOWN_MAX = 1_000
 _LONGEST_INT = 18  # digits of which orjson writes all
 
 
-def payload_option(columns: T.StructType, *, is_null_replaced: bool) -> str:
-    """Return what executors have to know to take payloads."""
-    return orjson.dumps({"columns": columns.jsonValue(), "is_null_replaced": is_null_replaced}).decode()
+def payload_option(columns: T.StructType, *, has_schemas: bool, is_null_replaced: bool) -> str:
+    """Return what executors have to know of values and their columns."""
+    told = {"columns": columns.jsonValue(), "has_schemas": has_schemas, "is_null_replaced": is_null_replaced}
+    return orjson.dumps(told).decode()
+
+
+def told_columns(option: str) -> T.StructType:
+    """Return the columns that an option tells."""
+    return T.StructType.fromJson(orjson.loads(option)["columns"])
 
 
 def with_payloads(batches: Iterator[Any], option: str, *, keeps_read: bool) -> Iterator[Any]:
-    """Yield batches whose column `value` is the payload, with a column MISFIT_REASON, and READ where that is kept."""
+    """Yield batches whose column `value` is the payload, with a column MISFIT_REASON, and READ where that is kept.
+
+    Where values have no schemas, they are the payloads.
+    """
     told = orjson.loads(option)
-    payloads = Payloads(T.StructType.fromJson(told["columns"]), is_null_replaced=told["is_null_replaced"])
+    payloads = Payloads(told_columns(option), is_null_replaced=told["is_null_replaced"])
     for batch in batches:
-        texts, reasons = payloads.taken(batch["value"])
+        values = batch["value"]
+        texts, reasons = payloads.taken(values) if told["has_schemas"] else (values, pa.nulls(len(values), pa.string()))
         made = {name: texts if name == "value" else batch[name] for name in batch.schema.names}
         made[MISFIT_REASON] = reasons
         if keeps_read:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -37,9 +38,10 @@ _TELLS_S, _TELLS_NOT_S = 60.0, 2.0  # Spark tells when its listeners get to it
 # What the epoch has of one topic, and what is read of it.
 CASES: list[tuple[dict[str, str], str | None, list[str]]] = [
     ({}, None, ["value"]),
-    (SCHEMA, None, ["value", "partition", "offset", PARSED]),
-    (TOLERANT, None, ["value", PARSED]),
-    (SCHEMA, "SELECT * FROM records", [*EVERYTHING, PARSED]),
+    (SCHEMA, None, ["value", "partition", "offset", MISFIT_REASON, PARSED]),
+    ({"value.schema": "n INT"}, None, ["value", "partition", "offset", PARSED]),
+    (TOLERANT, None, ["value", MISFIT_REASON, PARSED]),
+    (SCHEMA, "SELECT * FROM records", [*EVERYTHING, MISFIT_REASON, PARSED]),
     ({"value.schema": "n INT, name ARRAY<STRING>"}, "SELECT partition, offset FROM records", ["partition", "offset"]),
     ({}, "SELECT Value AS v FROM records WHERE OFFSET > 1 AND offset <> 3", ["value", "offset"]),
     ({}, "SELECT r.value FROM (SELECT *, topic AS `from` FROM records) AS r WHERE `from` <> 'x'", ["value", "topic"]),
@@ -47,7 +49,8 @@ CASES: list[tuple[dict[str, str], str | None, list[str]]] = [
     ({}, "SELECT 1 AS one FROM records", ["partition"]),
     ({}, "SELECT value FROM records WHERE 1 = 0", ["value"]),
     ({}, "SELECT headers[0].value AS first FROM records WHERE value IS NOT NULL", ["value", "headers"]),
-    (TOLERANT, "SELECT value.n, partition FROM records WHERE value.n % 2 = 0", ["value", "partition", PARSED]),
+    (TOLERANT, "SELECT value.n, partition FROM records WHERE value.n % 2 = 0",
+     ["value", "partition", MISFIT_REASON, PARSED]),
 ]  # fmt: skip
 
 Frame = Callable[..., Any]
@@ -254,6 +257,69 @@ def test_a_value_whose_schema_does_not_fit_is_named_or_left_out_as_it_was_read(
     left_out = frame(tolerant, None, of=["frames-misfit"], are_left_out=True).collect()
     assert [bytes(row.value) for row in left_out] == [stamp] * 2 * ROWS
     assert left_out[0].reason.startswith("at: its schema is int64 org.apache.kafka.connect.data.Timestamp, which does ")
+
+
+WRONG = [
+    ("t TINYINT", '{"t":200}', "t: 200 does not fit TINYINT"),
+    ("d DOUBLE", '{"d":0.12345678901234567890}', "d: 0.12345678901234567890 does not fit DOUBLE"),
+    ("d DECIMAL(10,2)", '{"d":1.239}', "d: 1.239 does not fit DECIMAL(10,2)"),
+    ("d DECIMAL(10,2)", "{'d':1.239}", "d: 1.239 does not fit DECIMAL(10,2)"),
+    ("f FLOAT", '{"f":16777217}', "f: 16777217 does not fit FLOAT"),
+    ("at ARRAY<TIMESTAMP>", '{"at":["2020-01-01T00:00:00.1234567Z"]}',
+     "at[]: '2020-01-01T00:00:00.1234567Z' does not fit TIMESTAMP"),
+    ("s STRUCT<d: DATE>", '{"s":{"d":"2020-01-01T01:02:03"}}', "s.d: '2020-01-01T01:02:03' does not fit DATE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+@pytest.mark.parametrize("for_arrow", [True, False])
+def test_a_plain_value_that_spark_would_change_is_named_or_left_out(
+    frame: Frame, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, number: int, for_arrow: bool
+) -> None:
+    """Arrow's way and Spark's refuse the same records, and take the same others."""
+    schema, wrong, reason = WRONG[number]
+    if not for_arrow:
+        monkeypatch.setattr(epoch_frame, "_for_arrow", lambda _: None)
+    topic = f"frames-exact-{number}-{for_arrow}"
+    put(kafka, topic, [b"{}", wrong.encode()])
+    settings = {"value.schema": schema}
+    with pytest.raises(Exception, match=rf"{topic}-. at offset 1: .*{re.escape(reason)}"):
+        frame(settings, None, of=[topic]).collect()
+    tolerant = {**settings, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq"}
+    tally = Tally()
+    rows = frame(tolerant, "SELECT offset, value FROM records", of=[topic], tally=tally).collect()
+    letters = frame(tolerant, None, of=[topic], are_left_out=True).collect()
+    assert sorted(row.offset for row in rows) == sorted([*range(0, ROWS, 2)] * 2)
+    assert [(row.offset, bytes(row.value), row.reason) for row in letters] == [
+        (offset, wrong.encode(), reason) for _ in range(2) for offset in range(1, ROWS, 2)
+    ]
+
+
+def test_a_column_of_text_has_all_digits_of_a_number(frame: Frame, kafka: EmbeddedKafka) -> None:
+    put(kafka, "frames-digits", [b'{"s":0.12345678901234567890123,"n":1}', b'{"s":{"b":0.12345678901234567890123}}'])
+    rows = frame({"value.schema": "s STRING, n INT"}, None, of=["frames-digits"]).collect()
+    assert [tuple(row) for row in rows[:2]] == [
+        ("0.12345678901234567890123", 1), ('{"b":0.12345678901234567890123}', None),
+    ]  # fmt: skip
+
+
+def test_times_without_a_schema_keep_their_microseconds(runtime: SparkRuntime) -> None:
+    rows = runtime.session.sql(
+        "SELECT timestamp'2020-01-01 00:00:00.123456Z' at, timestamp'9999-12-31 23:59:59.120Z' ms, "
+        "timestamp_ntz'2020-03-29 02:30:00.000001' local, array(timestamp'1900-01-01 00:00:00.999999Z', null) many, "
+        "named_struct('at', cast(null AS TIMESTAMP)) inner, map('k', timestamp_ntz'2020-01-01 00:00:00') by, 1 n"
+    )
+    value = ConverterChoice("value.converter", "JsonConverter", False)
+    (row,) = rows.select(*record_columns(rows.schema, value)).collect()
+    assert json.loads(row.value) == {
+        "at": "2020-01-01T00:00:00.123456Z", "ms": "9999-12-31T23:59:59.120Z", "local": "2020-03-29T02:30:00.000001",
+        "many": ["1900-01-01T00:00:00.999999Z", None], "inner": {"at": None}, "by": {"k": "2020-01-01T00:00:00.000"},
+        "n": 1,
+    }  # fmt: skip
+    one = rows.select(rows["local"].alias("value"))
+    assert one.select(*record_columns(one.schema, value)).collect()[0].value == '"2020-03-29T02:30:00.000001"'
+    none = rows.selectExpr("cast(null AS TIMESTAMP) AS value")
+    assert none.select(*record_columns(none.schema, value)).collect()[0].value is None
 
 
 @pytest.mark.parametrize(

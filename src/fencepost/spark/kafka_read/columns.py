@@ -22,10 +22,10 @@ PARSED = "_fencepost_parsed"
 """The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
 
 MISFIT_REASON = "_fencepost_misfit"
-"""The column of an epoch that says why a value with a schema does not fit its columns: its `value` is null then."""
+"""The column of an epoch that says why a value does not fit its columns: its `value` is null then."""
 
 READ = "_fencepost_read"
-"""The column of an epoch that holds values with a schema as they were read: `value` is the payload."""
+"""The column of an epoch that holds values as they were read: `value` is what Spark is given of them."""
 
 MADE_COLUMNS = (MISFIT_REASON, READ, PARSED)
 """The columns of an epoch that executors make of its values, in their order, behind those of records."""
