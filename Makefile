@@ -72,7 +72,7 @@ chaos: setup ## the long faults, recorded; the long forms of what a cluster does
 	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured tests/integration/offsets \
 		tests/integration/spark/test_kafka_read.py tests/integration/spark/test_csv_against_spark.py \
 		tests/integration/worker/test_object_store.py \
-		tests/conformance/cli/test_adopt.py
+		tests/conformance/cli/test_adopt.py tests/conformance/transaction/test_quotas.py
 	$(PY) tests/oracle/live_handover.py
 
 evidence: setup ## docs/explanation/evidence.md from the records of `make chaos`

@@ -216,9 +216,9 @@ class BatchGroupInput(GroupInput):
         place = min(self._lost, key=lambda place: self._lost[place], default=None)
         if place is None or time.monotonic() < self._lost[place]:
             return
-        at, where = self._next[place], ClientPartition(*place)
+        at = self._next[place]
         try:
-            begin, end = self._consumer.get_watermark_offsets(where, timeout=self._ask_s)
+            begin, end = self._edges(place)
         except KafkaException as error:
             if is_unavailable(kafka_error(error)) or kafka_error(error).code() in PASSING:
                 self._ask_s = min(2 * self._ask_s, _LONGEST_ASK_S)
@@ -234,6 +234,10 @@ class BatchGroupInput(GroupInput):
             self._lost[place] = time.monotonic() + _DOUBT_EVERY_S
         else:
             self._go_to({place: LogPosition(at.offset)})  # its broker did not lead it
+
+    def _edges(self, place: TopicPartition) -> tuple[int, int]:
+        begin, end = self._consumer.get_watermark_offsets(ClientPartition(*place), timeout=self._ask_s)
+        return begin, end
 
     def _reset_to_edge(self, place: TopicPartition, at: int, begin: int, end: int) -> None:
         self._doubts.forget([place])

@@ -78,9 +78,9 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def content(ending: bytes, count: int = 6_000) -> bytes:
-    """Lines of all kinds; the last one has no end yet."""
+    """Lines of all kinds; the last one has no end yet, and the first one is no mark of UTF-16, which is refused."""
     chosen = random.Random(5).choices(MIXED, [9, 9, 3, 3, 3, 1, 3], k=count)
-    return b"".join(line + ending for line in chosen) + b"unfinished"
+    return b"".join(line + ending for line in [b"first", *chosen]) + b"unfinished"
 
 
 def read(kafka: EmbeddedKafka, task: LoneTask, end: int) -> tuple[list[bytes | None], list[int]]:

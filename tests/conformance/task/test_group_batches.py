@@ -432,15 +432,15 @@ def test_of_several_positions_that_logs_have_no_more_none_waits_for_another(
     notes = Notes()
     notes.begins = dict.fromkeys(places, 0)
     member = begun(members, notes)
-    edge, asked = member._edge, []
+    edges, asked = member._edges, []
 
-    def silent(consumer: Any, place: TopicPartition, timeout_s: float) -> int:
+    def silent(place: TopicPartition) -> tuple[int, int]:
         asked.append(place)
         if place == places[0] and asked.count(place) < 5:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return edge(consumer, place, timeout_s)
+        return edges(place)
 
-    monkeypatch.setattr(member, "_edge", silent)
+    monkeypatch.setattr(member, "_edges", silent)
     assert read(member, 4) == [(1, n) for n in range(6, 10)]
     assert asked.count(places[0]) < 5
     assert read(member, 4) == [(0, n) for n in range(6, 10)]

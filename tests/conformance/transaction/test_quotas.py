@@ -22,6 +22,10 @@ from support.quotas import CONSUMER, PRODUCER, REQUEST, set_quotas
 
 SHORT_S = 1.0  # less than each quota has somebody wait
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("FENCEPOST_CHAOS") != "long", reason="waits for quotas, and a second has to be enough for the rest"
+)
+
 
 @pytest.fixture
 def topic(kafka, topic_name: str) -> str:
