@@ -193,8 +193,8 @@ def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes
             cluster.start()
             ok(leader.create(topic_name, rows(topic_name, 600, 4, per_second=40)), 201)
             cluster.await_owners(topic_name, 4, cluster.workers, leader)
-        eventually(lambda: "nobody listens" in leader.log_text(), within_s=20)
-        eventually(lambda: "leader: tasks of a lost worker are fenced" in leader.log_text(), within_s=20)
+        eventually(lambda: "nobody listens" in leader.log_text(), within_s=120)
+        eventually(lambda: "leader: tasks of a lost worker are fenced" in leader.log_text(), within_s=120)
         cluster.await_owners(topic_name, 4, cluster.workers, leader)
         verdict = judged(cluster.bootstrap, topic_name, 600, 4)
         assert verdict.is_clean, verdict
