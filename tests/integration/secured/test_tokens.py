@@ -75,7 +75,7 @@ def test_who_is_given_no_token_is_told_so_and_goes_on_when_there_is_one(
             writer.close()
 
     with pytest.raises(WriterOpenError) as refused:
-        opened("hush-wrong", 4.0)
+        opened("hush-wrong", 12.0)
     assert "hush" not in str(refused.value)
     if client == "batch":
         assert f"{tokens.url} gives no token: it answers 401" in str(refused.value)
