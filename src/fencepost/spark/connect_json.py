@@ -4,6 +4,7 @@ With a schema, dates, times, timestamps, decimals and binaries take the forms of
 and timestamps have milliseconds; without one, Spark's, with microseconds where there are any.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -28,6 +29,7 @@ _PLAIN: dict[type[Any], str] = {
 }
 # A decimal of up to 18 digits is a long without its point: eight bytes, which Connect reads as a whole number.
 _LONG_DIGITS = 18
+_TIMES = (T.TimestampType, T.TimestampNTZType)
 _MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 
@@ -44,7 +46,7 @@ def json_struct(columns: Any, kind: Any) -> Any:
 
 def envelope(column: Any, kind: Any, *, is_optional: bool) -> Any:
     """Return `{"schema":…,"payload":…}` of a column of type `kind`."""
-    payload = _payload(column, kind)
+    payload = _each_leaf(column, kind, _logical_form)
     wrapped = F.to_json(F.array(payload), {"ignoreNullFields": "false"})
     text = wrapped.substr(F.lit(2), F.length(wrapped) - 2)
     before, after = around_payload(kind, is_optional=is_optional)
@@ -78,7 +80,7 @@ def _logical(kind: Any) -> dict[str, Any]:
         return {"type": "int32", "optional": True, "name": _DATA + "Date", "version": 1}
     if isinstance(kind, T.TimeType):
         return {"type": "int32", "optional": True, "name": _DATA + "Time", "version": 1}
-    if isinstance(kind, T.TimestampType | T.TimestampNTZType):
+    if isinstance(kind, _TIMES):
         return {"type": "int64", "optional": True, "name": _DATA + "Timestamp", "version": 1}
     if isinstance(kind, T.DecimalType):
         if kind.precision > _LONG_DIGITS:
@@ -91,17 +93,29 @@ def _logical(kind: Any) -> dict[str, Any]:
     )
 
 
-def _with_micros(column: Any, kind: Any) -> Any:
-    """Return the column with times as text where `to_json`, which writes milliseconds, would cut microseconds."""
-    if not _has_times(kind):
-        return column
+def _each_leaf(column: Any, kind: Any, changed: Callable[[Any, Any], Any]) -> Any:
+    """Return the column with `changed(column, type)` in place of everything in it that is no struct, array or map.
+
+    Keys of maps stay.
+    """
     if isinstance(kind, T.StructType):
-        members = [_with_micros(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
+        members = [_each_leaf(column.getField(f.name), f.dataType, changed).alias(f.name) for f in kind.fields]
         return F.when(column.isNotNull(), F.struct(*members))
     if isinstance(kind, T.ArrayType):
-        return F.transform(column, lambda item: _with_micros(item, kind.elementType))
+        return F.transform(column, lambda item: _each_leaf(item, kind.elementType, changed))
     if isinstance(kind, T.MapType):
-        return F.transform_values(column, lambda _, value: _with_micros(value, kind.valueType))
+        return F.transform_values(column, lambda _, value: _each_leaf(value, kind.valueType, changed))
+    return changed(column, kind)
+
+
+def _with_micros(column: Any, kind: Any) -> Any:
+    """Return the column with times as text where `to_json`, which writes milliseconds, would cut microseconds."""
+    return _each_leaf(column, kind, _time_text) if _has_times(kind) else column
+
+
+def _time_text(column: Any, kind: Any) -> Any:
+    if not isinstance(kind, _TIMES):
+        return column
     # As `to_json` writes it: a time without a zone must not get into one in which it may not exist.
     formats = {"timestampFormat": f"{_MICROS}XXX", "timestampNTZFormat": _MICROS}
     fine, short = (F.to_json(F.struct(column.alias("t")), options) for options in (formats, {}))
@@ -116,23 +130,16 @@ def _has_times(kind: Any) -> bool:
         return _has_times(kind.elementType)
     if isinstance(kind, T.MapType):
         return _has_times(kind.valueType)
-    return isinstance(kind, T.TimestampType | T.TimestampNTZType)
+    return isinstance(kind, _TIMES)
 
 
-def _payload(column: Any, kind: Any) -> Any:
-    """Return the column with every logical type in the form that its schema promises."""
-    if isinstance(kind, T.StructType):
-        members = [_payload(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]
-        return F.when(column.isNotNull(), F.struct(*members))
-    if isinstance(kind, T.ArrayType):
-        return F.transform(column, lambda item: _payload(item, kind.elementType))
-    if isinstance(kind, T.MapType):
-        return F.transform_values(column, lambda _, value: _payload(value, kind.valueType))
+def _logical_form(column: Any, kind: Any) -> Any:
+    """Return a value of a logical type in the form that its schema promises."""
     if isinstance(kind, T.DateType):
         return F.unix_date(column)
     if isinstance(kind, T.TimeType):
         return F.time_to_millis(column)
-    if isinstance(kind, T.TimestampType | T.TimestampNTZType):
+    if isinstance(kind, _TIMES):
         return F.unix_millis(column.cast("timestamp"))
     if isinstance(kind, T.DecimalType):
         return _decimal(column, kind)
