@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.converter.json_parsing import parsed
 from fencepost.record.java_float import float32
-from fencepost.spark.payload_text import MisfitError, shown
+from fencepost.spark.payload_text import UNWRITABLE, MisfitError, shown
 
 Check = Callable[[Any], Any]
 """Returns a parsed value, or what is to be written in its place. Raises MisfitError."""
@@ -63,14 +63,12 @@ class ExactColumns:
         """Return a text of which Spark makes the values that are in it. Raises MisfitError."""
         if self._check is None:
             return text
-        found = _parsed(text)
-        made = self._check(found)
-        if made is found:
-            return text
         try:
-            return _dumped(made)
-        except orjson.JSONEncodeError:
-            raise MisfitError("", "it has a text that is no Unicode (half of a surrogate pair)") from None
+            found = _parsed(text)
+            made = self._check(found)
+            return text if made is found else _dumped(made)
+        except (orjson.JSONEncodeError, RecursionError):
+            raise MisfitError("", UNWRITABLE) from None
 
 
 def _parsed(text: bytes) -> Any:

@@ -16,6 +16,9 @@ _MOST_DIGITS = 10_000
 _MOST_DECIMAL_BYTES = 1_024  # Spark has 38 digits, which take 16; Python does not print what is above 4,300 digits
 
 
+UNWRITABLE = "it has a text that is no Unicode (half of a surrogate pair), or is nested too deeply"
+
+
 class MisfitError(ValueError):
     """A value does not fit the column at `path`."""
 

@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.spark.kafka_read.columns import MISFIT_REASON, READ
 from fencepost.spark.payload_form import Form, Forms
-from fencepost.spark.payload_text import MisfitError
+from fencepost.spark.payload_text import UNWRITABLE, MisfitError
 
 _SCHEMA, _PAYLOAD = "schema", "payload"
 _BEFORE, _BETWEEN, _AFTER = b'{"schema":', b',"payload":', b"}"
@@ -78,7 +78,7 @@ class Payloads:
         if end > 0 and head in self._known and raw.endswith(_AFTER):
             try:
                 return _written(self._known[head], raw[end + len(_BETWEEN) : -len(_AFTER)])
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if isinstance(error, MisfitError):
                     raise  # else it is no JSON, or more follows: the whole of it says what
         return self._of_whole(raw, head)
@@ -104,11 +104,11 @@ def _written(form: Form | None, payload: bytes) -> bytes | None:
 
 
 def _dumped(form: Form | None, value: Any) -> bytes | None:
-    made = value if form is None else form(value)
     try:
+        made = value if form is None else form(value)
         return _ensured(made, orjson.dumps(made, default=_digits))
-    except orjson.JSONEncodeError:
-        raise MisfitError("", "it has a text that is no Unicode (half of a surrogate pair)") from None
+    except (orjson.JSONEncodeError, RecursionError):
+        raise MisfitError("", UNWRITABLE) from None
 
 
 def _ensured(value: Any, text: bytes) -> bytes | None:

@@ -127,3 +127,9 @@ def test_a_value_that_does_not_fit_leaves_its_batch_whole_whoever_parses_it(pars
     else:
         assert made["value"].to_pylist() == [None] * 4
         assert [row and row["d"] for row in made[PARSED].to_pylist()] == [1.5, None, None, 12345678.90123456]
+
+
+@pytest.mark.parametrize("depth", [300, 600, 900])
+def test_a_long_number_that_is_nested_too_deeply_is_refused(depth: int) -> None:
+    with pytest.raises(MisfitError, match="nested too deeply"):
+        exact(T.StringType(), '{"a":' + "[" * depth + "0.12345678901234567890123" + "]" * depth + "}")

@@ -206,3 +206,18 @@ def test_a_decimal_of_thousands_of_digits_is_a_record_that_does_not_fit() -> Non
     (payload,), (reason,) = taken(columns(a=T.DecimalType(38, 0)), data)
     assert payload is None
     assert "more digits than a column" in str(reason)
+
+
+@pytest.mark.parametrize("depth", [300, 600, 1_000, 5_000])
+def test_a_value_that_is_nested_too_deeply_is_a_record_that_does_not_fit(depth: int) -> None:
+    """Its error would pass as one of the executor, and the epoch would be read for ever."""
+    text = json.loads(envelope({"a": STRING, "t": TIMESTAMP}, a="x", t=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)))
+    plain, deep = (
+        b'{"schema":%s,"payload":{"a":%s,"t":1}}' % (json.dumps(text["schema"]).encode(), a)
+        for a in (b'"x"', b"[" * depth + b"1.5" + b"]" * depth)
+    )
+    found, reasons = taken(columns(a=T.StringType(), t=T.TimestampType()), plain, deep, plain)
+    assert reasons[0] is None
+    assert reasons[1]
+    assert reasons[2] is None
+    assert found[1] is None
