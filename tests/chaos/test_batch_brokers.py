@@ -394,7 +394,7 @@ def test_a_log_that_an_unclean_election_has_cut_is_a_gap_though_it_has_grown_pas
         eventually(lambda: in_sync() == [leader], within_s=WITHIN_S)
         send(servers, place.topic, lost)
         eventually(lambda: is_read(lambda each: each.positions.get(place) == 20), within_s=WITHIN_S, every_s=0)
-        brokers.kill(leader)
+        brokers.kill(leader, is_last=True)
         brokers.start(behind)
         eventually(lambda: brokers.leader_of(place.topic) == behind, within_s=WITHIN_S)
         send(servers, place.topic, later * 3)

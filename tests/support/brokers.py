@@ -22,6 +22,7 @@ from fencepost.testing import eventually
 from support.quick import QUICK
 
 _START_S = 240
+_IN_SYNC_S = 240
 _CLUSTER_ID = "fencepost-tests-0000000"
 _REPLICATED = (
     "default.replication.factor",
@@ -58,16 +59,32 @@ class Brokers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for node_id in list(self._nodes):
-            self.kill(node_id)
+            self.kill(node_id, is_last=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"{LOOPBACK}:{ports.client}" for ports in self._ports.values())
 
-    def kill(self, node_id: int) -> None:
-        """SIGKILL one."""
+    def kill(self, node_id: int, *, is_last: bool = False) -> None:
+        """SIGKILL one, once another broker has what it leads in sync: on a busy machine replicas drop out for a while.
+
+        Where it `is_last` nobody else may have it: then its partitions have no leader until it is started again.
+        """
+        if not is_last:
+            eventually(lambda: not self._only_at(node_id), within_s=_IN_SYNC_S)
         self._nodes.pop(node_id).process.kill()
+
+    def _only_at(self, node_id: int) -> list[tuple[str, int]]:
+        """Return the partitions with several replicas of which no other broker that runs is in sync."""
+        others = self._nodes.keys() - {node_id}
+        topics = AdminClient({"bootstrap.servers": self.bootstrap_servers}).list_topics(timeout=10).topics
+        return [
+            (name, partition.id)
+            for name, topic in topics.items()
+            for partition in topic.partitions.values()
+            if len(partition.replicas) > 1 and node_id in partition.isrs and not others & set(partition.isrs)
+        ]
 
     def start(self, node_id: int) -> None:
         """Start one that was killed: it has its data and its ports."""

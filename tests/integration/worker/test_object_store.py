@@ -172,7 +172,7 @@ def test_directories_are_made_of_columns_in_a_bucket(
     aside = {"aside.path": str(tmp_path / "aside")} if is_copied else {}
     partitioned = {"partition.by": "country", "format": "json", "file.rows.max": "40"}
     created(worker, name, in_bucket(where, topic, **partitioned, **aside))
-    eventually(lambda: is_at(worker, name, 150), within_s=60)
+    eventually(lambda: is_at(worker, name, 150), within_s=180)
     assert {path.split("/")[2] for path in store.shown(where)} == {"country=DE", "country=FR", "country=x%2Fy z"}
     lines = [store.read(path).decode().splitlines() for path in store.shown(where)]
     assert all(0 < len(each) <= 40 for each in lines)
@@ -186,9 +186,9 @@ def test_a_bucket_that_is_not_there_is_waited_for(
     produce(1, 60)
     bucket = f"later-{uuid.uuid4().hex[:8]}"
     created(worker, name, in_bucket(bucket, topic))
-    eventually(lambda: "The specified bucket does not exist" in trouble(worker, name), within_s=60)
+    eventually(lambda: "The specified bucket does not exist" in trouble(worker, name), within_s=180)
     store.make_bucket(bucket)
-    eventually(lambda: is_at(worker, name, 20), within_s=60)
+    eventually(lambda: is_at(worker, name, 20), within_s=180)
     ensure_exact(rows(store, bucket), 60)
 
 
@@ -206,7 +206,7 @@ def test_a_store_that_is_overloaded_or_out_of_order_is_waited_for(
         tries = re.compile(rf"task {name}-0 tries again: .*{code}, say the tests")
         eventually(lambda: len(tries.findall(worker.log_text())) > 5, within_s=90)  # so many would be too many
         assert "in trouble" in trouble(worker, name)
-    eventually(lambda: is_at(worker, name, 20), within_s=60)
+    eventually(lambda: is_at(worker, name, 20), within_s=180)
     ensure_exact(rows(store, where), 60)
 
 
@@ -215,7 +215,7 @@ def test_wrong_credentials_are_told_of_and_no_secret_is(
 ) -> None:
     produce(1, 60)
     created(worker, name, in_bucket(f"locked/{name}", topic))
-    eventually(lambda: "Status Code: 403" in trouble(worker, name), within_s=60)
+    eventually(lambda: "Status Code: 403" in trouble(worker, name), within_s=180)
     said = worker.log_text() + worker.rest.get("/connectors?expand=status&expand=info").text
     assert SECRET not in said
     assert WRONG not in said
