@@ -35,10 +35,15 @@ class Brokers:
     """Three nodes, brokers and controllers, so that any one of them can be killed. A context manager; used once."""
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, count: int = 3, home: KafkaHome | None = None
+        self,
+        properties: Mapping[str, str] | None = None,
+        count: int = 3,
+        home: KafkaHome | None = None,
+        cluster_id: str = _CLUSTER_ID,
     ) -> None:
         """Take note of how they are to run: `home` is another Kafka than ours."""
         self._home = home
+        self._cluster_id = cluster_id
         self._properties = dict(properties or {})
         self._directory = Path(tempfile.mkdtemp(prefix="fencepost-brokers-"))
         self._ports: dict[int, Ports] = {}
@@ -142,7 +147,7 @@ class Brokers:
         if not directory.data.exists():
             directory.data.mkdir(parents=True)
             shutil.copyfile(home.bootstrap_snapshot, directory.data / BOOTSTRAP_SNAPSHOT)
-            identity = {"version": "1", "cluster.id": _CLUSTER_ID, "node.id": str(node_id)}
+            identity = {"version": "1", "cluster.id": self._cluster_id, "node.id": str(node_id)}
             (directory.data / "meta.properties").write_text(render(identity))
         voters = ",".join(f"{each}@{LOOPBACK}:{ports.controller}" for each, ports in self._ports.items())
         settings = server_settings(

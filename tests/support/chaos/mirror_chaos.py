@@ -21,6 +21,35 @@ _LOOK_S = 0.05
 _TASKS = (1, 4)
 
 
+def mirror_config(
+    clusters: TwoClusters, source: str, tasks: int, client: str, *, replication: int = 1
+) -> dict[str, str]:
+    """Return the config of a mirror of the sink type; `source` is where it reaches that cluster."""
+    naming = clusters.naming
+    return {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSinkConnector",
+        "transaction.producer": "true",
+        "producer.client": client,
+        "tasks.max": str(tasks),
+        # A transaction is open at nearly any moment, and what nobody ends stays open: readers would wait behind it.
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "200",
+        "producer.override.transaction.timeout.ms": "600000",
+        "topics": f"{naming.prefix}.*",
+        "config.properties.exclude": NOT_MIRRORED,
+        "source.cluster.alias": naming.source,
+        "target.cluster.alias": naming.target,
+        "source.cluster.bootstrap.servers": source,
+        "target.cluster.bootstrap.servers": clusters.target.bootstrap_servers,
+        "source.consumer.isolation.level": "read_committed",
+        "source.consumer.fetch.max.wait.ms": "50",
+        "replication.factor": str(replication),
+        "offset-syncs.topic.replication.factor": str(replication),
+        "refresh.topics.interval.seconds": "1",
+        "sync.topic.acls.enabled": "false",
+    }
+
+
 class MirrorChaos(GatedFaults):
     """One flow of the sink type, with transactions, and what is promised after each fault: every partition of the
     source that is written to goes on at the target."""
@@ -45,29 +74,7 @@ class MirrorChaos(GatedFaults):
         self.about = {"client": client}
 
     def config(self) -> dict[str, str]:
-        naming = self._clusters.naming
-        return {
-            "connector.class": "org.apache.kafka.connect.mirror.MirrorSinkConnector",
-            "transaction.producer": "true",
-            "producer.client": self._client,
-            "tasks.max": str(self._tasks),
-            # A transaction is open at nearly any moment, and what nobody ends stays open: readers would wait behind it.
-            "transaction.boundary": "interval",
-            "transaction.boundary.interval.ms": "200",
-            "producer.override.transaction.timeout.ms": "600000",
-            "topics": f"{naming.prefix}.*",
-            "config.properties.exclude": NOT_MIRRORED,
-            "source.cluster.alias": naming.source,
-            "target.cluster.alias": naming.target,
-            "source.cluster.bootstrap.servers": self._source.bootstrap_servers,
-            "target.cluster.bootstrap.servers": self._clusters.target.bootstrap_servers,
-            "source.consumer.isolation.level": "read_committed",
-            "source.consumer.fetch.max.wait.ms": "50",
-            "replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
-            "refresh.topics.interval.seconds": "1",
-            "sync.topic.acls.enabled": "false",
-        }
+        return mirror_config(self._clusters, self._source.bootstrap_servers, self._tasks, self._client)
 
     def verdicts(self) -> Mapping[str, MirrorVerdict]:
         self._clusters.await_mirrored(

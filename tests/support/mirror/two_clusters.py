@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
-from fencepost.embedded import EmbeddedKafka
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict, judge
@@ -130,13 +129,20 @@ def _wrong(syncs: list[OffsetSync], copies: Copies, remote: Mapping[Place, Mappi
     return wrong
 
 
+class Reached(Protocol):
+    """A cluster that runs: of one broker, or of several."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
 class TwoClusters:
-    """Two running brokers, and readers of a flow from one to the other; a context manager.
+    """Two running clusters, and readers of a flow from one to the other; a context manager.
 
     The readers see everything from the beginning on, while it happens.
     """
 
-    def __init__(self, naming: Naming, source: EmbeddedKafka, target: EmbeddedKafka) -> None:
+    def __init__(self, naming: Naming, source: Reached, target: Reached) -> None:
         self.naming = naming
         self.source = source
         self.target = target

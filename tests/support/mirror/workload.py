@@ -94,8 +94,9 @@ class Workload:
     Each record has the number of its partition's next in a header; numbers of what was aborted are left out.
     """
 
-    def __init__(self, bootstrap: str, seed: int, topics: Sequence[Written]) -> None:
+    def __init__(self, bootstrap: str, seed: int, topics: Sequence[Written], *, replication: int = 1) -> None:
         self.bootstrap = bootstrap
+        self._replication = replication
         self.given = Given()
         self.topics: list[Written] = []
         self._drawn = random.Random(seed)
@@ -120,7 +121,9 @@ class Workload:
     def add_topic(self, topic: Written) -> None:
         """Create a topic and write to it from now on."""
         configs = _COMPACTED if topic.is_compacted else {}
-        self._admin.create_topic(topic.name, partitions=topic.partitions, replication=1, configs=configs)
+        self._admin.create_topic(
+            topic.name, partitions=topic.partitions, replication=self._replication, configs=configs
+        )
         with self._lock:
             self.topics.append(topic)
 
