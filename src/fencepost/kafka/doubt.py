@@ -13,21 +13,23 @@ K = TypeVar("K")
 
 SURE_S = 10.0
 """How long a log has to seem too short before what is missing counts as lost."""
-APART_S = 30.0
-"""How long nobody may look at a log that still counts as too short all the time, where only what seems so is seen."""
+_LOOKS = 4
 
 
 class Doubts(Generic[K]):
-    """Remembers since when something has seemed to be lost."""
+    """Remembers for how long something has seemed to be lost, by looks at it.
 
-    def __init__(self, most_apart_s: float = float("inf")) -> None:
-        """`most_apart_s`: a look so long after the one before says nothing of the time between."""
-        self._most_apart_s = most_apart_s
-        self._since_s: dict[K, float] = {}
+    The time between two looks counts, but no more of it than a quarter of what is needed: with looks that are far
+    apart, as those of a mirror on a slow link are, what is missing is confirmed by the fifth of them. Were all of it to
+    count, two wrong answers would do that are hours apart.
+    """
+
+    def __init__(self) -> None:
+        self._doubted_s: dict[K, float] = {}
         self._seen_s: dict[K, float] = {}
 
     def __len__(self) -> int:
-        return len(self._since_s)
+        return len(self._seen_s)
 
     def confirmed(self, looked_at: Collection[K], seeming: Collection[K], now_s: float, sure_s: float) -> set[K]:
         """Return those of `seeming`, out of all that were `looked_at`, that have seemed lost for `sure_s` by now.
@@ -35,12 +37,14 @@ class Doubts(Generic[K]):
         One look at which a thing was there clears it.
         """
         self.forget({key for key in looked_at if key not in seeming})
-        self.forget({key for key in seeming if now_s - self._seen_s.get(key, now_s) > self._most_apart_s})
+        for key in seeming:
+            passed_s = now_s - self._seen_s.get(key, now_s)
+            self._doubted_s[key] = self._doubted_s.get(key, 0.0) + min(passed_s, sure_s / _LOOKS)
         self._seen_s |= dict.fromkeys(seeming, now_s)
-        return {key for key in seeming if now_s - self._since_s.setdefault(key, now_s) >= sure_s}
+        return {key for key in seeming if self._doubted_s[key] >= sure_s}
 
     def forget(self, keys: Collection[K]) -> None:
         """Forget about these: nobody asks for them any more, or they have been given up."""
         for key in keys:
-            self._since_s.pop(key, None)
+            self._doubted_s.pop(key, None)
             self._seen_s.pop(key, None)

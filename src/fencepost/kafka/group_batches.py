@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from fencepost.kafka.batch.reader import BatchReader
-from fencepost.kafka.doubt import APART_S, SURE_S, Doubts
+from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaUnavailableError, is_unavailable, kafka_error, translate
 from fencepost.kafka.group_input import PASSING, Assignee, Fetched, GroupInput, nowhere_to_begin
 from fencepost.kafka.log_gap import LogPosition
@@ -56,7 +56,7 @@ class BatchGroupInput(GroupInput):
         self._ends: dict[TopicPartition, int] = {}  # of logs of what the reader has read before
         self._lost: dict[TopicPartition, float] = {}  # with nothing at their positions; when to ask where they go on
         self._cut: set[TopicPartition] = set()  # of those: what was read there last is not in the log any more
-        self._doubts: Doubts[TopicPartition] = Doubts(APART_S)
+        self._doubts: Doubts[TopicPartition] = Doubts()
         self._ask_s = _FIRST_ASK_S  # how long a broker is waited for that is asked that
         self._batches = self._records = 0  # that were read since somebody looked at how large they are
         self._why = ""  # the client is to fetch

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.doubt import APART_S, SURE_S, Doubts
+from fencepost.kafka.doubt import SURE_S, Doubts
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkGuard
 from fencepost.kafka.group_input import Fetched
@@ -71,7 +71,7 @@ class PlanInput:
         self._looked_s = float("-inf")
         self._missed: set[TopicPartition] = set()  # by the last look
         self._refused: dict[str, str] = {}
-        self._doubts: Doubts[TopicPartition] = Doubts(APART_S)  # of logs that seem to end before a position
+        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before a position
         self._doubted_s = float("-inf")
         self._is_away = False
         self._reader = reader or ClientReader(conf)
