@@ -15,6 +15,7 @@ from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError
 from fencepost.kafka.group_batches import BatchGroupInput
 from fencepost.kafka.group_input import Fetched, GroupInput
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupInUseError
 from fencepost.kafka.leave import MemberRemoval
 from fencepost.record import TopicPartition
@@ -116,6 +117,17 @@ def test_a_member_begins_at_the_earliest_and_goes_on_where_the_group_is(members:
     assert read(again, 2) == [(0, 3), (0, 4)]
     assert notes.fresh == {TopicPartition(members.topic, 1)}
     assert members.offsets().read() == {TopicPartition(members.topic, 0): 3}
+
+
+@pytest.mark.parametrize("note", ["abc", "x" * 1000])
+def test_a_member_goes_on_where_another_program_has_noted_something(members: Members, produce: Any, note: str) -> None:
+    """Such as Kafka Streams: its notes do not end with a zero, as those of librdkafka do."""
+    produce(5)
+    group = members.offsets()
+    eventually(lambda: group.commit([GroupOffset(members.topic, 0, 3, note)]) or True, within_s=60)
+    member = members.join(Notes())
+    assert read(member, 2) == [(0, 3), (0, 4)]
+    member.commit({TopicPartition(members.topic, 0): 5})
 
 
 @pytest.mark.parametrize(("resets_to", "skipped"), [("earliest", 0), ("latest", 2)])
