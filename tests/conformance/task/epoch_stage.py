@@ -18,10 +18,12 @@ from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf
+from fencepost.record import TopicPartition
 from fencepost.spark.cores import CoreLedger
 from fencepost.spark.ended import ProcessEnds
 from fencepost.task.sink.epoch_plan import Note
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
+from fencepost.testing import eventually
 from fencepost.worker.host import epoch_life, epoch_task
 from fencepost.worker.host.epoch_task import EpochTask
 
@@ -138,6 +140,11 @@ class Stage:
     def offsets(self, topic: str | None = None) -> dict[int, int]:
         found = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group).read()
         return {place.partition: offset for place, offset in found.items() if place.topic == (topic or self.topic)}
+
+    def alter(self, offsets: dict[TopicPartition, int]) -> None:
+        """Set where the group stands, on a broker that may have had no group yet."""
+        group = GroupOffsets({"bootstrap.servers": self.bootstrap}, self.group)
+        eventually(lambda: group.alter(offsets) or True, within_s=60)
 
     def note(self) -> Note:
         """Return what stands with the offset of partition 0."""

@@ -15,6 +15,7 @@ from fencepost.api import Epoch, RetriableError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.group_offset import GroupOffset
 from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.settings import sink_conf, transactional_conf
 from fencepost.record import TopicPartition
@@ -449,9 +450,7 @@ def test_a_task_that_starts_paused_commits_the_end_at_which_it_begins(stage: Sta
 
 def test_a_position_that_is_lost_fails_the_task_where_somebody_has_to_say_where_to_go_on(stage: Stage) -> None:
     stage.produce(10)
-    GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).alter(
-        {TopicPartition(stage.topic, 0): 2, TopicPartition(stage.topic, 1): 0}
-    )
+    stage.alter({TopicPartition(stage.topic, 0): 2, TopicPartition(stage.topic, 1): 0})
     stage.delete_before(6)
     task = stage.start(auto_offset_reset="none")
     task.thread.join(30)
@@ -471,9 +470,7 @@ def test_a_position_above_an_open_transaction_is_not_lost(stage: Stage) -> None:
     open_.send(stage.topic, b"x", partition=0)
     open_.flush()
     stage.produce(3)  # behind it
-    GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group).alter(
-        {TopicPartition(stage.topic, 0): 9, TopicPartition(stage.topic, 1): 0}
-    )
+    stage.alter({TopicPartition(stage.topic, 0): 9, TopicPartition(stage.topic, 1): 0})
     stage.produce(1, 1)
     stage.start()
     eventually(lambda: stage.offsets().get(1) == 1, within_s=60)
@@ -574,3 +571,19 @@ def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
         finally:
             stage.end()
         stage.store.holds(dict.fromkeys(range(120), 1))
+
+
+def test_e17_none_of_several_epochs_that_were_begun_keeps_a_number_that_the_store_knows(stage: Stage) -> None:
+    """What a store has of an old number is anybody's to delete. Two are open where a plan came while one was."""
+    for partition in (0, 1):
+        stage.produce(5, partition)
+    group = GroupOffsets({"bootstrap.servers": stage.bootstrap}, stage.group)
+    notes = [Note(partition + 1, f"begun-{partition}", 0, 3).to_text() + "\0" for partition in (0, 1)]  # as librdkafka
+    offsets = [GroupOffset(stage.topic, partition, 0, note) for partition, note in enumerate(notes)]
+    eventually(lambda: group.commit(offsets) or True, within_s=60)
+    stage.store.newest = 7
+    stage.start()
+    eventually(lambda: stage.offsets() == {0: 5, 1: 5}, within_s=60)
+    written = [(epoch.number, epoch.id) for epoch in stage.store.written.values()]
+    assert written[:2] == [(8, "begun-0"), (9, "begun-1")]
+    assert stage.store.ranges() == [(0, 0, 3), (0, 3, 5), (1, 0, 3), (1, 3, 5)]

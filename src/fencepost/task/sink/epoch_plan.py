@@ -21,8 +21,7 @@ NOTES_MAX_BYTES = 400_000
 """How much of notes goes into one commit: it is one batch of the group's log, and a broker takes 1 MiB at most
 (message.max.bytes)."""
 NOTE_BYTES = 300  # of the group's log, besides the topic: the group, the note with a short token, and what frames them
-ROOM_BYTES = 64
-"""How long a token may be for which a note has room from the start: its commit is no larger than that of the plan."""
+_ROOM_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Note:
     def to_text(self) -> str:
         fields: dict[str, object] = {k: v for k, v in vars(self).items() if v is not None}
         if self.end is not None and self.token is None:
-            fields["room"] = "." * (ROOM_BYTES + 1)  # and the longer name of the other
+            fields["room"] = "." * (_ROOM_BYTES + 1)  # and the longer name of the other
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
@@ -99,18 +98,31 @@ class Begun:
 
 
 def begun(standings: Standings) -> Begun | None:
-    """Return the oldest epoch that was begun and has not ended; None: there is none.
+    """Return the oldest epoch that was begun and has not ended; None: there is none."""
+    return next(iter(all_begun(standings)), None)
 
-    Where partitions were taken out of it, it has the others alone. Its token is theirs as well: what is shown already
+
+def all_begun(standings: Standings) -> list[Begun]:
+    """Return the epochs that were begun and have not ended, the oldest first.
+
+    Where partitions were taken out of one, it has the others alone. Its token is theirs as well: what is shown already
     is not written again.
     """
-    open_ = {(s.note.number, s.note.epoch or "") for s in standings.values() if s.is_open}
-    if not open_:
-        return None
-    number, id_ = min(open_)
-    own = {p: s for p, s in standings.items() if s.is_open and (s.note.number, s.note.epoch or "") == (number, id_)}
+    open_: dict[tuple[int, str], dict[TopicPartition, Standing]] = {}
+    for place, standing in standings.items():
+        if standing.is_open:
+            open_.setdefault((standing.note.number, standing.note.epoch or ""), {})[place] = standing
+    return [_begun(*key, own) for key, own in sorted(open_.items())]
+
+
+def _begun(number: int, id_: str, own: Standings) -> Begun:
     ranges = sorted(OffsetRange(*place, s.offset, s.note.end or 0) for place, s in own.items())
     return Begun(Epoch(number, tuple(ranges), id_), next(iter(own.values())).note.token)
+
+
+def has_room(token: str) -> bool:
+    """Say whether a note has room for a token from the start: its commit is no larger than that of the plan."""
+    return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
 def decided(standings: Standings) -> dict[TopicPartition, Standing]:

@@ -29,6 +29,7 @@ from fencepost.task.sink.epoch_plan import (
     Note,
     Standing,
     Standings,
+    all_begun,
     begun,
     newest,
     planned,
@@ -271,8 +272,10 @@ class EpochLife(FrameLife):
         number = newest(standings) if open_ is None else open_.epoch.number
         self._started(number, standings)
         newer = max(self._known, newest(standings))
-        if open_ is not None and open_.token is None and open_.epoch.number < newer:
-            self._commit(open_.with_number(1 + newer).standings())  # what is old is anybody's to delete
+        for each in all_begun(standings):
+            if each.token is None and each.epoch.number < newer:
+                newer += 1  # what is old is anybody's to delete
+                self._commit(each.with_number(newer).standings())
         self._begun_with = changes
 
     def _next(self) -> Begun | None:

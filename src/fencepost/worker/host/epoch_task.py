@@ -22,13 +22,13 @@ from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
-    ROOM_BYTES,
     Begun,
     Note,
     Standing,
     Standings,
     decided,
     halved,
+    has_room,
     newest,
     tokens,
 )
@@ -83,8 +83,8 @@ class EpochTask(EpochLife):
         try:
             self._commit(epoch.standings())
         except KafkaRequestError as error:
-            has_room = epoch.token is not None and len(epoch.token.encode()) <= ROOM_BYTES
-            if error.code not in TOO_LARGE or has_room:
+            had_room = epoch.token is not None and has_room(epoch.token)
+            if error.code not in TOO_LARGE or had_room:
                 raise
             count = len(epoch.epoch.ranges)
             if count == 1:

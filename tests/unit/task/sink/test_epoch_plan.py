@@ -9,12 +9,13 @@ from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import (
     NOTE_MAX_BYTES,
     NOTES_MAX_BYTES,
-    ROOM_BYTES,
     Begun,
     Note,
     Standing,
+    all_begun,
     begun,
     halved,
+    has_room,
     planned,
     tokens,
 )
@@ -122,12 +123,13 @@ def test_an_epoch_has_no_more_partitions_than_the_notes_of_one_commit() -> None:
         assert rounds < 10
 
 
-@pytest.mark.parametrize("token", ["", "7-" + "f" * 32, "x" * ROOM_BYTES])
-def test_notes_with_a_short_token_take_no_more_room_than_those_of_the_plan(token: str) -> None:
+@pytest.mark.parametrize("token", ["", "7-" + "f" * 32, "x" * 64, "x" * 65, "é" * 10, "é" * 11, '"' * 32, '"' * 33])
+def test_a_note_has_room_for_the_tokens_with_which_it_is_no_longer_than_that_of_the_plan(token: str) -> None:
     plan = planned(standings(a0=5, b0=1), {A0: 9, B0: 2}, 100)
     assert plan is not None
     before, after = plan.standings(), plan.with_token(token).standings()
-    assert all(len(after[place].note.to_text()) <= len(before[place].note.to_text()) for place in before)
+    fits = all(len(after[place].note.to_text()) <= len(before[place].note.to_text()) for place in before)
+    assert fits == has_room(token)
     assert all(Note.of_text(s.note.to_text()) == s.note for s in before.values())
 
 
@@ -136,3 +138,15 @@ def test_what_is_not_decided_is_halved_where_its_notes_are_too_many() -> None:
     assert plan is not None
     durable = {**plan.standings(), **halved(plan)}
     assert begun(durable) == Begun(Epoch(1, plan.epoch.ranges[:1], plan.epoch.id))
+
+
+def test_all_open_epochs_are_found_the_oldest_first() -> None:
+    held = {
+        A0: Standing(5, Note(3, "new", 5, 9)),
+        A1: Standing(1, Note(2, "old", 1, 4, "token")),
+        B0: Standing(7, Note(3, "new", 7, 8)),
+    }
+    assert [(each.epoch.id, each.token) for each in all_begun(held)] == [("old", "token"), ("new", None)]
+    assert begun(held) == all_begun(held)[0]
+    assert [each.topic for each in all_begun(held)[1].epoch.ranges] == ["a", "b"]
+    assert all_begun(standings(a0=5)) == []
