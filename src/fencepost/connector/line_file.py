@@ -93,8 +93,9 @@ class LineFile:
             end = os.fstat(self._descriptor).st_size
             lines = pieces if self._is_start_of_a_line(end) else [b"\n", *pieces]
             start, end = self._write(lines)
-            if end - start != sum(map(len, lines)):  # frozen between two calls, and another task went ahead
-                self._append_among_others(pieces)
+            begin = end - sum(map(len, pieces))
+            if end - start != sum(map(len, lines)) or not self._is_start_of_a_line(begin):
+                self._append_among_others(pieces)  # frozen between two calls, and another task went ahead
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
