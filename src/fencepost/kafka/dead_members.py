@@ -41,18 +41,18 @@ def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool
             remove_members(conf, group, [each.member_id for each in members], timeout_s)
             names = ", ".join(sorted({each.client_id for each in members}))
             log.warning("group %s: removed %s, to see whether anybody comes back", group, names)
-            _ensure_none_comes_back(admin, group, conf)
+            _ensure_none_comes_back(admin, group, conf, timeout_s)
     except GroupInUseError:
         raise
     except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
         log.warning("what ended tasks may have left in group %s stays until session.timeout.ms: %s", group, error)
 
 
-def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any]) -> None:
+def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any], timeout_s: float) -> None:
     until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
     while time.monotonic() < until_s:
         time.sleep(_LOOK_S)
-        back = admin.describe(group).members
+        back = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
         if back:
             lives = f"{back[0].client_id} at {back[0].host}"
             raise GroupInUseError(f"group {group} has a member that lives: {lives}", _NON_EMPTY)

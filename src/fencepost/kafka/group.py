@@ -97,10 +97,13 @@ class GroupAdmin:
         self._guard.check("The group admin client")
         with self._turn:
             try:
-                found = {each["group_id"]: each for each in self._connected().list_groups()}.get(group_id)
-            except (KafkaError, OSError) as error:
+                groups = {each["group_id"]: each for each in self._connected().list_groups()}
+            except BaseException as error:
                 self._drop()
-                raise group_failure(error, "listing groups", self._conf) from error
+                if isinstance(error, KafkaError | OSError):
+                    raise group_failure(error, "listing groups", self._conf) from error
+                raise
+        found = groups.get(group_id)
         if found is None:
             return None
         return ListedGroup(str(found.get("group_type") or "classic").lower(), str(found.get("group_state")))

@@ -20,8 +20,8 @@ from typing import Any, Self
 from fencepost.api.errors import ConnectError
 from fencepost.kafka.admin import Admin
 from fencepost.kafka.contributors import Contributor, foreign_length
-from fencepost.kafka.errors import KafkaAuthorizationError
-from fencepost.kafka.group import Group, GroupAdmin, GroupMember
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
+from fencepost.kafka.group import Group, GroupAdmin, GroupMember, ListedGroup
 from fencepost.kafka.leave import remove_members
 from fencepost.kafka.memberless import read_stable
 from fencepost.kafka.patience import patiently
@@ -141,10 +141,11 @@ class Adoption:
 
     def look(self) -> GroupView:
         """Return what there is, and change nothing. AdoptionError where there is no such group."""
-        listed, described = self._groups.listed(self._group), self._admin.group(self._group)
+        described = self._admin.group(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
         standing = patiently(lambda: self._readers.committed(self._group, places), _ASK_S, _AGAIN_S)
+        listed = self._listed(standing)
         if listed is None and not standing:
             raise AdoptionError(
                 f"There is no group {self._group} that this principal may see: name it as the program's group.id "
@@ -189,8 +190,24 @@ class Adoption:
             raise AdoptionError(f"Producers of group {self._group} come back over and over: end the program first")
         places = [each.place for each in view.inputs]
         standing = read_stable(self._conf, self._group, max(deadline_s - time.monotonic(), 1.0), places)
-        self._ensure_still_empty()
+        self._ensure_still_empty(standing)
         return standing
+
+    def _listed(self, standing: Mapping[TopicPartition, Committed | None]) -> ListedGroup | None:
+        """Return the group as brokers list it; None: there is none.
+
+        One with committed offsets is listed, except while its coordinator moves: only the list says that a group is of
+        another kind than the classic one, whose members would not be seen.
+        """
+        has_offsets = any(standing.values())
+
+        def ask() -> ListedGroup | None:
+            found = self._groups.listed(self._group)
+            if found is None and has_offsets:
+                raise KafkaUnavailableError(f"No broker lists group {self._group}, whose coordinator may be moving")
+            return found
+
+        return patiently(ask, _ASK_S, _AGAIN_S)
 
     def ensure_free(self, view: GroupView, *, removes_members: bool) -> None:
         """Raise AdoptionError where the group has members that would stay."""
@@ -216,8 +233,8 @@ class Adoption:
                 "are another program's and are left alone"
             )
 
-    def _ensure_still_empty(self) -> None:
-        listed, described = self._groups.listed(self._group), self._admin.group(self._group)
+    def _ensure_still_empty(self, standing: Mapping[TopicPartition, Committed | None]) -> None:
+        listed, described = self._listed(standing), self._admin.group(self._group)
         if described.members or (listed is not None and listed.state not in _QUIET):
             raise AdoptionError(
                 f"Group {self._group} has {_counted(described.members)} again. The program lives: end it, and do this "
