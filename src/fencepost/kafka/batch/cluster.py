@@ -3,6 +3,7 @@
 Only questions are asked here: they change nothing, and may be asked again.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,8 @@ from fencepost.kafka.batch.errors import BUSY, AnswerError, LostError, ensure
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
 
@@ -23,6 +26,7 @@ _AS_SENT = "producer"
 _ASK_AGAIN_S = 0.02
 _NEW_TOPIC_S = 30.0
 _SOON_S = 2.0
+_STALE_S = 60.0
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 _NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
 
@@ -51,6 +55,7 @@ class Cluster:
         self._addresses: dict[int, Address] = {}
         self._connections: dict[int, Connection] = {}
         self._first: Connection | None = None
+        self._stale_since_s: dict[str, float] = {}  # all that is heard of a topic is older than what is known
         self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
         self._topics: dict[str, tuple[float, list[int]]] = {}
         self._epochs: dict[str, list[int]] = {}
@@ -181,7 +186,8 @@ class Cluster:
     def _ensure_fresh(self, topic: str, found: Any) -> None:
         """Refuse what a broker says that has not heard of the last elections yet: another one is asked the next time.
 
-        One that believes that it leads a partition still would tell of an end of its log that is none.
+        One that believes that it leads a partition still would tell of an end of its log that is none. So a cluster
+        that was restored from a copy is not believed either, which the log says.
         """
         told = {each.partition_index: each.leader_epoch for each in found.partitions}
         id_, known = self._newest.get(topic, (found.topic_id, {}))
@@ -192,8 +198,20 @@ class Cluster:
                 self._failed_s[self._first.address] = time.monotonic()
                 self._first.close()
                 self._first = None
+            self._warn_of_stale(topic)
             raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
+        self._stale_since_s.pop(topic, None)
         self._newest[topic] = (found.topic_id, known | told)
+
+    def _warn_of_stale(self, topic: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
+            self._stale_since_s[topic] = now_s
+            log.warning(
+                "for %g s every broker that answers has told of older leaders of topic %s than are known, so nothing "
+                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
+                _STALE_S, topic,
+            )  # fmt: skip
 
     def _settings_of(self, topic: str, deadline_s: float) -> Taking:
         from kafka.protocol.admin import DescribeConfigsRequest as Request
