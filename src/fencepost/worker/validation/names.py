@@ -49,8 +49,9 @@ def _choices(kind: str, value: Any) -> list[str]:
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             least, most, inner = value
             counts = [count for count in (least, least + 1) if count <= min(int(most), _LONGEST)]
-            made = [(name, count) for count in counts for name in (_of(inner) if count else [""])]
-            return [name * count for name, count in made if len(name) * count <= _LONGEST]
+            names = _of(inner)
+            made = [name * count for count in counts if count for name in names if len(name) * count <= _LONGEST]
+            return made if least else ["", *made]
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return [""]
     raise NotImplementedError(kind)

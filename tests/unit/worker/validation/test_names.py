@@ -22,3 +22,8 @@ def test_no_name_is_longer_than_that_of_a_topic(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["", " ?", "a b", "a/b"])
 def test_what_no_topic_is_named_is_no_name(pattern: str) -> None:
     assert matching_names(pattern) == []
+
+
+def test_repetitions_of_repetitions_are_looked_at_once_each() -> None:
+    """Twice each would never end."""
+    assert matching_names("(" * 60 + "a" + "+)" * 60)
