@@ -28,6 +28,7 @@ _CLUSTER = "cluster"
 _MIRROR = "mirror"
 _STREAM = "stream"
 _BROKERS = "brokers"
+_MIRROR_BROKERS = "mirror-brokers"
 
 _HEAD = """\
 # Evidence
@@ -156,6 +157,25 @@ for every partition of the input. At the end both are compared with what was wri
 |---|---|---|---|---|
 """
 
+_MIRROR_BROKERS_TEXT = """\
+## Faults of brokers at both ends of a mirror
+
+Two clusters of three brokers, three replicas of every topic, `min.insync.replicas=2`, and two workers with a mirror of
+the sink type from one to the other, with transactions. Applications write to the source as they do for the faults of a
+mirror. Leaders of the data and coordinators are moved; a leader is killed, or stands still for longer than a broker's
+session and wakes up deposed; with `min.insync.replicas=3` of the data a leader is killed, so that nothing is committed
+to the logs before it is back.
+
+*New records* is the time from the fault until records that were written after it are at the target, in every partition;
+where replicas are missing, from the moment on at which the third broker is back. At the end the same is compared as
+for the faults of a mirror.
+
+`python -m pytest tests/chaos/test_mirror_brokers.py`
+
+| what | at | faults | new records, median | longest |
+|---|---|---|---|---|
+"""
+
 _OTHER_TEXT = """\
 ## Other faults
 
@@ -215,7 +235,8 @@ def page(summary: Mapping[str, Any]) -> str:
     mirrors = [cell for cell in cells if cell["test"] == _MIRROR]
     streams = [cell for cell in cells if cell["test"] == _STREAM]
     brokers = [cell for cell in cells if cell["test"] == _BROKERS]
-    told = (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM, _BROKERS)
+    ends = [cell for cell in cells if cell["test"] == _MIRROR_BROKERS]
+    told = (_MATRIX, _CLUSTER, _SINK_MATRIX, _MIRROR, _STREAM, _BROKERS, _MIRROR_BROKERS)
     others = [cell for cell in cells if cell["test"] not in told]
     parts = [_HEAD, _verdict(summary), _runs(summary["runs"])]
     if matrix:
@@ -230,6 +251,8 @@ def page(summary: Mapping[str, Any]) -> str:
         parts.append(_STREAM_TEXT + "\n".join(map(_connector_row, streams)) + "\n")
     if brokers:
         parts.append(_BROKERS_TEXT + "\n".join(map(_connector_row, brokers)) + "\n")
+    if ends:
+        parts.append(_MIRROR_BROKERS_TEXT + "\n".join(map(_connector_row, ends)) + "\n")
     if others:
         parts.append(_OTHER_TEXT + "\n".join(map(_other, others)) + "\n")
     return "\n".join(parts)

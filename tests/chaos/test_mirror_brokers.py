@@ -5,6 +5,7 @@ Whether the mirror goes by records or by whole batches is the seed's choice.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,9 @@ TOPICS = (Written("b-plain", 3, empty=frozenset({1})), Written("b-compacted", 2,
 
 @pytest.mark.chaos
 @pytest.mark.timeout(7200 if IS_LONG else 1800)
-def test_no_fault_of_brokers_at_either_end_of_a_mirror_loses_or_doubles_a_record(tmp_path, seed, capfd):
+def test_no_fault_of_brokers_at_either_end_of_a_mirror_loses_or_doubles_a_record(
+    tmp_path: Path, seed: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     client = ("librdkafka", "batch")[seed % 2]
     with (
         capfd.disabled(),
