@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
@@ -24,6 +23,7 @@ from fencepost.cluster.targets import configs_to_fence
 from fencepost.cluster.threads_by_key import ThreadsByKey
 from fencepost.config.raw import RawConfig
 from fencepost.storage.snapshot import ClusterSnapshot
+from fencepost.telemetry.traces import trace_of
 from fencepost.transaction import WriterOpenError, fence
 
 _READ_S = 60.0
@@ -129,7 +129,7 @@ def _as_outcome(connector: str, cause: Exception) -> Exception:
     if is_passing or (isinstance(cause, WriterOpenError) and cause.is_passing):
         outcome: Exception = NotReadyError(f"Fencing of connector {connector} is to be tried again: {cause}")
     else:
-        outcome = FencingRefusedError("".join(traceback.format_exception(cause)))
+        outcome = FencingRefusedError(trace_of(cause))
     outcome.__cause__ = cause
     return outcome
 

@@ -19,6 +19,10 @@ class ChannelError(Exception):
     """The worker could not be reached, or refused the request."""
 
 
+class ChannelFailedError(ChannelError):
+    """The worker failed while it answered, or could not be asked. Another time it may go well."""
+
+
 class ChannelRefusedError(ChannelError):
     """The worker answered, and the answer is no: this slot or run is not, or no longer, known to it."""
 
@@ -33,8 +37,12 @@ class ChannelClient:
         self._local = threading.local()
 
     def call(self, path: str, body: dict[str, Any], *, timeout_s: float = 30.0) -> dict[str, Any]:
-        """POST `body` and return the answer. Raises ChannelError; ChannelRefusedError when the worker says no."""
-        data = orjson.dumps(body)
+        """POST `body` and return the answer. Raises ChannelError; ChannelRefusedError when the worker says no,
+        ChannelFailedError when it fails."""
+        try:
+            data = orjson.dumps(body)
+        except TypeError as error:
+            raise ChannelFailedError(f"{path}: what is to be sent cannot be written as JSON: {error}") from error
         for is_last in (False, True):
             try:
                 return self._exchange(path, data, timeout_s)
@@ -55,7 +63,8 @@ class ChannelClient:
         if response.status == 403 and self._signer.learns(signed, dict(response.headers)):
             _, response, answer = self._post(path, data, timeout_s)
         if response.status != 200:
-            raise ChannelRefusedError(f"{path}: {response.status} {answer.decode(errors='replace')}")
+            kind = ChannelFailedError if response.status >= 500 else ChannelRefusedError
+            raise kind(f"{path}: {response.status} {answer.decode(errors='replace')}")
         result: dict[str, Any] = orjson.loads(answer)
         return result
 

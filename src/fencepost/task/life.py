@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from fencepost.task.back_off import BackOff
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
+from fencepost.telemetry.traces import trace_of
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class TaskLife(ABC):
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
             log.info("task %s failed", self.spec.id, exc_info=True)  # the worker, which is told, says it as an error
-            self._end(RunState.FAILED, "".join(traceback.format_exception(error)))
+            self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()
 

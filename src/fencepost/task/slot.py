@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import orjson
 
 from fencepost.storage.offset_copies import OffsetCopy
-from fencepost.task.channel import ChannelClient, ChannelError, ChannelRefusedError
+from fencepost.task.channel import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
 from fencepost.task.garbage import Garbage, rare_collections
 from fencepost.task.life import TaskLife
 from fencepost.task.news import News
@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 
 _REPORT_EVERY_S = 1.0
 _RETRY_S = 0.1
+_MOST_FAILED_REPORTS = 50
 
 
 class Message(Protocol):
@@ -84,6 +85,7 @@ class Slot:
         self._lock = threading.Lock()
         self._has_news = threading.Event()
         self._is_leaving = False
+        self._failed_reports = 0
         self._last_contact = time.monotonic()
 
     def run(self) -> None:
@@ -189,7 +191,7 @@ class Slot:
         while True:
             try:
                 return Admission.from_json(self._call(Path.TASK_ADMIT, request, timeout_s=120.0))
-            except ChannelRefusedError as error:
+            except (ChannelRefusedError, ChannelFailedError) as error:
                 return Admission(False, str(error))
             except ChannelError as error:
                 if self._is_lease_over() or self._is_leaving:
@@ -242,9 +244,17 @@ class Slot:
             return True
         try:
             self._call(Path.SLOT_REPORT, Reports(self._spec.slot, self._attempt, tuple(reports)))
+        except ChannelRefusedError as error:
+            log.debug("reports are not wanted: %s", error)
+        except ChannelFailedError as error:
+            self._failed_reports += 1
+            if self._failed_reports < _MOST_FAILED_REPORTS:
+                return False
+            log.error("the worker fails to take these reports, which are dropped: %s: %s", reports, error)
         except ChannelError as error:
             log.debug("reports are kept: %s", error)
-            return isinstance(error, ChannelRefusedError)
+            return False
+        self._failed_reports = 0
         return True
 
     def _leave(self) -> None:

@@ -38,6 +38,7 @@ class Worker:
     def __init__(self) -> None:
         self.reports: list[TaskReport] = []
         self.is_leaving = threading.Event()
+        self.failures: dict[str, int] = {}
         self.server = ChannelServer(SECRET)
         self.server.start(
             {Path.SLOT_REGISTER: lambda _: {}, Path.SLOT_DIRECTIVES: self._directives, Path.SLOT_REPORT: self._report}
@@ -50,19 +51,28 @@ class Worker:
         if not DirectivesRequest.from_json(body).ack:
             specs = [TaskSpec("c", task, 1, f"i{task}", {}, {}, {}, "offsets") for task in (0, 1)]
             return Directives(tuple(Directive(n, Verb.START, "", s) for n, s in enumerate(specs, start=1))).to_json()
+        self._may_fail(Path.SLOT_DIRECTIVES)
         self.is_leaving.wait(0.1)
         leave = (Directive(3, Verb.LEAVE),) if self.is_leaving.is_set() else ()
         return Directives(leave).to_json()
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._may_fail(Path.SLOT_REPORT)
         self.reports += Reports.from_json(body).reports
         return {}
+
+    def _may_fail(self, path: str) -> None:
+        """Fail as often as the test wants this path to."""
+        if self.failures.get(path, 0):
+            self.failures[path] -= 1
+            raise RuntimeError("for a moment")
 
 
 class Running(TaskLife):
     """A task that counts until it is told to stop."""
 
     starts_over = ()
+    fails_with: dict[int, str] = {}
     figures_of: Callable[[int], str] = staticmethod(lambda task: "")
 
     def __init__(self, spec: TaskSpec, *rest: Any) -> None:
@@ -72,6 +82,8 @@ class Running(TaskLife):
     def _run_instance(self) -> None:
         self.report(RunState.RUNNING)
         while not self.control.is_stopping:
+            if self.spec.task in self.fails_with:
+                raise ValueError(self.fails_with[self.spec.task])
             self.counters.records_written += 1
             self.control.wait(0.01)
 
@@ -158,3 +170,38 @@ def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatc
     level = logging.getLevelName(logging.getLogger().level)
     run_slot(SlotSpec("s", "http://127.0.0.1:1", log_level=level).to_text(), 0)
     assert seen == [(200_000, True)]
+
+
+def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON cannot carry it. Else the slot would go on and report of nobody any more."""
+    eventually(lambda: worker.of(0) and worker.of(1))
+    monkeypatch.setattr(Running, "fails_with", {0: "no number: \ud800"})
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
+    assert "no number: \\ud800" in (worker.of(0)[-1].trace or "")
+    count = worker.of(1)[-1].counters["records_written"]
+    eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+def test_a_worker_that_fails_to_answer_for_a_moment_ends_no_slot_and_misses_no_report(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eventually(lambda: worker.of(0) and worker.of(1))
+    worker.failures = {Path.SLOT_DIRECTIVES: 3, Path.SLOT_REPORT: 3}
+    monkeypatch.setattr(Running, "fails_with", {0: "its end"})
+    eventually(lambda: not any(worker.failures.values()))
+    eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
+    count = worker.of(1)[-1].counters["records_written"]
+    eventually(lambda: worker.of(1)[-1].counters["records_written"] > count)
+
+
+def test_a_report_that_cannot_be_sent_is_dropped_aloud_and_the_next_ones_come(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    eventually(lambda: worker.of(0) and worker.of(1))
+    monkeypatch.setattr(module, "_RETRY_S", 0.001)
+    worker.failures = {Path.SLOT_REPORT: module._MOST_FAILED_REPORTS}
+    eventually(lambda: "which are dropped" in caplog.text)
+    before = len(worker.reports)
+    eventually(lambda: len(worker.reports) > before)

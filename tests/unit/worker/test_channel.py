@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.task.channel import ChannelClient, ChannelRefusedError
+from fencepost.task.channel import ChannelClient, ChannelFailedError, ChannelRefusedError
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from fencepost.worker.channel import ChannelServer, ChannelTls
@@ -97,7 +97,7 @@ def test_what_is_no_exception_is_an_answer_to_the_caller(error: BaseException) -
     server = ChannelServer(SECRET)
     server.start({"/fail": fails})
     try:
-        with pytest.raises(ChannelRefusedError, match=f"500.*{type(error).__name__}"):
+        with pytest.raises(ChannelFailedError, match=f"500.*{type(error).__name__}"):
             ChannelClient(server.url, SECRET).call("/fail", {})
     finally:
         server.stop()

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from fencepost.task.back_off import BackOff
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.spec import Admission, EpochReading, RunState, TaskSpec
+from fencepost.telemetry.traces import trace_of
 from fencepost.worker.host.trouble import Trouble, text_of
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.port import HostEvents
@@ -154,7 +154,7 @@ class FrameLife(ABC):
             except BaseException as error:
                 log.exception("task %s: an error after its end", self.spec.id)
                 if state is RunState.STOPPED:
-                    state, trace = RunState.FAILED, "".join(traceback.format_exception(error))
+                    state, trace = RunState.FAILED, trace_of(error)
             self._report_end(state, trace)
         finally:
             self._host.ended(self.spec.incarnation)
@@ -167,7 +167,7 @@ class FrameLife(ABC):
         except BaseException as error:
             if not self._is_abandoned:
                 self._settle()
-            return RunState.FAILED, "".join(traceback.format_exception(error))
+            return RunState.FAILED, trace_of(error)
         return RunState.STOPPED, None
 
     def _loop(self) -> None:

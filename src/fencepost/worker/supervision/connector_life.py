@@ -2,7 +2,6 @@
 
 import logging
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from fencepost.config.setting import as_text
 from fencepost.plugin import PluginKind, registry
 from fencepost.storage.ids import TargetState
 from fencepost.storage.status_topic import State
+from fencepost.telemetry.traces import trace_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
 from fencepost.worker.supervision.status import StatusBoard
@@ -57,7 +57,7 @@ class _Context:
         self._around.take_turn(self._life.name, self._life.reconfigure)
 
     def raise_error(self, error: Exception) -> None:
-        trace = "".join(traceback.format_exception(error))
+        trace = trace_of(error)
         self._around.take_turn(self._life.name, lambda: self._life.fail(trace))
 
     def remark(self, text: str | None) -> None:
@@ -123,7 +123,7 @@ class ConnectorLife:
             self._publish_soon(error)
             return
         except BaseException as error:
-            self.fail("".join(traceback.format_exception(error)))
+            self.fail(trace_of(error))
             return
         self._is_on_the_way = True
         on_the_way.add_done_callback(
@@ -195,7 +195,7 @@ class ConnectorLife:
             instance.start()
         except BaseException as error:
             self._around.count_startup("failures")
-            self.fail("".join(traceback.format_exception(error)))
+            self.fail(trace_of(error))
             return
         self._around.count_startup("successes")
         self._around.board.connector(self.name, State.RUNNING)
@@ -211,7 +211,7 @@ class ConnectorLife:
         if error is None or self._instance is not instance:
             return
         if isinstance(error, BadRequestError):  # the same configs would be refused again
-            self.fail("".join(traceback.format_exception(error)))
+            self.fail(trace_of(error))
         else:
             self._publish_soon(error)
 

@@ -10,7 +10,6 @@ import math
 import queue
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.storage.status_topic import State
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
+from fencepost.telemetry.traces import trace_of
 from fencepost.worker.connector_classes import type_of
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.automatic_restart import AutomaticRestarts, RestartPolicy
@@ -239,7 +239,7 @@ class TaskSupervisor:
             reason = str(error)
             self._events.put(lambda: self._give_up(handle, reason))
         except BaseException as error:
-            trace = "".join(traceback.format_exception(error))
+            trace = trace_of(error)
             self._events.put(lambda: self._fail(handle, trace))
         else:
             self._events.put(lambda: self._prepared(handle, spec))
@@ -271,7 +271,7 @@ class TaskSupervisor:
                 handle.reason = str(error)
                 self._board.task(handle.id, State.UNASSIGNED, str(error))
         except BaseException as error:
-            self._fail(handle, "".join(traceback.format_exception(error)))
+            self._fail(handle, trace_of(error))
 
     def _follow_target(self, handle: TaskHandle) -> None:
         target = self._snapshot.target_state(handle.id.connector).value

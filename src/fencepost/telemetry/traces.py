@@ -1,0 +1,12 @@
+"""Tracebacks as text that can be sent and stored."""
+
+import traceback
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of `error`, as Python prints it, in which every character can be encoded as UTF-8.
+
+    An error may quote a lone surrogate of the text that it is about: JSON could not carry it, and its task's state
+    would never be reported.
+    """
+    return "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace").decode()
