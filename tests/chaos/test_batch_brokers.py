@@ -248,7 +248,7 @@ def brokers() -> Iterator[Brokers]:
 def test_a_topic_that_was_created_can_be_used_at_once_on_every_broker(brokers: Brokers) -> None:
     """Each hears of it by itself: of 150 topics 14 were unknown to a leader, and a worker could not start for it."""
     with contextlib.closing(Admin({"bootstrap.servers": brokers.bootstrap_servers})) as admin:
-        for number in range(60):
+        for number in range(60 if IS_LONG else 20):
             name = f"used-at-once-{number}"
             admin.create_topic(name, partitions=5, replication=3)
             ends = admin.end_offsets([(name, partition) for partition in range(5)], read_committed=False)
@@ -300,7 +300,7 @@ def test_a_committed_record_is_never_taken_for_lost_while_the_high_watermark_lag
     before all replicas are in sync again: a reader of that range has to wait, and finds it.
     """
     monkeypatch.setattr(range_input, "SURE_S", 1.0)
-    servers, place, rounds = brokers.bootstrap_servers, TopicPartition("lagging", 0), 20 if IS_LONG else 2
+    servers, place, rounds = brokers.bootstrap_servers, TopicPartition("lagging", 0), 20 if IS_LONG else 1
     made = NewTopic(place.topic, num_partitions=1, replication_factor=3, config={IN_SYNC: "3"})
     client = AdminClient({"bootstrap.servers": servers})
     client.create_topics([made])[place.topic].result(60)

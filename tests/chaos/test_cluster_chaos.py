@@ -18,7 +18,7 @@ from support.chaos.load import PLUGIN_PATH, CountedLoad, NumberedLoad
 from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
-QUOTAS = {Cut.KILL: 2, Cut.STOP: 2, Cut.BROKER_LOST: 1, Cut.PEERS_LOST: 1, Cut.BROKER_KILL: 1}
+QUOTAS = {Cut.KILL: 1, Cut.STOP: 1, Cut.BROKER_LOST: 1, Cut.PEERS_LOST: 1, Cut.BROKER_KILL: 1}
 LONG_QUOTAS = {Cut.KILL: 12, Cut.STOP: 12, Cut.BROKER_LOST: 10, Cut.PEERS_LOST: 8, Cut.BROKER_KILL: 4}
 WRITES_EACH = 6 if IS_LONG else 1
 RECORDS_PER_S = 160  # for each of four loads

@@ -23,8 +23,8 @@ from support.late.trial import Trials
 from support.member import undisturbed_member
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
-COUNT = 200 if IS_LONG else 20
-OF_A_VERSION = 100 if IS_LONG else 5
+COUNT = 200 if IS_LONG else 8
+OF_A_VERSION = 100 if IS_LONG else 3
 SIZES = (6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
 

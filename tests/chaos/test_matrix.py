@@ -16,7 +16,8 @@ from support.chaos.point import Door, matrix
 from support.quick import quick_kafka
 from support.worker import Worker, free_port
 
-PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if os.environ.get("FENCEPOST_CHAOS") == "long" else "1"))
+IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
+PASSES = int(os.environ.get("FENCEPOST_CHAOS_PASSES", "7" if IS_LONG else "1"))
 RECORDS_PER_S = 100  # for each of six loads; it is the faults that count
 SETTINGS = {
     "plugin.path": PLUGIN_PATH,
@@ -86,5 +87,7 @@ def test_every_fault_at_every_point_of_a_transaction_leaves_the_delivery_exact(n
         ) as campaign,
     ):
         print(f"\nFENCEPOST_CHAOS_SEED={seed}")
-        Matrix(campaign, targets, network, coordinator).run(matrix(seed, PASSES, [t.door for t in targets]))
+        rounds = matrix(seed, PASSES, [t.door for t in targets])
+        chosen_rounds = rounds if IS_LONG else rounds[::2]  # each seed has other ones
+        Matrix(campaign, targets, network, coordinator).run(chosen_rounds)
         campaign.prove()

@@ -19,16 +19,25 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    Hurt.KILL_SLOT: 8,
-    Hurt.STOP_SLOT: 2,
-    Hurt.KILL_WORKER: 2,
-    Hurt.STOP_WORKER: 3,
-    Hurt.KILL_SOURCE: 2,
-    Hurt.KILL_TARGET: 2,
-    Hurt.LOSE_SOURCE: 3,
-    Hurt.LOSE_TARGET: 2,
+    Hurt.KILL_SLOT: 3,
+    Hurt.STOP_SLOT: 1,
+    Hurt.KILL_WORKER: 1,
+    Hurt.STOP_WORKER: 1,
+    Hurt.KILL_SOURCE: 1,
+    Hurt.KILL_TARGET: 1,
+    Hurt.LOSE_SOURCE: 1,
+    Hurt.LOSE_TARGET: 1,
 }
-LONG_QUOTAS = {**{hurt: 4 * count for hurt, count in QUOTAS.items()}, Hurt.STOP_WORKER: 16}
+LONG_QUOTAS = {
+    Hurt.KILL_SLOT: 32,
+    Hurt.STOP_SLOT: 8,
+    Hurt.KILL_WORKER: 8,
+    Hurt.STOP_WORKER: 16,
+    Hurt.KILL_SOURCE: 8,
+    Hurt.KILL_TARGET: 8,
+    Hurt.LOSE_SOURCE: 12,
+    Hurt.LOSE_TARGET: 8,
+}
 TRANSACTIONS_PER_S = 20.0
 SETTINGS = {
     "session_timeout_ms": "3000",

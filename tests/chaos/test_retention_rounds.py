@@ -14,7 +14,7 @@ from fencepost.embedded import EmbeddedKafka
 from support.chaos.retention_rounds import Rounds
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
-ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_ROUNDS", "500" if IS_LONG else "50"))
+ROUNDS = int(os.environ.get("FENCEPOST_CHAOS_ROUNDS", "500" if IS_LONG else "20"))
 
 
 @pytest.mark.chaos

@@ -58,7 +58,8 @@ def test_every_fault_at_every_point_of_a_sinks_calls_loses_nothing(kafka, topic_
             created = worker.create(target.name, target.config(gates.port))
             assert created.status_code == 201, created.text
         matrix = SinkMatrix(worker, targets, gates, proxy, evidence)
-        matrix.run(sink_matrix(seed, PASSES, TARGETS))
+        rounds = sink_matrix(seed, PASSES, TARGETS)
+        matrix.run(rounds if IS_LONG else rounds[::2])  # each seed has other ones
         feed.stop()
         evidence.records = matrix.prove()
         evidence.verdict = "clean"

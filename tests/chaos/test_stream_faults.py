@@ -19,13 +19,13 @@ from support.quick import quick_kafka
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"
 QUOTAS = {
-    StreamHurt.KILL_SLOT: 10,
-    StreamHurt.STOP_SLOT: 3,
+    StreamHurt.KILL_SLOT: 4,
+    StreamHurt.STOP_SLOT: 1,
     StreamHurt.KILL_WORKER: 1,
     StreamHurt.STOP_WORKER: 1,
-    StreamHurt.LOSE_BROKER: 2,
+    StreamHurt.LOSE_BROKER: 1,
     StreamHurt.KILL_BROKER: 1,
-    StreamHurt.RESCALE: 4,
+    StreamHurt.RESCALE: 2,
     StreamHurt.KILL_OLD: 1,
     StreamHurt.STOP_OLD: 1,
 }
