@@ -11,6 +11,7 @@ from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
 
 _QUOTA_LOOK_S, _GRACE_S = 0.05, 1.0
+_TOKENS = "sasl_oauth_token_provider"
 _RENAMED = {
     "client.id": "client_id",
     "security.protocol": "security_protocol",
@@ -36,16 +37,22 @@ def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
     if result.get("sasl_mechanism") == "OAUTHBEARER" and conf.get("sasl.oauthbearer.token.endpoint.url"):
         from fencepost.kafka.oauth_tokens import token_provider  # kafka-python and an HTTP client, for those who use it
 
-        result["sasl_oauth_token_provider"] = token_provider(conf)
+        result[_TOKENS] = token_provider(conf)
     return result
 
 
 def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
-    """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`."""
+    """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`.
+
+    It connects over and over, also where a broker refuses it: from the second time on with a new token.
+    """
     from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
     from kafka.net.compat import KafkaNetClient
 
     made: list[Any] = []
+    arguments = kafka_python_conf(conf)
+    if _TOKENS in arguments:
+        arguments[_TOKENS] = arguments[_TOKENS].for_one_client()
 
     def connect(**settings: Any) -> Any:
         made.append(KafkaNetClient(**settings))
@@ -54,7 +61,7 @@ def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
     timeout_ms = int(timeout_s * 1000)
     timeouts = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
     try:
-        client = KafkaAdminClient(**kafka_python_conf(conf), **timeouts, kafka_client=connect)
+        client = KafkaAdminClient(**arguments, **timeouts, kafka_client=connect)
     except BaseException:
         for each in made:
             each.close()  # the library leaves its thread and its sockets behind

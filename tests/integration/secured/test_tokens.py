@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
 
+from fencepost.kafka.group_offsets import GroupOffsets
 from fencepost.kafka.oauth_tokens import token_provider
 from fencepost.kafka.settings import transactional_conf
+from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter, WriterOpenError
 from support.cluster import LightWorker
 from support.secured import Grant, SecuredKafka
@@ -103,3 +105,29 @@ def test_a_token_that_the_broker_does_not_take_is_not_shown_again(broker: Secure
     finally:
         tokens.ends_s = None
     opened()
+
+
+@pytest.mark.parametrize("client", ["batch", "admin"])
+def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_one(
+    client: str, broker: SecuredKafka, tokens: TokenServer
+) -> None:
+    """As when the keys change that tokens are signed with: every task would fail at once."""
+    broker.grant([Grant("User:writer", kind, "lone-kept", "All") for kind in ("transactional-id", "group")])
+    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
+    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-kept").conf
+    provider = token_provider(conf)
+    provider.forget(provider.newest)
+    tokens.ends_s = -3600.0
+    try:
+        kept = provider.token()
+    finally:
+        tokens.ends_s = None
+    if client == "batch":
+        writer = TransactionalWriter(conf, "lone-kept")
+        try:
+            writer.open(60.0)
+        finally:
+            writer.close()
+    else:
+        eventually(lambda: GroupOffsets(conf, "lone-kept").read() == {}, within_s=60)  # on a broker with no group yet
+    assert provider.newest not in ("", kept)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import KafkaError
 
 from fencepost.kafka.batch.access import Access, Address
-from fencepost.kafka.batch.connection import Connection
+from fencepost.kafka.batch.connection import Connection, connect
 from fencepost.kafka.batch.errors import BUSY, AnswerError, LostError, ensure
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class Cluster:
             if known.unanswered or known.is_usable():
                 return known
             known.close()
-        made = self._connections[node] = Connection(self._addresses[node], self._access, deadline_s)
+        made = self._connections[node] = connect(self._addresses[node], self._access, deadline_s)
         self._ensure_open(made)
         return made
 
@@ -158,7 +158,7 @@ class Cluster:
         for patience_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
             for address in addresses:
                 try:
-                    return Connection(address, self._access, min(deadline_s, time.monotonic() + patience_s))
+                    return connect(address, self._access, min(deadline_s, time.monotonic() + patience_s))
                 except LostError as error:
                     problem = error
                     self._failed_s[address] = time.monotonic()

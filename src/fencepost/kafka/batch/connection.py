@@ -36,6 +36,21 @@ def _clock_s() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def connect(address: Address, access: Access, deadline_s: float) -> "Connection":
+    """Return a new connection. Where the broker refuses a token that was kept, it is tried with a new one.
+
+    Raises what `Connection` does.
+    """
+    kept = access.token
+    try:
+        return Connection(address, access, deadline_s)
+    except AnswerError as error:
+        if error.code != KafkaError.SASL_AUTHENTICATION_FAILED or not kept or access.token == kept:
+            raise
+        log.info("%s:%d does not take a token any more that it took before: asking for another", *address)
+        return Connection(address, access, deadline_s)
+
+
 class Connection:
     """Used by one thread at a time; `close` by any. Every method raises LostError, and then the connection is gone."""
 
