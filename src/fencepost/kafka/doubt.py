@@ -6,7 +6,8 @@ is no evidence. A broker that was deposed a moment ago, and has not heard of it,
 an end that comes too early counts only if it is still there a while later.
 """
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -14,6 +15,7 @@ K = TypeVar("K")
 SURE_S = 10.0
 """How long a log has to seem too short before what is missing counts as lost."""
 _LOOKS = 4
+_LOOK_EVERY_S = 1.0
 
 
 class Doubts(Generic[K]):
@@ -48,3 +50,16 @@ class Doubts(Generic[K]):
         for key in keys:
             self._doubted_s.pop(key, None)
             self._seen_s.pop(key, None)
+
+
+def sure_ends(
+    ask: Callable[[Collection[K]], Mapping[K, int]], wanted: Mapping[K, int], sure_s: float = SURE_S
+) -> dict[K, int]:
+    """Return where logs end by what `ask` says; where one ends before what is `wanted`, it has said so for `sure_s`."""
+    ends, doubts = dict(ask(wanted.keys())), Doubts[K]()
+    short = {key for key, at in wanted.items() if ends[key] < at}
+    while short := short - doubts.confirmed(short, short, time.monotonic(), sure_s):
+        time.sleep(min(_LOOK_EVERY_S, sure_s / _LOOKS))
+        ends |= ask(short)
+        short = {key for key in short if ends[key] < wanted[key]}
+    return ends

@@ -1,8 +1,10 @@
 """What seems to be lost counts as lost only if it is seen so for a while, at several looks."""
 
+from collections.abc import Collection
+
 import pytest
 
-from fencepost.kafka.doubt import Doubts
+from fencepost.kafka.doubt import Doubts, sure_ends
 
 SURE_S = 10.0
 
@@ -44,3 +46,16 @@ def test_two_wrong_answers_that_are_far_apart_confirm_nothing():
 def test_looks_that_are_far_apart_confirm_all_the_same(apart_s: float):
     """Those of a mirror on a slow link, or of one sink with many partitions: what is lost stands still until then."""
     assert looks(Doubts(), *(n * apart_s for n in range(5))) == [False] * 4 + [True]
+
+
+def test_an_end_that_is_too_early_counts_once_it_was_the_answer_for_a_while():
+    asked: list[set[str]] = []
+
+    def ask(places: Collection[str]) -> dict[str, int]:
+        """Of "late" one answer came from a broker that was deposed; "cut" is cut."""
+        asked.append(set(places))
+        return {place: {"late": 3 if len(asked) < 3 else 9, "cut": 4, "whole": 12}[place] for place in places}
+
+    assert sure_ends(ask, {"late": 9, "cut": 5, "whole": 12}, 0.2) == {"late": 9, "cut": 4, "whole": 12}
+    assert asked[:4] == [{"late", "cut", "whole"}, {"late", "cut"}, {"late", "cut"}, {"cut"}]
+    assert len(asked) >= 5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fencepost.config import ConfigError
 from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.doubt import sure_ends
 from fencepost.kafka.log_range import LogRange
 from fencepost.kafka.loss import report_loss
 from fencepost.record import TopicPartition
@@ -81,9 +82,9 @@ class KafkaSource:
 
         Raises DataLossError, unless a loss is no error; then it is what there is.
         """
-        self._check_beyond([place for place, end in ends.items() if starts.get(place, end) > end], starts)
+        self._check_beyond({place: starts[place] for place, end in ends.items() if starts.get(place, end) > end})
         places = sorted(place for place, end in ends.items() if place in starts and end > starts[place])
-        lows, highs = self.lows(places), self.highs(places)
+        lows, highs = self.lows(places), self._highs_behind({place: ends[place] for place in places})
         ranges = []
         for place in places:
             wanted = LogRange(place, starts[place], ends[place], found.topics[place.topic].id)
@@ -99,9 +100,14 @@ class KafkaSource:
             ranges.append(LogRange(place, max(wanted.start, low), min(wanted.end, high), wanted.topic_id))
         return ranges
 
-    def _check_beyond(self, places: Collection[TopicPartition], starts: Offsets) -> None:
+    def _highs_behind(self, wanted: Offsets) -> Offsets:
+        """Return where logs end. Where less is there than `wanted`, and that will be no error, it is asked for a while:
+        a broker that was deposed, and has not heard of it, knows an earlier end."""
+        return self.highs(wanted) if self._config.fails_on_loss else sure_ends(self.highs, wanted)
+
+    def _check_beyond(self, starts: Offsets) -> None:
         """Notice beginnings that are beyond the end of the log."""
-        for place, high in sorted(self.highs(places).items()):
+        for place, high in sorted(self._highs_behind(starts).items()):
             if starts[place] > high:
                 what = f"the log ends at {high}; was it truncated, or the topic deleted and created again?"
                 self.lose(f"offset {starts[place]} of {place.topic}-{place.partition}", what)
