@@ -69,7 +69,8 @@ bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/e
 EVIDENCE := build/evidence
 chaos: setup ## the long faults, recorded; the long forms of what a cluster does; turns with Kafka Connect
 	FENCEPOST_EVIDENCE=$(EVIDENCE) FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/chaos
-	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/integration/cluster tests/integration/secured tests/integration/offsets \
+	FENCEPOST_CHAOS=long $(VENV)/bin/pytest -q tests/model \
+		tests/integration/cluster tests/integration/secured tests/integration/offsets \
 		tests/integration/spark/test_kafka_read.py tests/integration/spark/test_csv_against_spark.py \
 		tests/integration/worker/test_object_store.py \
 		tests/conformance/cli/test_adopt.py tests/conformance/transaction/test_quotas.py

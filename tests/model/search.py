@@ -32,7 +32,6 @@ def search(world: World) -> Found:
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
     """States are many, live to the end and make no circles: a fifth of the time would go into looking for some."""
-    gc.collect()
     gc.disable()
     try:
         yield

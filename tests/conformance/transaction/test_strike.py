@@ -356,7 +356,9 @@ def test_e5_a_late_produce_joins_no_transaction_when_the_struck_writer_is_replac
 
 
 def test_a_broker_that_is_gone_for_good_fails_the_commit_in_a_finite_time(open_writer, proxy, topic):
-    writer = open_writer(timeouts=WriterTimeouts(flush_s=0.5, commit_s=0.5, abort_s=0.5))
+    # A flush may take as long as the transaction has left.
+    timeouts = WriterTimeouts(flush_s=0.5, commit_s=0.5, abort_s=0.5)
+    writer = open_writer(timeouts=timeouts, conf={"transaction.timeout.ms": 3000})
     writer.send(topic, b"record")
     proxy.pause()
     with pytest.raises((ProduceError, CommitUnknownError)):
