@@ -6,6 +6,7 @@ which ends with it.
 """
 
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -164,6 +165,7 @@ def _begin(work: Work, arguments: list[str], out: Path, environment: dict[str, s
 def _do(work: Work, arguments: list[str], environment: dict[str, str]) -> NoReturn:
     from fencepost.cli.ending import end_process
 
+    gc.freeze()  # what was imported ahead stays: each collection would go through all of it
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [work.__module__, *arguments]

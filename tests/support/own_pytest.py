@@ -13,7 +13,7 @@ from support.quick import LENT
 _ROOT = Path(__file__).parents[2]
 
 # Plugins that no test here needs (a fuzzer's) would be half of what it costs to start.
-_BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+_BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HYPOTHESIS_NO_PLUGINS": "1"}
 _PLUGINS = ("-p", "pytest_timeout")
 
 
