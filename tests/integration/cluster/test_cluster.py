@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from rows import gone, judged, ok, rows
+from rows import gone, hurry, judged, ok, rows
 
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
@@ -91,6 +91,7 @@ def test_a_worker_that_leaves_hands_over_and_one_that_joins_gets_its_share(clust
     back = cluster.await_owners(name, TASKS, cluster.workers, stays)
     moved = [task for task, owner in back.items() if owner != after[task]]
     assert len(moved) == TASKS // 3
+    hurry(stays, name)
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
@@ -104,6 +105,7 @@ def test_a_leader_that_leaves_is_followed_by_another_at_once(cluster: Cluster, n
     leaves.process = None
     ok(stays.rest.patch(f"/connectors/{name}/config", json={"batch.size": "30"}), 200)
     cluster.await_owners(name, TASKS, [w for w in cluster.workers if w is not leaves], stays, within_s=10)
+    hurry(stays, name)
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
@@ -118,7 +120,7 @@ def test_tasks_of_a_killed_worker_move_after_the_session_time_out(cluster: Clust
     after = cluster.await_owners(name, TASKS, others, others[0], within_s=20)
     stayed = {task: owner for task, owner in before.items() if owner != identity(killed)}
     assert {task: after[task] for task in stayed} == stayed
-    ok(others[1].rest.patch(f"/connectors/{name}/config", json={"batch.size": "30"}), 200)
+    hurry(others[1], name)  # a change that the new leader carries out, too
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
@@ -146,6 +148,7 @@ def test_tasks_whose_cluster_does_not_answer_hold_up_no_others_when_their_worker
             cluster.await_owners(name, TASKS, others, via, within_s=25, even=False)
             others[1].kill()
             others[1].start(within_s=30)  # what its predecessor held is no reason to wait, either
+            hurry(via, name)
             verdict = judged(cluster.bootstrap, name, 1500, TASKS)
             assert verdict.is_clean, verdict
         finally:
@@ -167,6 +170,7 @@ def test_a_paused_worker_finds_out_stops_and_rejoins(cluster: Cluster, name: str
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     _is_whole(paused)
     assert not any("nobody listens" in worker.log_text().split(name)[-1] for worker in others), "it refuses nothing"
+    hurry(others[0], name)
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 
@@ -188,6 +192,7 @@ def test_a_worker_that_is_cut_off_from_kafka_ends_its_tasks_by_itself(
         proxy.resume()
     cluster.await_owners(name, TASKS, cluster.workers, others[0])
     _is_whole(cut)
+    hurry(others[0], name)
     verdict = judged(cluster.bootstrap, name, 1500, TASKS)
     assert verdict.is_clean, verdict
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rows import gone, judged, ok, rows
+from rows import gone, hurry, judged, ok, rows
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.testing import eventually
+from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, LightWorker, identity, url
 from support.worker import Worker
@@ -111,6 +112,7 @@ def test_what_a_killed_worker_ran_waits_for_it(pair: Cluster, topic_name: str) -
     assert pair.owners(topic_name, stays) == {t: owner for t, owner in before.items() if t not in lost}
     pair.start()
     assert pair.await_owners(topic_name, 4, pair.workers, stays, within_s=10) == before
+    hurry(stays, topic_name)
     verdict = judged(pair.bootstrap, topic_name, 600, 4)
     assert verdict.is_clean, verdict
     gone(stays, topic_name)
@@ -127,6 +129,7 @@ def test_what_a_worker_ran_that_stays_away_moves_when_the_delay_is_over(pair: Cl
     after = pair.await_owners(topic_name, 4, [stays], stays)
     assert time.monotonic() - since_s > DELAY_S / 2
     assert set(after.values()) == {identity(stays)} != set(before.values())
+    hurry(stays, topic_name)
     verdict = judged(pair.bootstrap, topic_name, 900, 4)
     assert verdict.is_clean, verdict
     gone(stays, topic_name)
@@ -174,6 +177,7 @@ def test_a_killed_worker_is_missed_long_before_its_session_time_out(patient: Clu
     patient.await_owners(topic_name, 6, [leader, last], last, within_s=15)
     leader.kill()
     patient.await_owners(topic_name, 6, [last], last, within_s=15)
+    hurry(last, topic_name)
     verdict = judged(patient.bootstrap, topic_name, 900, 6)
     assert verdict.is_clean, verdict
 
@@ -182,20 +186,28 @@ def test_a_worker_whose_address_refuses_while_it_lives_is_put_out_once_and_comes
     kafka: EmbeddedKafka, tmp_path: Path, topic_name: str
 ) -> None:
     """Something else answers at its advertised address, and ends: as a proxy in front of it would."""
-    with Cluster(kafka.bootstrap_servers, tmp_path, f"door-{uuid.uuid4().hex[:6]}", 1) as cluster:
+    settings = {"session_timeout_ms": "30000", "heartbeat_interval_ms": "1000"}
+    group = f"door-{uuid.uuid4().hex[:6]}"
+    with (
+        KafkaProxy(kafka.bootstrap_servers) as proxy,
+        Cluster(kafka.bootstrap_servers, tmp_path, group, 1, **settings) as cluster,
+    ):
         with socket.create_server(("127.0.0.1", 0)) as door:
             cluster.start()
             leader = cluster.await_leader()
-            behind = cluster.made()
+            behind = cluster.made(proxy.bootstrap_servers)
             behind.advertised_port = int(door.getsockname()[1])
             behind.properties["rest.advertised.port"] = str(behind.advertised_port)
             cluster.workers.append(behind)
             cluster.start()
             ok(leader.create(topic_name, rows(topic_name, 600, 4, per_second=40)), 201)
             cluster.await_owners(topic_name, 4, cluster.workers, leader)
+            proxy.pause()  # else it may be back before it is missed
         eventually(lambda: "nobody listens" in leader.log_text(), within_s=120)
         eventually(lambda: "leader: tasks of a lost worker are fenced" in leader.log_text(), within_s=120)
+        proxy.resume()
         cluster.await_owners(topic_name, 4, cluster.workers, leader)
+        hurry(leader, topic_name)
         verdict = judged(cluster.bootstrap, topic_name, 600, 4)
         assert verdict.is_clean, verdict
         assert leader.log_text().count("nobody listens") == 1
