@@ -131,10 +131,12 @@ class Stage:
     def group(self) -> str:
         return f"connect-{self.topic}"
 
-    def produce(self, count: int, partition: int = 0, topic: str | None = None) -> None:
+    def produce(self, count: int, *partitions: int, topic: str | None = None) -> None:
+        """Write so many records to each of these partitions, or to the first one."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
-        for number in range(count):
-            producer.produce(topic or self.topic, str(number).encode(), partition=partition)
+        for partition in partitions or (0,):
+            for number in range(count):
+                producer.produce(topic or self.topic, str(number).encode(), partition=partition)
         assert producer.flush(30) == 0
 
     def offsets(self, topic: str | None = None) -> dict[int, int]:

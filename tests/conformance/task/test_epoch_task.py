@@ -563,8 +563,7 @@ def test_an_epoch_whose_notes_are_more_than_a_broker_takes_has_fewer_partitions(
     monkeypatch.setattr(Sink, "write", with_long_token)
     with quick_kafka(properties={"message.max.bytes": "40000"}) as kafka:
         stage = Stage(kafka.bootstrap_servers, topic_name, monkeypatch, partitions=120)
-        for partition in range(120):
-            stage.produce(1, partition)
+        stage.produce(1, *range(120))
         stage.start()
         try:
             eventually(lambda: stage.offsets() == dict.fromkeys(range(120), 1), within_s=120)

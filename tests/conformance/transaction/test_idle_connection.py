@@ -15,19 +15,24 @@ from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, WriterFencedError
 from support.quick import quick_kafka
 
-TOPIC = "t"
 IMPATIENT = {
     "connections.max.idle.ms": "2000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "broker.session.timeout.ms": "60000",  # it closes its own, too
     "broker.heartbeat.interval.ms": "1000",
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedKafka]:
     with quick_kafka(properties=IMPATIENT) as running:
-        Admin({"bootstrap.servers": running.bootstrap_servers}).create_topic(TOPIC, partitions=1, replication=1)
         yield running
+
+
+@pytest.fixture
+def impatient_topic(broker: EmbeddedKafka, topic_name: str) -> str:
+    Admin({"bootstrap.servers": broker.bootstrap_servers}).create_topic(topic_name, partitions=1, replication=1)
+    return topic_name
 
 
 def is_closed(port: int) -> bool:
@@ -38,22 +43,22 @@ def is_closed(port: int) -> bool:
 
 @pytest.mark.parametrize("client", [BATCH], indirect=True)
 def test_answers_that_have_come_are_taken_before_a_connection_that_is_closed_is_made_again(
-    broker: EmbeddedKafka, make_writer, monkeypatch: pytest.MonkeyPatch
+    broker: EmbeddedKafka, impatient_topic: str, make_writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is under way is not under way any more: it was answered before the broker lost its patience."""
     monkeypatch.setattr(connection, "_IDLE_S", 1.0)
-    writer = make_writer("w", bootstrap=broker.bootstrap_servers, conf={"batch.size": "1"})
+    writer = make_writer(bootstrap=broker.bootstrap_servers, conf={"batch.size": "1"})
     writer.open()
     expected = [b"%d" % n for n in range(6)]
     for value in expected[:3]:
-        writer.send(TOPIC, value, partition=0)
+        writer.send(impatient_topic, value, partition=0)
     (busy,) = (each for each in writer._client._cluster.connections() if each.unanswered)
     _, port = busy._socket.getsockname()
     eventually(lambda: is_closed(port), within_s=30)
     for value in expected[3:]:
-        writer.send(TOPIC, value, partition=0)
+        writer.send(impatient_topic, value, partition=0)
     writer.commit()
-    with CommittedReader(broker.bootstrap_servers, [TOPIC]) as reader:
+    with CommittedReader(broker.bootstrap_servers, [impatient_topic]) as reader:
         assert [each.value for each in reader.catch_up()] == expected
 
 
@@ -80,19 +85,18 @@ def test_a_connection_that_was_idle_for_a_minute_is_made_again_before_it_is_used
 
 @pytest.mark.parametrize("client", [LIBRDKAFKA], indirect=True)
 def test_a_transaction_that_rests_until_its_connection_is_closed_is_known_to_have_expired(
-    broker: EmbeddedKafka, make_writer
+    broker: EmbeddedKafka, impatient_topic: str, make_writer
 ) -> None:
     """The caller was too slow: the lost connection is what comes of that, not its cause."""
-    writer = make_writer(
-        "w", bootstrap=broker.bootstrap_servers, conf={"transaction.timeout.ms": "1500", "linger.ms": "0"}
-    )
+    conf = {"transaction.timeout.ms": "1500", "linger.ms": "0"}
+    writer = make_writer(bootstrap=broker.bootstrap_servers, conf=conf)
     writer.open()
-    writer.send(TOPIC, b"0", partition=0)
+    writer.send(impatient_topic, b"0", partition=0)
     writer.flush()
     admin, ids = Admin({"bootstrap.servers": broker.bootstrap_servers}), [writer.transactional_id]
     eventually(lambda: admin.describe_transactions(ids)[ids[0]].state == "CompleteAbort", within_s=60)
     eventually(lambda: writer._client.strikes > 0, within_s=60)
-    writer.send(TOPIC, b"1", partition=0)
+    writer.send(impatient_topic, b"1", partition=0)
     with pytest.raises((WriterFencedError, CommitUnknownError)) as raised:
         writer.commit()
     assert raised.value.has_expired
