@@ -1,5 +1,6 @@
 """`initial_offsets` (KIP-995) and `initial_state` (KIP-980) of a new connector: all of it, or nothing."""
 
+import os
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from moved import EVERYWHERE, Scene
 
 from fencepost.testing import eventually
 
+LONG = pytest.mark.skipif(os.environ.get("FENCEPOST_CHAOS") != "long", reason="FENCEPOST_CHAOS=long runs these")
 ALTERED = "The offsets for this connector have been altered successfully"
 
 
@@ -44,7 +46,7 @@ def test_initial_offsets_and_an_initial_state_go_together(scene: Scene, state: s
     assert scene.lines(2) == ["8", "9"]
 
 
-@pytest.mark.parametrize("scene", ["worker's topic", "own topic"], indirect=True)
+@pytest.mark.parametrize("scene", ["worker's topic", pytest.param("own topic", marks=LONG)], indirect=True)
 @pytest.mark.parametrize(
     ("offsets", "status", "message"),
     [
