@@ -12,22 +12,22 @@ BEGIN = "<!-- These figures are written by `python -m bench page` from bench/res
 END = "<!-- Here they end. -->\n"
 
 _TEXT = """\
-| | Fencepost by Kafka Connect |
+| | Fencepost compared with Kafka Connect |
 |---|---|
-| records a second, exactly-once: small · large transactions · four connectors · a transaction each 5 s | {rates} times |
-| records a second out of a topic into a file: 1 · 4 partitions | {sink} times, with {sink_cpu} of the processor time |
-| processor time a record, exactly-once: small · large transactions | {cpu} |
-| a new line of a file until it is visible, p50 | {line} ms against {line_of_connect} ms |
-| `kill -9` of the only worker until the next record, longest of {kills} (of {kills_of_connect}) | {kill} s against {kill_of_connect} s |
-| worker start until its task runs | {start} s against {start_of_connect} s: Spark has to start |
+| records per second, exactly-once: small transactions · large transactions · four connectors · one transaction every 5 s | {rates} times |
+| records per second from a topic to a file: 1 partition · 4 partitions | {sink} times, with {sink_cpu} of the CPU time |
+| CPU time per record, exactly-once: small transactions · large transactions | {cpu} times |
+| time from a new line in a file until it is visible, p50 | {line} ms instead of {line_of_connect} ms |
+| time from `kill -9` of the only worker to the next record, longest of {kills} (Kafka Connect: of {kills_of_connect}) | {kill} s instead of {kill_of_connect} s |
+| time from worker start until its task runs | {start} s instead of {start_of_connect} s, because Spark has to start |
 
-A mirror beside MirrorMaker 2, both exactly once and tuned: {large} times as many records a second where batches are
-large, {small} times where they have 16 KiB, {records} times record by record (one turn each); a record is visible after
-{seen} ms (median) where it takes MirrorMaker {seen_of_connect}.
+Mirroring compared with MirrorMaker 2, both exactly once and tuned: {large} times as many records per second with large
+batches, {small} times with batches of 16 KiB, {records} times record by record (one turn each). The median time until a
+record is visible is {seen} ms; with MirrorMaker 2 it is {seen_of_connect} ms.
 
-From topic to topic, exactly once, beside Kafka Streams: {one} times as many records a second with one task, {all} times
-as many with all cores, with {one_cpu} and {all_cpu} of the processor time; {spark} times as many as Spark Structured
-Streaming, which is at least once.
+Topic to topic compared with Kafka Streams, both exactly once: {one} times as many records per second with one task and
+{all} times with all cores, using {one_cpu} and {all_cpu} of the CPU time. Spark Structured Streaming is at least once;
+compared with it, Fencepost moves {spark} times as many records per second.
 """  # noqa: E501
 
 _CPU = "processor time of the worker and all below it for a million records"
