@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from fencepost.kafka.admin import Admin
-from fencepost.kafka.errors import is_unavailable
+from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, is_unavailable
 from fencepost.testing import eventually
 
 _BATCH = 2_000
@@ -152,7 +152,11 @@ class LogCopy:
         found = {(name, partition) for name, topic in topics.items() for partition in topic.partitions}
         new = sorted(place for place in found - self._logs.keys() if self._wants(place[0]))
         if new:
-            self._consumer.incremental_assign([TopicPartition(*place, OFFSET_BEGINNING) for place in new])
+            try:
+                starts = self._admin.start_offsets(new)
+            except (KafkaUnavailableError, KafkaRequestError):
+                return  # a broker that has not heard of a topic yet ends a consumer that begins there at "beginning"
+            self._consumer.incremental_assign([TopicPartition(*place, starts[place]) for place in new])
             with self._news:
                 self._logs.update((place, {}) for place in new)
 

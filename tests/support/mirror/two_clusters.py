@@ -170,6 +170,7 @@ class TwoClusters:
 
     def behind(self, front: Mapping[Place, int]) -> dict[Place, int]:
         """Return where the target has no record with so great a number yet, and the greatest that it has."""
+        self.at_source.behind({})  # its reader lives
         return self.at_target.behind(self._remote(front))
 
     def await_mirrored(self, front: Mapping[Place, int], within_s: float) -> None:
