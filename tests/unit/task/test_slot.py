@@ -173,9 +173,10 @@ def test_a_slot_runs_where_python_collects_rarely(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_task_whose_error_quotes_a_lone_surrogate_is_reported_as_failed(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """JSON cannot carry it. Else the slot would go on and report of nobody any more."""
+    caplog.set_level(logging.CRITICAL)  # nor can pytest, from one process to another
     eventually(lambda: worker.of(0) and worker.of(1))
     monkeypatch.setattr(Running, "fails_with", {0: "no number: \ud800"})
     eventually(lambda: worker.of(0)[-1].state is RunState.FAILED)
