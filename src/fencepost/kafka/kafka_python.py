@@ -25,7 +25,7 @@ _RENAMED = {
 def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
     """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out.
 
-    ConfigError for what it cannot do: key stores in PKCS12.
+    Raises ConfigError for a key store in PKCS12: Python's TLS reads PEM only.
     """
     result: dict[str, Any] = {new: conf[old] for old, new in _RENAMED.items() if conf.get(old) is not None}
     result["bootstrap_servers"] = [server.strip() for server in str(conf["bootstrap.servers"]).split(",")]
@@ -122,9 +122,12 @@ def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exce
 
 
 def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return what librdkafka's settings of TLS mean to Python. ConfigError for key stores in PKCS12."""
-    if "ssl.keystore.location" in conf:
-        raise ConfigError("ssl.keystore.location: transactions can be listed only with a key store in PEM")
+    """Return librdkafka's TLS settings as Python's. Raises ConfigError for a key store in PKCS12."""
+    if "ssl.keystore.location" in conf:  # a key store in PEM has become ssl.certificate.location
+        raise ConfigError(
+            "ssl.keystore.location: requests about groups and transactions cannot use a PKCS12 key store; "
+            "convert it to PEM and set ssl.keystore.type=PEM"
+        )
     context = ssl.create_default_context(cafile=conf.get("ssl.ca.location"), cadata=conf.get("ssl.ca.pem"))
     if str(conf.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
         context.check_hostname = False
