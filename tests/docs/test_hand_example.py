@@ -1,6 +1,7 @@
 """The example of a DataFrame that is written by hand, run as the README shows it."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +22,9 @@ def test_the_example_of_a_dataframe_runs_as_it_is_shown(kafka: EmbeddedKafka, tm
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).ensure_topic("prices", partitions=1, replication=1)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_")}
     python = Path(sys.executable).parent
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in spark_properties().items()))
-    environment["SPARK_CONF_DIR"] = str(tmp_path / "conf")
+    # A directory of our own for Spark's settings would be in the class path, which the archive does not fit then.
+    given = [word for key, value in spark_properties().items() for word in ("--conf", f"{key}={value}")]
+    environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*given, "pyspark-shell"])
     environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if Path(p) != python)
     done = subprocess.run(
         [sys.executable, program.name],

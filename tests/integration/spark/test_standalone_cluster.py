@@ -33,7 +33,7 @@ _EXECUTORS_S = 200.0  # until a JVM is started and asked; seconds where nothing 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    with standalone(tmp_path_factory.mktemp("standalone")) as started:
+    with standalone(tmp_path_factory.mktemp("standalone"), workers=1, cores=8) as started:  # of two executors
         yield started
 
 

@@ -82,13 +82,13 @@ def test_a_converter_that_is_not_there(light: Worker) -> None:
     assert "Invalid value io.confluent.connect.avro.AvroConverter for configuration value.converter" in text
 
 
-def test_a_rest_port_in_use(fresh: Worker) -> None:
+def test_a_rest_port_in_use(light: Worker) -> None:
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", fresh.port))
+        taken.bind(("127.0.0.1", light.port))
         taken.listen()
-        text = refusal(fresh)
-    assert str(fresh.port) in text
+        text = refusal(light)
+    assert str(light.port) in text
     assert "choose another port" in text
 
 
