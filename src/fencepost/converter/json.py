@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from fencepost.converter.json_encoding import (
     encode_schemaless,
     encoder,
 )
-from fencepost.converter.json_parsing import parsed
+from fencepost.converter.json_parsing import exact_decimal, parsed
 from fencepost.converter.json_schema import schema_from_json, schema_to_json
 from fencepost.record import Repeated, SchemaType, Utf8Column
 from fencepost.record.schema import DECIMAL_NAME
@@ -88,6 +87,13 @@ class JsonConverter(Converter, HeaderConverter):
         value = _parsed(data)
         if not self.schemas_enable:
             return None, value
+        try:
+            return self._of_envelope(value)
+        except (TypeError, RecursionError) as error:
+            raise RecordError(f"Converting from JSON failed: {error}") from error
+
+    def _of_envelope(self, value: Any) -> tuple[Schema | None, Any]:
+        """Raise TypeError for a schema with a text or number that JSON cannot hold."""
         if not isinstance(value, dict) or value.keys() != ENVELOPE:
             raise RecordError(
                 'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
@@ -152,16 +158,16 @@ def _dumped(value: Any) -> bytes:
     except TypeError:
         try:
             return orjson.dumps(encode_schemaless(value), default=decimal_fallback)
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise RecordError(f"Converting to JSON failed: {error}") from error
 
 
 def _parsed(data: bytes) -> Any:
     try:
         if DECIMAL_NAME.encode() in data:
-            return json.loads(data, parse_float=Decimal)
+            return json.loads(data, parse_float=exact_decimal)
         return parsed(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"Converting bytes from JSON failed due to serialization error: {error}") from error
 
 

@@ -1,13 +1,13 @@
 """Parsed JSON as values of a schema."""
 
 import base64
-import binascii
+import math
 from decimal import Decimal
 from typing import Any
 
 from fencepost.api import RecordError, Schema
 from fencepost.converter.json_encoding import INTEGER_BITS
-from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.converter.logical import LOGICAL_TYPES, shown, unscaled, with_scale
 from fencepost.record.java_float import float32
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
@@ -71,7 +71,7 @@ def _primitive(kind: SchemaType, value: Any) -> Any:
         return int(value)
     if kind in (SchemaType.FLOAT32, SchemaType.FLOAT64):
         _require(is_number or value in ("NaN", "Infinity", "-Infinity"), f"{kind.name} should be a number", value)
-        return float(value) if kind is SchemaType.FLOAT64 else _float32(value)
+        return _float64(value, kind) if kind is SchemaType.FLOAT64 else _float32(value)
     if kind is SchemaType.BOOLEAN:
         _require(isinstance(value, bool), "BOOLEAN should be true or false", value)
         return value
@@ -79,9 +79,19 @@ def _primitive(kind: SchemaType, value: Any) -> Any:
     return value if kind is SchemaType.STRING else _from_base64(value)
 
 
+def _float64(value: Any, kind: SchemaType) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, int | Decimal) and math.isinf(number):
+        raise RecordError(f"{kind.name} should be a number in range, but found {shown(value)}")
+    return number
+
+
 def _float32(value: Any) -> float:
     try:
-        return float32(float(value))
+        return float32(_float64(value, SchemaType.FLOAT32))
     except OverflowError:
         raise RecordError(f"FLOAT32 should be a number in range, but found {value}") from None
 
@@ -89,7 +99,7 @@ def _float32(value: Any) -> float:
 def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise RecordError("Invalid bytes field") from error
 
 

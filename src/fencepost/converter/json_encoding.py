@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import RecordError, Schema
-from fencepost.converter.logical import LOGICAL_TYPES, unscaled, with_scale
+from fencepost.converter.logical import LOGICAL_TYPES, has_many_zeros, shown, unscaled, with_scale
 from fencepost.record.java_float import shortest_float32
 from fencepost.record.schema import DECIMAL_NAME, SchemaType
 
@@ -106,8 +106,12 @@ def _integer(kind: SchemaType) -> Encode:
 def _float(value: Any) -> float | str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _misfit(SchemaType.FLOAT64, value)
-    if math.isfinite(value):
-        return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _misfit(SchemaType.FLOAT64, value) from None
+    if math.isfinite(number):
+        return number
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
@@ -190,12 +194,13 @@ def _part(schema: Schema | None) -> Schema:
 
 
 def _misfit(kind: SchemaType, value: Any) -> RecordError:
-    return RecordError(f"Invalid type for {kind.name}: {type(value).__name__} {str(value)[:80]!r}")
+    text = value[:80] if isinstance(value, str) else shown(value)
+    return RecordError(f"Invalid type for {kind.name}: {type(value).__name__} {text!r}")
 
 
 def decimal_fallback(value: Any) -> Any:
     """Write a schemaless decimal as a number; for `orjson.dumps(default=…)`."""
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal) and value.is_finite() and not has_many_zeros(value):
         return orjson.Fragment(format(value, "f"))
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")

@@ -7,22 +7,25 @@ from typing import Any
 
 import orjson
 
+from fencepost.converter.logical import has_many_zeros
+
 # A double has 15 digits for certain. Of most records two looks at all bytes say that they have no number of more.
 _SHAPES = bytes(
     ord("0" if (c := chr(byte)) in "0123456789." else c.lower() if c in "eE-" else " ") for byte in range(256)
 )
-_LONG_RUN, _TINY = b"0" * 17, b"e-000"
-_LONG_NUMBER = re.compile(rb"\d[\d.]{16,}(?:[eE][-+]?\d+)?")
+_LONG_RUNS, _TINY = (b"0" * 17, b"0" * 16 + b"e"), b"e-000"
+_LONG_NUMBER = re.compile(rb"\d[\d.]{15,}(?:[eE][-+]?\d+)?")
 _MOST_DIGITS, _MOST = 100, (1 << 63) - 1  # of what orjson does not read as a double, whatever the sign is
-_LEAST_EXPONENT = -4_000  # a number is written with all its zeros
 
 
 def parsed(data: bytes) -> Any:
     """Parse JSON. Raises ValueError, also for a number that is too large for a double to come near it."""
     found = orjson.loads(data)
     shapes = data.translate(_SHAPES)
-    if _TINY in shapes or (_LONG_RUN in shapes and any(map(_is_rounded, _LONG_NUMBER.findall(data)))):
-        return json.loads(data, parse_float=_float)
+    if _TINY in shapes or (
+        any(run in shapes for run in _LONG_RUNS) and any(map(_is_rounded, _LONG_NUMBER.findall(data)))
+    ):
+        return json.loads(data, parse_float=exact_float)
     return found
 
 
@@ -30,21 +33,29 @@ def _is_rounded(number: bytes) -> bool:
     if number.isdigit():
         return len(number) > _MOST_DIGITS or int(number) > _MOST
     try:
-        return isinstance(_float(number.decode()), Decimal)
+        return isinstance(exact_float(number.decode()), Decimal)
     except ValueError:  # it is part of a text
         return False
 
 
-def _float(text: str) -> float | Decimal:
+def exact_float(text: str) -> float | Decimal:
     """Return a double where its shortest digits are these, else all of them."""
     near = float(text)
     shortest = repr(near)
     if shortest == text:
         return near
+    exact = exact_decimal(text)
+    return near if Decimal(shortest) == exact else exact
+
+
+def exact_decimal(text: str) -> Decimal:
+    """Return a number with all its digits. Raises ValueError where it would be written with thousands of zeros."""
     try:
         exact = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"{text[:80]} is not a number that can be kept") from None
-    if exact and exact.adjusted() < _LEAST_EXPONENT:
-        raise ValueError(f"{text[:80]} is too close to 0 to be kept exactly")
-    return near if Decimal(shortest) == exact else exact
+    if not has_many_zeros(exact):
+        return exact
+    if exact:
+        raise ValueError(f"{text[:80]} is too large, or too close to 0, to be kept exactly")
+    return Decimal(0)

@@ -17,6 +17,7 @@ EPOCH_DAY = EPOCH.date()
 MILLISECOND = dt.timedelta(milliseconds=1)
 _DAY_MS = 24 * 60 * 60 * 1000
 MOST_DIGITS = 4_000  # of a decimal; Python turns integers of up to 4,300 into text
+_TOO_LARGE = 10**MOST_DIGITS
 
 
 class LogicalType(NamedTuple):
@@ -29,9 +30,12 @@ class LogicalType(NamedTuple):
 def scale_of(schema: Schema) -> int:
     """Return the scale of a decimal schema."""
     try:
-        return int(dict(schema.parameters)["scale"])
+        scale = int(dict(schema.parameters)["scale"])
     except (KeyError, ValueError):
         raise RecordError("Invalid Decimal schema: scale parameter not found, or not a number.") from None
+    if abs(scale) > MOST_DIGITS:
+        raise RecordError(f"Invalid Decimal schema: scale parameter is beyond {MOST_DIGITS}.")
+    return scale
 
 
 def unscaled(schema: Schema, value: Any) -> int:
@@ -40,7 +44,7 @@ def unscaled(schema: Schema, value: Any) -> int:
     Raises RecordError if digits would be lost.
     """
     if not isinstance(value, Decimal) or not value.is_finite():
-        raise RecordError(f"Invalid type for Decimal, expected a finite Decimal but was {value!r}")
+        raise RecordError(f"Invalid type for Decimal, expected a finite Decimal but was {shown(value)}")
     sign, digits, exponent = value.as_tuple()
     if value == 0:
         return 0
@@ -55,8 +59,24 @@ def unscaled(schema: Schema, value: Any) -> int:
 
 
 def with_scale(schema: Schema, number: int) -> Decimal:
-    """Return the decimal with these digits and the schema's scale."""
+    """Return the decimal with these digits and the schema's scale. Raises RecordError for too many digits."""
+    if abs(number) >= _TOO_LARGE:
+        raise RecordError(f"Invalid Decimal value: it has more than {MOST_DIGITS} digits")
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale_of(schema)))
+
+
+def has_many_zeros(number: Decimal) -> bool:
+    """Say whether a finite decimal is a few bytes that would be written as thousands: 1e999999999."""
+    _, digits, exponent = number.as_tuple()
+    return int(exponent) > MOST_DIGITS or -int(exponent) - len(digits) > MOST_DIGITS
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of a value for a message; its type, of an integer with too many digits for a text."""
+    try:
+        return repr(value)[:80]
+    except ValueError:
+        return type(value).__name__
 
 
 def _unscaled_bytes(schema: Schema, value: Any) -> bytes:

@@ -30,7 +30,7 @@ class SimpleHeaderConverter(HeaderConverter):
         text = data.decode("utf-8", "replace")
         try:
             return _parsed(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return STRING, text
 
 

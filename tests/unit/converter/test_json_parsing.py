@@ -1,11 +1,14 @@
 """Numbers of JSON stay what they are, from topic to topic."""
 
+import base64
+import functools
 from decimal import Decimal
 
 import pytest
 
-from fencepost.api import RecordError
+from fencepost.api import RecordError, Schema
 from fencepost.converter.json import JsonConverter
+from fencepost.record.schema import FLOAT64, INT64, decimal
 
 PLAIN = JsonConverter({"schemas.enable": "false"})
 
@@ -19,6 +22,8 @@ PLAIN = JsonConverter({"schemas.enable": "false"})
         ("9223372036854775807", (1 << 63) - 1),
         ("0.12345678901234567890", Decimal("0.12345678901234567890")),
         ("9007199254740993.5", Decimal("9007199254740993.5")),
+        ("9007199254740993e0", Decimal("9007199254740993")),
+        ("-9007199254740993E+0", Decimal("-9007199254740993")),
         ("1E-400", Decimal("1E-400")),
         ("0.30000000000000004", 0.30000000000000004),
         ("1e300", 1e300),
@@ -27,7 +32,11 @@ PLAIN = JsonConverter({"schemas.enable": "false"})
 )
 def test_a_number_is_exact(text: str, value: object) -> None:
     digits = "7" * 5_000
-    for data in (f'{{"n":{text},"s":"{digits}"}}', f'[{{"s":"4111111111111111.5.5.1"}},{{"n":{text}}}]'):
+    for data in (
+        f'{{"n":{text}}}',  # alone: neighbours make the parser look twice at all numbers
+        f'{{"n":{text},"s":"{digits}"}}',
+        f'[{{"s":"4111111111111111.5.5.1"}},{{"n":{text}}}]',
+    ):
         _, found = PLAIN.to_connect_data("t", data.encode())
         inner = found[1] if isinstance(found, list) else found
         assert inner["n"] == value
@@ -86,3 +95,53 @@ def test_a_decimal_keeps_what_it_can_hold() -> None:
     ):
         _, found = JsonConverter({}).to_connect_data("t", _DECIMAL % (scale, text, b"9.0"))
         assert (found["d"].scaleb(2) if digits < 10**28 else int(found["d"]) * 100, found["i"]) == (digits, 9)
+
+
+_NAMED = b"org.apache.kafka.connect.data.Decimal"
+_OF_DECIMAL = b'{"schema":{"type":"bytes","name":"' + _NAMED + b'","parameters":{"scale":"%b"}},"payload":%b}'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema":null,"payload":{"n":1e3000000,"of":"' + _NAMED + b'"}}',
+        b'{"schema":null,"payload":{"n":1e-3000000,"of":"' + _NAMED + b'"}}',
+        b'{"schema":null,"payload":{"n":1e99999999999999999999,"of":"' + _NAMED + b'"}}',
+        b'{"schema":null,"payload":' + b"[" * 1_010 + b"12345678901234567890.5" + b"]" * 1_010 + b"}",
+        _OF_DECIMAL % (b"0", b'"' + base64.b64encode(b"\x01" * 2_000) + b'"'),
+        _OF_DECIMAL % (b"99999999999999999999", b'"AQ=="'),
+        _OF_DECIMAL % (b"-999999999", b'"AQ=="'),
+        _OF_DECIMAL % (b"2", b'"\xc3\xa9"'),
+        b'{"schema":{"type":"double","doc":"' + _NAMED + b'"},"payload":1e400}',
+        b'{"schema":{"type":"float","doc":"' + _NAMED + b'"},"payload":1e400}',
+        b'{"schema":{"type":"double","doc":"' + _NAMED + b'"},"payload":1' + b"0" * 400 + b"}",
+        b'{"schema":{"type":"string","doc":"\\ud800' + _NAMED + b'"},"payload":"a"}',
+    ],
+)  # fmt: skip
+def test_what_a_converter_cannot_read_is_an_error_of_the_record(data: bytes) -> None:
+    with pytest.raises(RecordError):
+        JsonConverter({}).to_connect_data("t", data)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (None, {"n": Decimal("1e3000000")}),
+        (None, {"n": Decimal("1e-3000000")}),
+        (None, {"n": 10**5_000}),
+        (None, functools.reduce(lambda inner, _: [inner], range(2_000), 1)),
+        (FLOAT64, 10**400),
+        (INT64, 10**5_000),
+        (decimal(0), 10**5_000),
+    ],
+    ids=["large", "tiny", "digits", "deep", "double", "long", "decimal"],
+)
+def test_what_a_converter_cannot_write_is_an_error_of_the_record(schema: Schema | None, value: object) -> None:
+    with pytest.raises(RecordError):
+        JsonConverter({}).from_connect_data("t", schema, value)
+
+
+def test_a_decimal_with_as_many_digits_as_its_text_is_written() -> None:
+    text = "1." + "3" * 10_000
+    _, found = PLAIN.to_connect_data("t", f'{{"n":{text}}}'.encode())
+    assert PLAIN.from_connect_data("t", None, found) == f'{{"n":{text}}}'.encode()
