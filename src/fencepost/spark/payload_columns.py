@@ -11,7 +11,7 @@ from fencepost.spark.exact_json import ExactColumns, has_long_numbers
 from fencepost.spark.json_columns import JsonColumns
 from fencepost.spark.json_text import bytes_of
 from fencepost.spark.kafka_read.columns import MISFIT_REASON, PARSED
-from fencepost.spark.payload_text import MisfitError
+from fencepost.spark.payload_text import reason_of
 
 
 class PayloadColumns:
@@ -58,7 +58,7 @@ class PayloadColumns:
         for place, text in enumerate(texts.cast(pa.binary()).to_pylist()):
             try:
                 seen.append(None if text is None else exact.exact(text))
-            except MisfitError as error:
+            except Exception as error:  # else one record would end every attempt to read the epoch
                 seen.append(None)
-                reasons[place] = str(error)
+                reasons[place] = reason_of(error)
         return pa.array(seen, pa.binary()).view(texts.type), pa.array(reasons, pa.string())

@@ -17,6 +17,9 @@ from fencepost.spark.payload_text import (
     decimal_of,
     decimal_text,
     number_text,
+    scale_of,
+    shortened,
+    shown,
     time_text,
     timestamp_text,
     whole_number,
@@ -55,7 +58,7 @@ class Forms:
 
     def _form(self, schema: Mapping[str, Any], kind: Any, path: str) -> Form | None:
         name, type_ = schema.get("name"), schema["type"]
-        logical = _LOGICAL.get((name, type_))
+        logical = _LOGICAL.get((name, type_)) if isinstance(name, str) else None
         if logical is not None:
             return logical(schema, kind, path)
         if type_ in _INTEGERS:
@@ -168,10 +171,7 @@ def _number(schema: Mapping[str, Any], kind: Any, path: str, bits: int, fitting:
 
 
 def _decimal(schema: Mapping[str, Any], kind: Any, path: str) -> Form | None:
-    try:
-        scale = int(schema["parameters"]["scale"])
-    except (KeyError, TypeError, ValueError):
-        raise MisfitError(path, "its schema is a Decimal without a scale") from None
+    scale = scale_of(schema.get("parameters"), path)
     if isinstance(kind, T.DecimalType):
         return lambda value: _fitting(decimal_of(value, scale, path), kind, path)
     if isinstance(kind, _TEXT):
@@ -202,14 +202,14 @@ def _fitting(number: Decimal, kind: T.DecimalType, path: str) -> str:
     """Return the digits of a number that the column holds as it is: Spark would round the others."""
     whole, _, behind = decimal_text(number).lstrip("-").partition(".")
     if len(whole.lstrip("0")) > kind.precision - kind.scale or len(behind.rstrip("0")) > kind.scale:
-        raise MisfitError(path, f"{number} does not fit {_said(kind)}")
+        raise MisfitError(path, f"{shown(number)} does not fit {_said(kind)}")
     return decimal_text(number)
 
 
 def _checked(fits: Callable[[int], bool], kind: Any, path: str) -> Form:
     def form(value: Any) -> Any:
         if not fits(number := whole_number(value, path)):
-            raise MisfitError(path, f"{number} does not fit {_said(kind)}")
+            raise MisfitError(path, f"{shown(number)} does not fit {_said(kind)}")
         return value
 
     return form
@@ -267,7 +267,7 @@ def _column(kind: Any, name: str) -> Any:
 
 def _unfit(schema: Mapping[str, Any], kind: Any, path: str, fitting: str = "") -> MisfitError:
     name, type_ = schema.get("name"), str(schema["type"])
-    what = f"{type_} {name}" if isinstance(name, str) and name else type_
+    what = shortened(type_) + (f" {shortened(name)}" if isinstance(name, str) and name else "")
     fits = fitting or _FITTING.get(type_, "another type")
     return MisfitError(path, f"its schema is {what}, which does not fit {_said(kind)}: declare {fits}")
 

@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -14,7 +15,10 @@ _LAST_YEAR = 9_999
 _MILLIS = 3
 _MOST_DIGITS = 10_000
 _MOST_DECIMAL_BYTES = 1_024  # Spark has 38 digits, which take 16; Python does not print what is above 4,300 digits
-
+_MOST_PLAIN = 100  # digits of a number that is written without an exponent: Spark makes a double of one with it
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+_SCALE = re.compile(r"[+-]?\d{1,5}", re.ASCII)
+_MOST_SHOWN, _LONGEST_REASON = 40, 1_000
 
 UNWRITABLE = "it has a text that is no Unicode (half of a surrogate pair), or is nested too deeply"
 
@@ -24,6 +28,35 @@ class MisfitError(ValueError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path or 'the payload'}: {reason}")
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a record does not fit, as text that can be written; whatever its value was, it is one record's."""
+    told = str(error) if isinstance(error, MisfitError) else f"the payload: it cannot be read: {error!r}"
+    return told[:_LONGEST_REASON].encode(errors="replace").decode()
+
+
+def exact_number(text: str) -> Decimal:
+    """Return the number that a JSON text is, with all its digits. Raises MisfitError where none can hold it."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise MisfitError("", f"{shortened(text)} has an exponent that is too large") from None
+
+
+def digits_of(number: Decimal) -> str:
+    """Return a number as JSON has it, without an exponent where it has not too many digits for that."""
+    exponent = number.as_tuple().exponent
+    is_short = isinstance(exponent, int) and exponent >= -_MOST_PLAIN and number.adjusted() <= _MOST_PLAIN
+    return format(number, "f") if is_short else str(number)
+
+
+def scale_of(parameters: Any, path: str) -> int:
+    """Return the scale that a schema's parameters name. Raises MisfitError."""
+    text = parameters.get("scale") if isinstance(parameters, dict) else None
+    if not isinstance(text, str) or not _SCALE.fullmatch(text) or abs(scale := int(text)) > _MOST_DIGITS:
+        raise MisfitError(path, f"its schema is a Decimal whose scale is no text of a number up to {_MOST_DIGITS:,}")
+    return scale
 
 
 def whole_number(value: Any, path: str) -> int:
@@ -37,11 +70,9 @@ def whole_number(value: Any, path: str) -> int:
 
 def number_text(value: Any, path: str) -> Decimal:
     """Return a parsed JSON number, or a number in a text, without rounding it. Raises MisfitError."""
-    if isinstance(value, int | str | Decimal) and not isinstance(value, bool):
-        try:
-            number = Decimal(value)
-        except InvalidOperation:
-            number = Decimal("NaN")
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        number = exact_number(value) if isinstance(value, str) else Decimal(value)
         if _is_modest(number):
             return number
     raise MisfitError(path, f"{shown(value)} is no number")
@@ -69,7 +100,7 @@ def decimal_text(number: Decimal) -> str:
 def date_text(days: int, path: str = "") -> str:
     """Return the day that is so many days after 1970-01-01. Raises MisfitError beyond 32 bits."""
     if not -_MOST_DAYS <= days < _MOST_DAYS:
-        raise MisfitError(path, f"{days} days are beyond what a date holds")
+        raise MisfitError(path, f"{shown(days)} days are beyond what a date holds")
     cycles, rest = divmod(days, _CYCLE_DAYS)
     day = _EPOCH_DAY + dt.timedelta(days=rest)
     year = day.year + cycles * _CYCLE_YEARS
@@ -80,7 +111,7 @@ def date_text(days: int, path: str = "") -> str:
 def time_text(millis: int, path: str, precision: int) -> str:
     """Return a time of day. Raises MisfitError for one of another day, or with more digits than the column has."""
     if not 0 <= millis < _DAY_MS:
-        raise MisfitError(path, f"{millis} ms are no time of day")
+        raise MisfitError(path, f"{shown(millis)} ms are no time of day")
     if precision < _MILLIS and millis % 10 ** (_MILLIS - precision):
         raise MisfitError(path, f"{_of_day(millis)} has more digits than TIME({precision})")
     return _of_day(millis)
@@ -89,7 +120,7 @@ def time_text(millis: int, path: str, precision: int) -> str:
 def timestamp_text(millis: int, path: str) -> str:
     """Return a moment, in UTC, without saying so. Raises MisfitError for one that Spark cannot hold."""
     if not -_MOST_MS <= millis <= _MOST_MS:
-        raise MisfitError(path, f"{millis} ms since 1970 are beyond what a timestamp holds")
+        raise MisfitError(path, f"{shown(millis)} ms since 1970 are beyond what a timestamp holds")
     days, rest = divmod(millis, _DAY_MS)
     return f"{date_text(days, path)}T{_of_day(rest)}"
 
@@ -107,5 +138,10 @@ def _of_day(millis: int) -> str:
 
 def shown(value: Any) -> str:
     """Return a value for a message, of which it shows the beginning."""
-    text = str(value) if isinstance(value, Decimal) else repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return shortened(str(Decimal(value)) if is_number else repr(value))  # Python prints no integer of 4,300 digits
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text for a message."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

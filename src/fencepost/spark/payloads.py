@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.spark.kafka_read.columns import MISFIT_REASON, READ
 from fencepost.spark.payload_form import Form, Forms
-from fencepost.spark.payload_text import UNWRITABLE, MisfitError
+from fencepost.spark.payload_text import UNWRITABLE, MisfitError, digits_of, exact_number, reason_of
 
 _SCHEMA, _PAYLOAD = "schema", "payload"
 _BEFORE, _BETWEEN, _AFTER = b'{"schema":', b',"payload":', b"}"
@@ -66,8 +66,8 @@ class Payloads:
             text = reason = None
             try:
                 text = None if raw is None else self._payload(raw)
-            except MisfitError as error:
-                reason = str(error)
+            except Exception as error:  # else one record would end every attempt to read the epoch
+                reason = reason_of(error)
             texts.append(text)
             reasons.append(reason)
         return pa.array(texts, pa.binary()).view(pa.string()), pa.array(reasons, pa.string())
@@ -89,7 +89,7 @@ class Payloads:
             raise MisfitError("", 'it has no envelope of "schema" and "payload"')
         schema = parsed.get(_SCHEMA)
         form = None if schema is None else self._forms.of(schema, self._columns)
-        if head.startswith(_BEFORE) and _is_json(head[len(_BEFORE) :]):
+        if _is_envelope(raw, head):
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
             self._known[head] = form
@@ -120,9 +120,17 @@ def _ensured(value: Any, text: bytes) -> bytes | None:
     return text
 
 
+def _is_envelope(raw: bytes, head: bytes) -> bool:
+    """Say whether a value is the schema of `head`, a payload, and nothing else: only then is that its schema."""
+    parts = (head[len(_BEFORE) :], raw[len(head) + len(_BETWEEN) : -len(_AFTER)])
+    return head.startswith(_BEFORE) and raw.endswith(_AFTER) and all(map(_is_json, parts))
+
+
 def _parsed(raw: bytes) -> Any:
     try:
         return _loads(raw)
+    except MisfitError:
+        raise
     except (ValueError, RecursionError):
         raise MisfitError("", "the value is no JSON") from None
 
@@ -141,13 +149,13 @@ def _loads(text: bytes) -> Any:
 
 
 def _int(text: str) -> int | Decimal:
-    return int(text) if len(text) <= _LONGEST_INT else Decimal(text)
+    return int(text) if len(text) <= _LONGEST_INT else exact_number(text)
 
 
 def _digits(value: object) -> orjson.Fragment:
     if isinstance(value, Decimal):
-        return orjson.Fragment(str(value))
+        return orjson.Fragment(digits_of(value))
     raise TypeError(f"a {type(value).__name__} came out of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_int, parse_constant=Decimal)
+_DECODER = json.JSONDecoder(parse_float=exact_number, parse_int=_int, parse_constant=Decimal)

@@ -14,6 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 from fencepost.converter.json import JsonConverter
 from fencepost.record import Schema, SchemaType
 from fencepost.record.schema import DATE, INT32, INT64, STRING, TIME, TIMESTAMP, decimal
+from fencepost.spark.payload_form import Forms
 from fencepost.spark.payloads import Payloads
 
 MILLIS = dt.timedelta(milliseconds=1)
@@ -221,3 +222,81 @@ def test_a_value_that_is_nested_too_deeply_is_a_record_that_does_not_fit(depth: 
     assert reasons[1]
     assert reasons[2] is None
     assert found[1] is None
+
+
+def raw_envelope(schema: str, value: str) -> bytes:
+    fields = f'{{"type":"struct","fields":[{{{schema},"field":"a"}}]}}'
+    return f'{{"schema":{fields},"payload":{{"a":{value}}}}}'.encode()
+
+
+_STAMP = f'"type":"int64","name":"{D}Timestamp"'
+_LONG = '"type":"int64"'
+
+
+def _decimal_of_scale(scale: str) -> str:
+    return f'"type":"bytes","name":"{D}Decimal","parameters":{{"scale":{scale}}}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "kind", "reason"),
+    [
+        (_STAMP, "1e5000", T.TimestampType(), "ms since 1970 are beyond"),
+        (_STAMP, "1" * 5_000, T.TimestampType(), "ms since 1970 are beyond"),
+        (f'"type":"int32","name":"{D}Date"', "1e5000", T.DateType(), "days are beyond"),
+        (f'"type":"int32","name":"{D}Time"', "1e5000", T.TimeType(), "ms are no time of day"),
+        (_LONG, "1e5000", T.IntegerType(), "… does not fit INT"),
+        (_LONG, "1" * 5_000, T.DoubleType(), "does not fit DOUBLE"),
+        (_LONG, "1" * 5_000, T.DecimalType(38, 0), "does not fit DECIMAL"),
+        (_STAMP, '1,"x":1e99999999999999999999', T.TimestampType(), "has an exponent that is too large"),
+        (_STAMP, '1,"x":-0.5e-99999999999999999999', T.TimestampType(), "has an exponent that is too large"),
+        ('"type":"\\ud800"', "1", T.IntegerType(), "its schema is ?, which does not fit INT"),
+        ('"type":"string","name":"\\ud800"', "1", T.IntegerType(), "its schema is string ?, which"),
+        ('"type":"string"', '"1_0"', T.DecimalType(5, 2), "'1_0' is no number"),
+        *(
+            (_decimal_of_scale(scale), '"AQ=="', kind, "its schema is a Decimal whose scale is no text of a number up")
+            for kind in (T.DecimalType(38, 0), T.StringType())
+            for scale in (
+                '"99999999999999999999"', "1e1000000", "1e999999999", "2", '"-1000000"', '"-999999999"', '"10001"',
+                '"1_0"', "null", "[1]",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_one_record_does_not_fit_whatever_it_is_and_those_around_it_are_read(
+    schema: str, value: str, kind: T.DataType, reason: str
+) -> None:
+    good, odd = raw_envelope('"type":"string"', '"x"'), raw_envelope(schema, value).replace(b'"a"', b'"b"')
+    payloads, reasons = taken(columns(a=T.StringType(), b=kind), good, odd, good)
+    assert payloads == [{"a": "x"}, None, {"a": "x"}]
+    assert reason in str(reasons[1])
+
+
+def test_an_error_that_nobody_thought_of_is_one_record_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise LookupError("\ud800" + "x" * 100_000)
+
+    monkeypatch.setattr(Forms, "of", broken)
+    payloads, (reason, other) = taken(columns(a=T.StringType()), envelope({"a": STRING}, a="x"), b'{"payload":{}}')
+    assert (payloads, other) == ([None, {}], None)
+    assert str(reason).startswith("the payload: it cannot be read: LookupError(")
+    assert len(str(reason)) <= 1_000
+
+
+def test_a_schema_s_name_that_is_no_text_is_none() -> None:
+    assert taken(columns(a=T.LongType()), raw_envelope('"type":"int64","name":[1]', "5")) == ([{"a": 5}], [None])
+
+
+@pytest.mark.parametrize("later", ['{"type":"string"}', "null"])
+def test_a_schema_that_stands_twice_says_nothing_of_other_records(later: str) -> None:
+    good = raw_envelope(_STAMP, "0")
+    odd = good[:-1] + f',"schema":{later}}}'.encode()
+    payloads, reasons = taken(columns(a=T.TimestampType()), odd, good, odd, good)
+    right = {"a": "1970-01-01T00:00:00.000Z"}
+    assert (payloads[1], payloads[3], reasons[1], reasons[3]) == (right, right, None, None)
+
+
+def test_a_small_number_gets_no_exponent() -> None:
+    """Spark makes a double of one, where it is part of a VARIANT."""
+    value = raw_envelope(_STAMP, '1,"x":0.0000001,"y":1e3')
+    texts, _ = Payloads(columns(a=T.TimestampType()), is_null_replaced=True).taken(pa.array([value]))
+    assert texts[0].as_py() == '{"a":"1970-01-01T00:00:00.001Z","x":0.0000001,"y":1000}'
