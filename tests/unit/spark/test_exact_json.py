@@ -48,12 +48,39 @@ def exact(kind: T.DataType, text: str) -> str:
         (T.TimestampType(), "9300000000000", "9300000000000"),
         (T.TimeType(3), '"12:00:00.1234"', "'12:00:00.1234'"),
         (T.VariantType(), "1" * 43, "1" * 40 + "…"),
+        (T.VariantType(), "1" * 39 + "e0", "1" * 39),
+        (T.DoubleType(), "9007199254740993e0", "9007199254740993"),
+        (DECIMAL, '"1,5"', "'1,5'"),
+        (DECIMAL, '"1,2,3.5"', "'1,2,3.5'"),
+        (DECIMAL, "1e999999999", "1E+999999999"),
+        (DECIMAL, '"1e999999999"', "'1e999999999'"),
+        (T.DateType(), '"20200101"', "'20200101'"),
+        (T.DateType(), '"202001"', "'202001'"),
+        (T.DateType(), '"12"', "'12'"),
+        (T.DateType(), '"-5"', "'-5'"),
+        (T.DateType(), '"\\u0000202001\\u007f"', "'\\x00202001\\x7f'"),
+        (T.DateType(), '"\\u00002020-01-01T23:59:59"', "'\\x002020-01-01T23:59:59'"),
+        (T.TimestampType(), '"202001"', "'202001'"),
+        (T.TimestampType(), '"2020"', "'2020'"),
+        (T.TimestampNTZType(), '"+202001 "', "'+202001 '"),
+        (T.TimestampType(), '"\\u000010:11"', "'\\x0010:11'"),
+        (T.BinaryType(), '"AP8=AP8="', "'AP8=AP8='"),
+        (T.BinaryType(), '"QQ== QUJD"', "'QQ== QUJD'"),
+        (T.DayTimeIntervalType(), '"1 02:03:04.123456789"', "'1 02:03:04.123456789'"),
+        (T.CalendarIntervalType(), '"0.1234567 seconds"', "'0.1234567 seconds'"),
+        (T.CalendarIntervalType(), '"P1D"', "'P1D'"),
+        (T.CalendarIntervalType(), '"999999999999 days"', "'999999999999 days'"),
     ],
 )  # fmt: skip
 def test_a_value_that_spark_would_change_is_refused_by_name(kind: T.DataType, value: str, shown: str) -> None:
     """Also in texts that are more than JSON, or less, which Spark reads."""
     said = f"{shown} does not fit {kind.simpleString().upper()}"
-    for text in (f'{{"a":{value}}}', f"{{'x':'\"','a':{value}, 'b':NaN}}", f' {{"x":+INF,"a":{value}}} more'):
+    strangers = ("'\"'", r'"it\'s"', r"'it\'s \"'", r'"\\"', r"'\\'", "NaN", "-INF", r'"\ud800"')
+    for text in (
+        f'{{"a":{value}}}',
+        f' {{"a":{value}}} more',
+        *(f"{{'x':{other}, 'a':{value},'y':'\"'}}" for other in strangers),
+    ):
         with pytest.raises(MisfitError) as found:
             exact(kind, text)
         assert str(found.value) == f"a: {said}"
@@ -77,16 +104,58 @@ def test_a_value_that_spark_would_change_is_refused_by_name(kind: T.DataType, va
         (T.TimestampType(), '"2020-01-01T00:00:00.123456000Z"'), (T.TimestampType(), "1700000000"),
         (T.TimestampType(), '"2020-01-01"'), (T.TimeType(3), '"12:00:00.1230"'), (T.StringType(), "1.10"),
         (T.StringType(), '{"b": 1.10}'), (T.StringType(), "123456789012345678901234567890"),
-        (T.VariantType(), '{"b":[0.12345678901234567890123, 1e-7]}'),
+        (T.VariantType(), '{"b":[12345678901234567890123, 1e-7]}'), (T.VariantType(), "0.10000000000000001"),
+        (T.DateType(), '"2020-1"'), (T.DateType(), '"+12020-01-01"'), (T.TimestampType(), '"2020-01"'),
+        (DECIMAL, "99999999.99"), (T.BinaryType(), '"AP8="'), (T.BinaryType(), '"QUJD\\nQQ=="'), (T.BinaryType(), '""'),
+        (T.DayTimeIntervalType(), '"1 02:03:04.123456000"'), (T.DayTimeIntervalType(), '"P1D"'),
+        (T.CalendarIntervalType(), '"INTERVAL - 1 year 2 Days +3.123456 seconds"'), (T.CalendarIntervalType(), "5"),
     ],
 )  # fmt: skip
 def test_what_spark_reads_as_it_is_or_refuses_itself_stays_as_it_is(kind: T.DataType, value: str) -> None:
     assert exact(kind, text := f'{{"a": {value}}}') == text
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", "[", '{"a":', "null", "5", "[1]", '{"a":5', '\ufeff{"a":200}'])
+@pytest.mark.parametrize("text", ["null", "5", "[1]", '[{"a":200}]', '"x"'])
 def test_what_is_no_object_is_left_to_spark(text: str) -> None:
     assert exact(T.ByteType(), text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        *((text, "is no JSON") for text in ("", "no JSON", "[", '{"a":', '{"a":5', '\ufeff{"a":1}', '{"x":01,"a":1}')),
+        ('{"x":' + "[" * 999 + "1.2345678901234567890123" + "]" * 999 + ',"a":200}', "is no JSON"),
+        ('{"x":1e99999999999999999999,"a":1}', "1e99999999999999999999 has an exponent that is too large"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_looked_at_is_refused_since_spark_might_read_it(text: str, reason: str) -> None:
+    with pytest.raises(MisfitError, match=reason):
+        exact(T.ByteType(), text)
+
+
+@pytest.mark.parametrize("text", ['{"a":{"x":200,"x":2}}', '{"a":{"x":2,"\\u0078":200}}', "{'a':{'x':200,'x':2}}"])
+def test_a_name_that_stands_twice_in_a_map_is_refused(text: str) -> None:
+    """Spark makes two entries of it, of which a look at the last one says nothing."""
+    with pytest.raises(MisfitError, match="a: a name stands twice in it"):
+        exact(T.MapType(T.StringType(), T.ByteType()), text)
+    other = '{"a":{"x":1.50,"y":NaN},"b":{"z":1,"z":2}}'
+    assert exact(T.MapType(T.StringType(), T.FloatType()), other) == other
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("9007199254740993.25e0", "9007199254740993.25"),
+        ("9007199254740993.25", "9007199254740993.25"),
+        ("12345678901234567890e2", "1234567890123456789000"),
+        ("12345678901234567890e-20", "0.12345678901234567890"),
+        ('{"b":[0.12345678901234567890123, 1e-7, 0.00001, 1.5]}',
+         '{"b":[0.12345678901234567890123,0.0000001,0.00001,1.5]}'),
+        ("0.000012345678901234567890", "0.000012345678901234567890"),
+    ],
+)  # fmt: skip
+def test_a_variant_has_no_exponent_of_which_spark_would_make_a_double(value: str, written: str) -> None:
+    assert exact(T.VariantType(), f'{{"a":{value}}}') == f'{{"a":{written}}}'
 
 
 @pytest.mark.parametrize(
