@@ -232,10 +232,10 @@ def _spark_reader() -> Iterator[str]:
     yield "# Options of the Spark reader"
     yield from _paragraph(_about(KafkaReadConfig))
     yield from _paragraph(
-        "`kafka.*` are settings of the consumer, by their Java names; `kafka.bootstrap.servers` is required. Where a "
-        "setting has no counterpart in our client library, a warning says so. Those that Spark's own source refuses are "
-        "refused here, too, and so is an option that is not in the table. Case does not matter. "
-        "[How to read](../how-to/read-kafka-from-spark.md) has examples."
+        "`kafka.*` options are consumer settings with their Java names; `kafka.bootstrap.servers` is required. A setting "
+        "without a counterpart in the client library causes a warning. Settings that Spark's own source rejects are "
+        "rejected here, too, and so are options that are not in the table. Option names are not case-sensitive. "
+        "[Read Kafka from Spark](../how-to/read-kafka-from-spark.md) has examples."
     )
     yield from ("", "| option | type | default | valid values | meaning |", "|---|---|---|---|---|")
     for one in KafkaReadConfig.settings().values():

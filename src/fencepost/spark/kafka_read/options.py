@@ -27,41 +27,43 @@ _REFUSED = {
     "value.deserializer": _BYTES,
     "interceptor.classes": "it could change what is read",
 }
-_NO_RETRIES = "the client asks again by itself, until kafkaConsumer.pollTimeoutMs is over"
+_NO_RETRIES = "the client retries by itself, until kafkaConsumer.pollTimeoutMs is over"
 
 
 class KafkaReadConfig(Config):
-    """What `spark.read.format("fencepost")` and `spark.readStream.format("fencepost")` take.
+    """The options of `spark.read.format("fencepost")` and `spark.readStream.format("fencepost")`.
 
-    One of `subscribe`, `subscribePattern` and `assign` says what to read. Where several options say where to begin, or
-    where to end, a timestamp for all partitions goes before timestamps for each, and these before offsets.
+    Set exactly one of `subscribe`, `subscribePattern` and `assign`. If several options set the start or the end, a
+    timestamp for all partitions takes precedence over timestamps for each, and these over offsets.
     """
 
-    subscribe: str | None = setting("subscribe", default=None, doc="Topics, joined by commas.")
+    subscribe: str | None = setting("subscribe", default=None, doc="Topics, separated by commas.")
     subscribe_pattern: str | None = setting(
         "subscribePattern", default=None,
-        doc="A pattern, as Java writes them, that matches the whole names of topics; also those that are made later.",
+        doc="A Java regular expression that matches whole topic names, including topics that are created later.",
     )  # fmt: skip
     assign: str | None = setting(
         "assign", default=None, doc='Topics with their partitions, as JSON: `{"orders":[0,1]}`.'
     )
     starting_offsets: str | None = setting(
         "startingOffsets", default=None,
-        doc="Where to begin: `earliest`, `latest` (streams only), or JSON that names each partition: "
-        '`{"orders":{"0":23,"1":-2}}`, in which -2 is the earliest and -1 the latest. Unset: batches begin at the '
-        "earliest, streams at the latest. A stream that goes on from its checkpoint does not look at it.",
+        doc="Where to begin: `earliest`, `latest` (streams only), or JSON with an offset for each partition: "
+        '`{"orders":{"0":23,"1":-2}}`, where -2 is the earliest and -1 the latest. Unset: batches begin at the '
+        "earliest offset, streams at the latest. Ignored by a stream that continues from its checkpoint.",
     )  # fmt: skip
     starting_timestamp: int | None = setting(
         "startingTimestamp", type=Type.LONG, default=None, check=at_least(0),
-        doc="Begin at the first record of this time or later, in milliseconds since 1970, in each partition.",
+        doc="Begin at the first record with this timestamp or a later one, in milliseconds since 1970, in each "
+        "partition.",
     )  # fmt: skip
     starting_offsets_by_timestamp: str | None = setting(
         "startingOffsetsByTimestamp", default=None,
-        doc='The same with a time for each partition, as JSON: `{"orders":{"0":1700000000000}}`.',
+        doc='The same with a timestamp for each partition, as JSON: `{"orders":{"0":1700000000000}}`.',
     )  # fmt: skip
     starting_strategy: str = setting(
         "startingOffsetsByTimestampStrategy", default="error", check=one_of("error", "latest"),
-        doc="What if a partition has no record of that time or later: an `error`, or begin at the `latest`.",
+        doc="What happens if a partition has no record with that timestamp or a later one: an `error`, or it begins at "
+        "the `latest` offset.",
     )  # fmt: skip
     ending_offsets: str = setting(
         "endingOffsets", default="latest",
@@ -70,57 +72,69 @@ class KafkaReadConfig(Config):
     )  # fmt: skip
     ending_timestamp: int | None = setting(
         "endingTimestamp", type=Type.LONG, default=None, check=at_least(0),
-        doc="Batches only. End before the first record of this time or later; where there is none, at the latest.",
+        doc="Batches only. End before the first record with this timestamp or a later one; if there is none, at the "
+        "latest offset.",
     )  # fmt: skip
     ending_offsets_by_timestamp: str | None = setting(
-        "endingOffsetsByTimestamp", default=None, doc="Batches only. The same with a time for each partition, as JSON."
+        "endingOffsetsByTimestamp",
+        default=None,
+        doc="Batches only. The same with a timestamp for each partition, as JSON.",
     )
     isolation_level: str | None = setting(
         _ISOLATION, default=None, check=one_of(*_LEVELS),
-        doc="`read_committed` leaves out records of aborted and of open transactions, and is the default here (with "
-        "Spark's own source it is `read_uncommitted`). The same as `kafka.isolation.level`.",
+        doc="`read_committed`, the default, skips records of aborted and open transactions (the default of Spark's own "
+        "source is `read_uncommitted`). The same as `kafka.isolation.level`.",
     )  # fmt: skip
     has_headers: bool = setting(
-        "includeHeaders", default=False, doc="Whether there is a column `headers`; null where a record has none."
+        "includeHeaders", default=False, doc="Adds a column `headers`, which is null for records without headers."
     )
     min_partitions: int | None = setting(
         "minPartitions", type=Type.INT, default=None, check=at_least(1),
-        doc="At least so many Spark partitions: the largest ranges are cut. Unset: one for each Kafka partition.",
+        doc="The minimum number of Spark partitions: the largest ranges are split. Unset: one per Kafka partition.",
     )  # fmt: skip
     max_records_per_partition: int | None = setting(
         "maxRecordsPerPartition", type=Type.LONG, default=None, check=at_least(1),
-        doc="At most so many offsets in a Spark partition: larger ranges are cut.",
+        doc="The maximum number of offsets in a Spark partition: larger ranges are split.",
     )  # fmt: skip
     max_offsets_per_trigger: int | None = setting(
         "maxOffsetsPerTrigger", type=Type.LONG, default=None, check=at_least(1),
-        doc="Streams only. About so many offsets in a micro-batch, divided by how much waits in each partition.",
+        doc="Streams only. The approximate number of offsets in a micro-batch, divided among the partitions in "
+        "proportion to what is waiting in each.",
     )  # fmt: skip
     min_offsets_per_trigger: int | None = setting(
         "minOffsetsPerTrigger", type=Type.LONG, default=None, check=at_least(1),
-        doc="Streams only. A micro-batch waits until so many offsets have come, or until maxTriggerDelay is over.",
+        doc="Streams only. A micro-batch waits for this number of offsets, or until maxTriggerDelay is over.",
     )  # fmt: skip
     max_trigger_delay: str = setting(
-        "maxTriggerDelay", default="15m", doc="Streams only. How long minOffsetsPerTrigger may hold up a micro-batch."
+        "maxTriggerDelay", default="15m", doc="Streams only. How long minOffsetsPerTrigger may delay a micro-batch."
     )
     fails_on_loss: bool = setting(
         "failOnDataLoss", default=True,
-        doc="Whether it is an error when something that was to be read is gone: below the beginning of the log, beyond "
-        "its end, or with its topic. If not, there is a warning, and what there is is read.",
+        doc="Whether the query fails if data that it should read is gone: below the start of the log, beyond its end, "
+        "or because the topic was deleted. If `false`, a warning is logged, and the remaining records are read.",
     )  # fmt: skip
     idle_ms: int = setting(
         "kafkaConsumer.pollTimeoutMs", type=Type.LONG, default=120_000, check=at_least(1),
-        doc="How long nothing may come before that is an error.",
+        doc="How long to wait without receiving data before the query fails.",
     )  # fmt: skip
     group_id_prefix: str = setting(
         "groupIdPrefix", default="fencepost-reader",
-        doc="The group that the consumers name, for quotas and logs; `kafka.group.id` goes before it. They do not join "
-        "it and commit nothing.",
+        doc="The group id that the consumers send, for quotas and logs; `kafka.group.id` takes precedence. They do not "
+        "join the group and commit nothing.",
     )  # fmt: skip
     fetch_retries: int = setting(
-        "fetchOffset.numRetries", type=Type.INT, default=3, doc="Spark's own.", without_effect=_NO_RETRIES
+        "fetchOffset.numRetries",
+        type=Type.INT,
+        default=3,
+        doc="An option of Spark's own source.",
+        without_effect=_NO_RETRIES,
     )
     fetch_retry_interval_ms: int = setting(
-        "fetchOffset.retryIntervalMs", type=Type.LONG, default=1_000, doc="Spark's own.", without_effect=_NO_RETRIES
+        "fetchOffset.retryIntervalMs",
+        type=Type.LONG,
+        default=1_000,
+        doc="An option of Spark's own source.",
+        without_effect=_NO_RETRIES,
     )
 
     @classmethod
