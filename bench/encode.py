@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from fencepost.kafka.batch import murmur
-from fencepost.kafka.batch.compress import NONE, Codec
-from fencepost.kafka.batch.encode import Rows, encode_batch
-from fencepost.kafka.batch.encode_header import Producer
+from fencepost.kafka.codec import murmur
+from fencepost.kafka.codec.compress import NONE, Codec
+from fencepost.kafka.codec.encode import Rows, encode_batch
+from fencepost.kafka.codec.encode_header import Producer
 
 _COUNTS = (200, 2_000, 20_000, 100_000)
 _TURNS = 40

@@ -4,7 +4,7 @@ import time
 
 from bench.scene import Samples, Scene
 from fencepost.cluster.fencing import task_transactional_ids
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.transaction import TransactionalWriter, fence
 
 OLD_TASKS = 100

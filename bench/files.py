@@ -17,9 +17,9 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.sink_jars import JARS, sink_jars
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.settings import producer_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.setting.client_settings import producer_conf
 
 SINK = "fencepost.connector.files_sink.FilesSink"
 SCHEMA = "n INT, name STRING, place STRING, price DOUBLE"

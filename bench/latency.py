@@ -18,7 +18,7 @@ from bench.statistic import number, percentile
 from bench.tail import ASK_EVERY_MS, Tail
 from bench.throughput import FILE_SOURCE
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 _TURNS = 2
 _WARM_UP = 15

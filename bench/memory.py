@@ -15,7 +15,7 @@ from bench.side import SIDES
 from bench.sink import FILE_SINK
 from bench.statistic import number, statistic
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 
 _PARTITIONS = 1000

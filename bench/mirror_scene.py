@@ -14,8 +14,8 @@ from bench.lines import FILLING, line, number_of
 from bench.scene import Scene
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.topic_admin import TopicAdmin, TopicSpec
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_admin import TopicAdmin, TopicSpec
 from fencepost.testing import eventually
 
 WIDTH = sink.WIDTH

@@ -14,7 +14,7 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.tail import Tail, anomalies
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 
 _LINES_PER_S = 1000

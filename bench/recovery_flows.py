@@ -17,7 +17,7 @@ from bench.options import say
 from bench.side import SIDES, Side
 from bench.tail import Tail
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 
 _PER_S = 200

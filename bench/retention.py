@@ -14,7 +14,7 @@ from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 EMPTIED, KEPT = "emptied", "kept"
 _FLUSH_S = 5.0

@@ -11,7 +11,7 @@ from bench.options import say
 from bench.side import Side
 from bench.statistic import number
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 SEED = 5
 STEADY_S = (1.0, 2.0)

@@ -12,9 +12,9 @@ from bench.options import Options, say
 from bench.result import Result, Row
 from bench.side import SIDES, Side
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.settings import producer_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.setting.client_settings import producer_conf
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 WIDTH = 100

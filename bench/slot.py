@@ -11,7 +11,7 @@ from bench.side import SIDES
 from bench.throughput import FILE_SOURCE
 from bench.watch import Watcher
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 _CLIENTS = {"fencepost": "batch", "librdkafka": "librdkafka"}
 _TASKS = 16

@@ -15,7 +15,7 @@ from bench.side import Fencepost
 from bench.sink_jars import JARS, sink_jars
 from bench.watch import EVERY_S, Watcher
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 _TURNS = 3
 _QUIET_S = 2.0

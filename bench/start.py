@@ -13,7 +13,7 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.tail import Tail
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 
 _ROUNDS = 6

@@ -30,8 +30,8 @@ from bench.watch import EVERY_S, Watcher
 from fencepost.embedded import KAFKA_VERSION, EmbeddedKafka
 from fencepost.embedded.home import ensure_home
 from fencepost.embedded.java import find_java
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.transactions import Transaction, TransactionAdmin
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 
 OURS = {
     "connector.class": "TopicTransform",

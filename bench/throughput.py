@@ -14,7 +14,7 @@ from bench.result import Result, Row
 from bench.side import SIDES, Side
 from bench.watch import EVERY_S, Watcher, last_value
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 WIDTH = 100

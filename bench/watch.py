@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.background import Background
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 
 EVERY_S = 0.04

@@ -1,6 +1,6 @@
 """A topic that is emptied behind its sink: how much it holds."""
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 
 class EmptiedTopic:

@@ -8,7 +8,7 @@ from typing import Self
 
 import psutil
 
-from fencepost.kafka.transactions import Transaction, TransactionAdmin
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
 from fencepost.testing import eventually
 
 _OPEN = frozenset({"Ongoing", "PrepareCommit"})

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.kafka.setting_table import BATCH
+from fencepost.kafka.setting.table import BATCH
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "evidence.md"
 SUMMARY = PAGE.with_suffix(".json")

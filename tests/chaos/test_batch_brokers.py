@@ -18,20 +18,20 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fencepost.kafka import range_input
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import protocol
-from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.log_gap import GapKind, LogPosition
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.memberless import memberless
-from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.plan_reader import ClientReader, PlanReader
-from fencepost.kafka.range_input import RangeInput
-from fencepost.kafka.settings import plan_conf, range_conf, transactional_conf
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.group.memberless import memberless
+from fencepost.kafka.produce import protocol
+from fencepost.kafka.read import range_input
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.plan_input import PlanInput
+from fencepost.kafka.read.plan_reader import ClientReader, PlanReader
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.setting.client_settings import plan_conf, range_conf, transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import GapKind, LogPosition
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.kafka.setting_table import BATCH
+from fencepost.kafka.setting.table import BATCH
 from support.chaos.cluster_campaign import ClusterCampaign
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster

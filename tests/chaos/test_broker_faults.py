@@ -19,8 +19,8 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.group import GroupAdmin
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.group.group_admin import GroupAdmin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge

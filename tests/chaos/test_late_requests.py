@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import protocol
-from fencepost.kafka.producer import StrikeLog
-from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce import protocol
+from fencepost.kafka.produce.producer import StrikeLog
+from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from support.chaos.evidence import Evidence

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.stream_stage import StreamRun, StreamStage

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.feed import Feed

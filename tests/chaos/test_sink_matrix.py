@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.load import PLUGIN_PATH

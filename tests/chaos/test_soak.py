@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request
 from support.footprint import Growth, sample, total

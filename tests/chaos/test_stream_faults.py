@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster
 from support.chaos.load import PLUGIN_PATH

@@ -14,7 +14,7 @@ from page import ROOT, blocks
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
 from fencepost.connector.files_sink import FilesSink
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 from support.quick import spark_properties
 
 EPOCH = Epoch(1, (OffsetRange("t", 0, 0, 3), OffsetRange("t", 1, 0, 2)))

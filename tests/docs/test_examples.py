@@ -28,8 +28,8 @@ from fencepost.cli.letter import Letter, summary
 from fencepost.cli.main import app
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.browse import TopicRecord
-from fencepost.kafka.settings import Kind, translate
+from fencepost.kafka.read.browse import TopicRecord
+from fencepost.kafka.setting.client_settings import Kind, translate
 from fencepost.mirror.dedicated import MirrorFile
 from fencepost.plugin import PluginKind
 from fencepost.plugin.registry import PluginRegistry

@@ -9,8 +9,8 @@ from pathlib import Path
 from page import ROOT, blocks
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
 from support.quick import spark_properties
 
 

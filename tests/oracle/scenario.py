@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.testing import eventually
 from oracle import sink_scenario
 from oracle.recorder import STRING, Json, Recorder

@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from oracle.recorder import STRING, Json, Recorder
 

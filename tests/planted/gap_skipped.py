@@ -1,7 +1,7 @@
 """A log that does not go on at its position is read from where it does, and nobody is told."""
 
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.plan_input import PlanInput
+from fencepost.kafka.read.plan_input import PlanInput
+from fencepost.kafka.value.fetched import Fetched
 from planted import replace
 
 

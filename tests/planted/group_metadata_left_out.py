@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.group.memberless import memberless
 from fencepost.task.lanes import LanedDelivery
 from planted import replace
 

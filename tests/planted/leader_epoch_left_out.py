@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fencepost.kafka.group_batches import BatchGroupInput
-from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.value.log_gap import LogPosition
 from planted import replace
 
 

@@ -1,7 +1,7 @@
 """The batch client asks again, on a new connection, what it has lost the answer to."""
 
-from fencepost.kafka.batch.errors import LostError
-from fencepost.kafka.batch.protocol import Protocol
+from fencepost.kafka.produce.protocol import Protocol
+from fencepost.kafka.wire.errors import LostError
 from planted import replace
 
 _ask = Protocol._ask

@@ -1,6 +1,6 @@
 """Of two batches for a partition in one request the first is dropped without a word, as a broker would."""
 
-from fencepost.kafka.batch.protocol import Protocol
+from fencepost.kafka.produce.protocol import Protocol
 from planted import replace
 
 _send = Protocol._send

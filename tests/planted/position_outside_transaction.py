@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.task.lanes import LanedDelivery
 from planted import replace
 

@@ -1,6 +1,6 @@
 """A range ends where its batches could not be read on, and what is left of it is read by nobody (E16)."""
 
-from fencepost.kafka.range_input import RangeInput
+from fencepost.kafka.read.range_input import RangeInput
 from planted import replace
 
 replace(RangeInput, "_by_client", lambda self, offset: iter(()))

@@ -1,6 +1,6 @@
 """Every batch of the batch client has the sequence of the first: the broker takes the others for repeats."""
 
-from fencepost.kafka.batch.protocol import Protocol
+from fencepost.kafka.produce.protocol import Protocol
 from planted import replace
 
 _encoded = Protocol.encoded

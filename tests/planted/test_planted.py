@@ -166,16 +166,16 @@ PLANTS = {
         "gap = reader.gap(place)",
     ),
     "restamped_without_checking": Plant(
-        "tests/unit/kafka/batch/test_encode_header.py::test_a_batch_of_which_a_bit_has_changed_is_refused",
+        "tests/unit/kafka/codec/test_encode_header.py::test_a_batch_of_which_a_bit_has_changed_is_refused",
         "with pytest.raises(CorruptBatchError",
     ),
     "believed_without_checking": Plant(
-        "tests/unit/kafka/batch/test_committed.py::"
+        "tests/unit/kafka/codec/test_committed.py::"
         "test_e22_a_batch_of_which_a_bit_has_changed_is_refused_also_where_it_seems_aborted",
         'with pytest.raises(CorruptBatchError, match=r"offsets? 100"):',
     ),
     "offset_deltas_repeated": Plant(
-        "tests/unit/kafka/batch/test_encode.py::test_offsets_of_many_records_go_up_by_one",
+        "tests/unit/kafka/codec/test_encode.py::test_offsets_of_many_records_go_up_by_one",
         'assert b"".join(encode_batch(rows_of(records), PLAIN).body) == slow_body(records',
     ),
     "deletion_not_checked": Plant(

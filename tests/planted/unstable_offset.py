@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.kafka import topic_readers
+from fencepost.kafka.group import topic_readers
 from planted import replace
 
 

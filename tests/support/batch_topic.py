@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch.compress import NAMES, Codec
-from fencepost.kafka.batch.encode_cut import Limits, encoded_batches, spare_partitions
-from fencepost.kafka.batch.encode_header import EncodedBatch, Producer, taken_batch
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.codec.compress import NAMES, Codec
+from fencepost.kafka.codec.encode_cut import Limits, encoded_batches, spare_partitions
+from fencepost.kafka.codec.encode_header import EncodedBatch, Producer, taken_batch
 from fencepost.testing import eventually
 from support.batch_records import rows_of
 from support.slow_batch import PlainRecord, headed, slow_body

@@ -17,7 +17,7 @@ from fencepost.embedded.java import find_java
 from fencepost.embedded.layout import BOOTSTRAP_SNAPSHOT, LOOPBACK, NodeDirectory, Ports, render, server_settings
 from fencepost.embedded.node import Node
 from fencepost.embedded.port import choose_ports
-from fencepost.kafka.kafka_python import kafka_python_admin
+from fencepost.kafka.wire.kafka_python import kafka_python_admin
 from fencepost.testing import eventually
 from support.quick import QUICK
 

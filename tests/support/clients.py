@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 
 CLIENTS = (LIBRDKAFKA, BATCH)
 

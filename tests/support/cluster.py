@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 import psutil
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support import light_worker
 from support.forked import Forked

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fencepost.kafka.batch.committed import Answered
-from fencepost.kafka.group_input import GroupInput
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.settings import sink_conf
+from fencepost.kafka.codec.committed import Answered
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.record import TopicPartition
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencepost.kafka.member import GroupMembership, Term
+from fencepost.kafka.group.member import GroupMembership, Term
 
 
 def undisturbed_member(conf: Mapping[str, Any], topic: str, on_term: Callable[[Term], None]) -> GroupMembership:

@@ -19,8 +19,8 @@ from typing import Any
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.java import find_java
-from fencepost.spark.command import spark_home
-from fencepost.spark.jvm import DriverJvm
+from fencepost.spark.session.command import spark_home
+from fencepost.spark.session.jvm import DriverJvm
 
 QUICK = "-XX:TieredStopAtLevel=1"
 LENT = "FENCEPOST_TESTS_KAFKA"
@@ -82,7 +82,7 @@ def _make(archive: Path) -> None:
 
 def main(archive: str) -> None:
     """Start Spark, have it do a little of everything, and end its JVM in good order, which writes the archive."""
-    from fencepost.spark.session import SparkRuntime  # which imports PySpark
+    from fencepost.spark.session.session import SparkRuntime  # which imports PySpark
 
     jvm = DriverJvm({_OPTIONS: f"{QUICK} -XX:ArchiveClassesAtExit={archive} -Xlog:disable"}, on_line=lambda line: None)
     runtime = SparkRuntime({}, jvm=jvm)

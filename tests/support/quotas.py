@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from fencepost.kafka.batch.access import Access
-from fencepost.kafka.batch.cluster import Cluster
+from fencepost.kafka.wire.access import Access
+from fencepost.kafka.wire.cluster import Cluster
 
 CONSUMER, PRODUCER, REQUEST = "consumer_byte_rate", "producer_byte_rate", "request_percentage"
 _WITHIN_S = 30.0

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from fencepost.cluster.command import ConnectorCommand
 from fencepost.cluster.errors import NotLeadingError
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.retention.keeper import Retention
 from fencepost.retention.reading import readings

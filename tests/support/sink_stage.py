@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from fencepost.kafka.settings import sink_conf
+from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 

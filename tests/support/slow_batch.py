@@ -7,8 +7,8 @@ from typing import NamedTuple
 import google_crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from fencepost.kafka.batch.compress import NAMES, Codec
-from fencepost.kafka.batch.encode_header import HEADER
+from fencepost.kafka.codec.compress import NAMES, Codec
+from fencepost.kafka.codec.encode_header import HEADER
 
 _LEADER_EPOCH = slice(12, 16)  # Java's producers write -1 there, kafka-python 0; brokers write their own
 _ROOM = 1 << 30

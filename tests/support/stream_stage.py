@@ -7,11 +7,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.memberless import read_stable
-from fencepost.kafka.setting_table import CLIENT, LIBRDKAFKA
-from fencepost.kafka.settings import sink_conf, transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
+from fencepost.kafka.setting.table import CLIENT, LIBRDKAFKA
 from fencepost.plugin import use_plugin_path
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.task.stream.runner import StreamRunner

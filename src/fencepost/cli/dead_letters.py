@@ -17,11 +17,11 @@ from fencepost.cli.resend import Resend, Skipped
 from fencepost.cli.resend_progress import ResendProgress, is_mark, progress_name
 from fencepost.config import ConfigError
 from fencepost.config.connector import DeadLetterConfig, SinkChoice
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.bookmark import Bookmark
-from fencepost.kafka.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.settings import admin_conf, range_conf, transactional_conf
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.setting.client_settings import admin_conf, range_conf, transactional_conf
 
 _TOPIC = DeadLetterConfig.key_of("dead_letters_topic")
 _RESEND = SinkChoice.key_of("resend_topic")

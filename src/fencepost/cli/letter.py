@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from fencepost.kafka.browse import TopicRecord
+from fencepost.kafka.read.browse import TopicRecord
 from fencepost.task.dead_letter import (
     CLASS,
     CONNECTOR,

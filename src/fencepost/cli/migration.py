@@ -19,11 +19,11 @@ from functools import cached_property
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.memberless import read_stable
-from fencepost.kafka.settings import Kind, admin_conf
-from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.setting.client_settings import Kind, admin_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.flow import Flow, FlowChoice
 from fencepost.mirror.gap import is_gap_record

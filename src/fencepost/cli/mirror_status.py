@@ -15,11 +15,11 @@ from fencepost.cli.columns import aligned
 from fencepost.cli.migration import Side
 from fencepost.cluster.command import now_ms
 from fencepost.config import ConfigError
-from fencepost.kafka.browse import TopicBrowser
+from fencepost.kafka.admin.topic_admin import TopicAdmin
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.settings import Kind, admin_conf, range_conf
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.kafka.setting.client_settings import Kind, admin_conf, range_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.dedicated import MirrorFile
 from fencepost.mirror.formats import FormatError, OffsetSync

@@ -15,9 +15,9 @@ from typing import Any
 from fencepost.api import FatalError
 from fencepost.cli.letter import Letter
 from fencepost.cli.resend_progress import Mark, ResendProgress, progress_name
-from fencepost.kafka.bookmark import Bookmark
-from fencepost.kafka.browse import Range, TopicBrowser, TopicRecord
-from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import Range, TopicBrowser, TopicRecord
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
 log = logging.getLogger(__name__)

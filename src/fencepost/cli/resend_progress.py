@@ -12,8 +12,8 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fencepost.kafka.bookmark import Bookmark
-from fencepost.kafka.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
 from fencepost.record import HeaderBytes
 from fencepost.task.dead_letter import PREFIX, RESENT
 

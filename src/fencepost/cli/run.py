@@ -14,7 +14,7 @@ from fencepost.embedded import EmbeddedKafka
 from fencepost.embedded.error import EmbeddedKafkaError, PortInUseError
 from fencepost.embedded.java import find_java
 from fencepost.embedded.port import is_free
-from fencepost.spark.error import SparkError
+from fencepost.spark.session.error import SparkError
 from fencepost.telemetry.logs import configure_logs
 from fencepost.worker.driver import Driver
 
@@ -125,7 +125,7 @@ def serve_worker(
             unused.end()
     if failure is None:
         return 0
-    from fencepost.kafka.member import ReplacedError
+    from fencepost.kafka.group.member import ReplacedError
 
     title = "The worker had to end:" if isinstance(failure, ReplacedError) else "The worker cannot start:"
     return refused(title, failure if isinstance(failure, ConfigError) else ConfigError(str(failure)))

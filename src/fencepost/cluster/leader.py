@@ -29,9 +29,9 @@ from fencepost.cluster.command import (
 from fencepost.cluster.errors import BadRequestError, NotLeadingError, NotReadyError, OperationError, WriteFailedError
 from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.left_open import Ending
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.member import Term
-from fencepost.kafka.settings import most_record_bytes
+from fencepost.kafka.group.member import Term
+from fencepost.kafka.setting.client_settings import most_record_bytes
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.storage.config_topic import CONFIG_PARTITION
 from fencepost.storage.fold import after
 from fencepost.storage.ids import TaskId

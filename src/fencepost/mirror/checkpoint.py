@@ -14,7 +14,7 @@ from fencepost.api import (
     at_least,
     setting,
 )
-from fencepost.kafka.topic_readers import SHARE, GroupReading, TopicReaders
+from fencepost.kafka.group.topic_readers import SHARE, GroupReading, TopicReaders
 from fencepost.mirror.checkpoint_task import MirrorCheckpointTask
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.filters import GroupSelection, TopicSelection

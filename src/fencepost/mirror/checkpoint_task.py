@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from fencepost.api import Batch, SourceTask
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
-from fencepost.kafka.log import Handler, LogRecord
-from fencepost.kafka.settings import Conf, Kind, reader_conf
-from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.read.log import Handler, LogRecord
+from fencepost.kafka.setting.client_settings import Conf, Kind, reader_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.beat import Beat
 from fencepost.mirror.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated
 from fencepost.mirror.clients import Cluster

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.topic_readers import Standing
+from fencepost.kafka.group.topic_readers import Standing
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint
 from fencepost.mirror.translation import Translation
 from fencepost.record import TopicPartition

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from fencepost.config.client import ConnectionConfig
-from fencepost.kafka.settings import Kind, SettingsError, translate
+from fencepost.kafka.setting.client_settings import Kind, SettingsError, translate
 
 _TO_CONNECT = ("ssl.", "sasl.")
 _TO_CONNECT_EXACTLY = frozenset({"bootstrap.servers", "security.protocol", "security.providers"})

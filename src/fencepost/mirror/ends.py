@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.mirror.troubles import Troubles
 from fencepost.record import TopicPartition

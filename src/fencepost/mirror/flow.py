@@ -9,7 +9,7 @@ from fencepost.config.connector import RuntimeChoice, SourceConnectorConfig
 from fencepost.config.listener import Listener
 from fencepost.config.override import TLS_FILES
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.settings import Kind
+from fencepost.kafka.setting.client_settings import Kind
 from fencepost.mirror.checkpoint import MirrorCheckpointConnector
 from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, is_to_connect
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector

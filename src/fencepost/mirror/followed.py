@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, MissingTopicError
-from fencepost.kafka.log import Handler, LogReader
+from fencepost.kafka.read.log import Handler, LogReader
 
 
 class FollowedTopic:

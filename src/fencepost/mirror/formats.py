@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.record import TopicPartition
 
 _VERSION = 0

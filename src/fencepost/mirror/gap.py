@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.api import Config, FatalError, one_of, setting
-from fencepost.kafka.log_gap import LogGap
+from fencepost.kafka.value.log_gap import LogGap
 from fencepost.mirror.position import source_partition
 
 _GAP = "gap"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.api import OffsetsInGroup
-from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.mirror.planning import Selection, from_text
 from fencepost.mirror.position import last_of, place_of, place_within, position_of, source_offset, source_partition
 from fencepost.record import TopicPartition

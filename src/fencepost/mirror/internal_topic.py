@@ -1,7 +1,7 @@
 """Topics of the machinery of mirroring: one partition, compacted, made where they are missing."""
 
 from fencepost.api import ConfigError
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, TooFewBrokersError
 
 _CONFIGS = {"cleanup.policy": "compact"}

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fencepost.api import FatalError
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offset import FORGOTTEN
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.kafka.value.group_offset import FORGOTTEN
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.held import MirrorOffsets, noted_position
 from fencepost.mirror.restored import Synced, names, restored

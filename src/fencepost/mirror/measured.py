@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.log_gap import LogGap
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.log_gap import LogGap
 from fencepost.mirror.metric import CHECKPOINT, GAP, SOURCE
 from fencepost.record import TopicPartition
 

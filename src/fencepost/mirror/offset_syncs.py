@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fencepost.api import Header, Sent, SourceRecord
-from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.transactional_client import ProducerError
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.transactional_client import ProducerError
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.position import last_of, place_of, position_of
 from fencepost.record import TopicPartition

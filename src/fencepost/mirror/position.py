@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from fencepost.api import ConnectError
-from fencepost.kafka.log_gap import NO_EPOCH, LogPosition
+from fencepost.kafka.value.log_gap import NO_EPOCH, LogPosition
 from fencepost.mirror.offsets import Alterations, check_offsets
 from fencepost.record import TopicPartition
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fencepost.api import FatalError
-from fencepost.kafka.topic_admin import Refusals, TopicAcl, TopicAdmin, TopicSetting, TopicSpec, TopicView
+from fencepost.kafka.admin.topic_admin import Refusals, TopicAcl, TopicAdmin, TopicSetting, TopicSpec, TopicView
 from fencepost.mirror.filters import NameFilter, TopicSelection
 from fencepost.mirror.planning import Selection, partitions_to_copy, shared_names, shortage
 from fencepost.mirror.setting import MirrorSettings

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 
 

@@ -20,8 +20,8 @@ from fencepost.api import (
 )
 from fencepost.config.check import Check, at_least_or_minus_one
 from fencepost.config.connector import ConnectorConfig
-from fencepost.kafka.settings import Conf, Kind, admin_conf
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.setting.client_settings import Conf, Kind, admin_conf
 from fencepost.mirror.clients import CLIENT_PREFIXES, Cluster, client_faults, client_properties
 from fencepost.mirror.policy import AliasSettings, SeparatorSettings, policy_of
 

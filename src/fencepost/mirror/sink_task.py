@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.settings import Kind, admin_conf, plan_conf
+from fencepost.kafka.setting.client_settings import Kind, admin_conf, plan_conf
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.lost_position import LostPositions
 from fencepost.mirror.offset_syncs import DueSyncs

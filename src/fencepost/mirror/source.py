@@ -15,8 +15,8 @@ from fencepost.api import (
     SourceConnector,
     setting,
 )
-from fencepost.kafka.settings import Kind, isolation_level
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.setting.client_settings import Kind, isolation_level
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.filters import PropertySelection, TopicSelection
 from fencepost.mirror.gap import GapSettings

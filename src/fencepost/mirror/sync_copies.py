@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from fencepost.kafka.errors import MissingTopicError
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.settings import Kind, producer_conf, reader_conf
-from fencepost.kafka.writer import RecordWriter
+from fencepost.kafka.produce.writer import RecordWriter
+from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.kafka.setting.client_settings import Kind, producer_conf, reader_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import FormatError, OffsetSync
 from fencepost.mirror.internal_topic import ensure_internal_topic

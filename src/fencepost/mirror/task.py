@@ -9,11 +9,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import Batch, Form, HeaderColumn, Sent, SourceRecord, SourceTask
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.plan_reader import PlanReader
-from fencepost.kafka.settings import Kind, begins_at, lacking_to_read, most_records, plan_conf, producer_conf
+from fencepost.kafka.read.plan_input import PlanInput
+from fencepost.kafka.read.plan_reader import PlanReader
+from fencepost.kafka.setting.client_settings import (
+    Kind,
+    begins_at,
+    lacking_to_read,
+    most_records,
+    plan_conf,
+    producer_conf,
+)
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.formats import OffsetSync
 from fencepost.mirror.gap import gap_error, gap_record
@@ -118,7 +125,7 @@ class MirrorSourceTask(SourceTask):
             log.info("%s copies record by record, not whole batches: %s", self.config.flow, refusal)
             return None
         log.info("%s copies whole batches", self.config.flow)
-        from fencepost.kafka.batch.reader import BatchReader  # Arrow, for those who use it
+        from fencepost.kafka.read.batch_reader import BatchReader  # Arrow, for those who use it
 
         return BatchReader(conf)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.cluster.info import PartitionRetention
-from fencepost.kafka.topic_readers import GroupReading, Offsets
+from fencepost.kafka.group.topic_readers import GroupReading, Offsets
 from fencepost.record import TopicPartition
 from fencepost.storage.change import TopicRetention
 

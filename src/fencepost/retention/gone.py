@@ -6,7 +6,7 @@ when there can be none: no group has any, and for longer than clients go without
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fencepost.kafka.topic_readers import GroupReading
+from fencepost.kafka.group.topic_readers import GroupReading
 from fencepost.storage.change import TopicRetention
 
 _FORGET_S = 1800.0

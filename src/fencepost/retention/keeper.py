@@ -18,10 +18,10 @@ from fencepost.cluster.errors import OperationError
 from fencepost.cluster.info import RetentionInfo, TopicRetentionInfo
 from fencepost.config import ConfigError
 from fencepost.config.retention import RetentionConfig
-from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.cluster_ids import ClusterIds
+from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.topic_readers import GroupReading, TopicReaders
+from fencepost.kafka.group.topic_readers import GroupReading, TopicReaders
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
 from fencepost.retention.gone import GoneTopics
 from fencepost.retention.intent import GiveUpRecords

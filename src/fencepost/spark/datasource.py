@@ -34,15 +34,22 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from fencepost.config import ConfigError
-from fencepost.spark.columns import RecordColumns, check_types
-from fencepost.spark.epoch_read import EpochDataReader
-from fencepost.spark.kafka_read.columns import MADE_COLUMNS, chosen, columns
-from fencepost.spark.rerun import compare_reruns
-from fencepost.spark.runtime_options import CHANNEL_OPTION, CSV_OPTION, RANGES_OPTION, READING_OPTION, RUN_OPTION
-from fencepost.spark.stream_end import ensure_complete, watch_streams
+from fencepost.spark.direct_write.rerun import compare_reruns
+from fencepost.spark.epoch.read import EpochDataReader
+from fencepost.spark.partition.options import (
+    CHANNEL_OPTION,
+    CSV_OPTION,
+    FORMAT,
+    RANGES_OPTION,
+    READING_OPTION,
+    RUN_OPTION,
+)
+from fencepost.spark.partition.stream_end import ensure_complete, watch_streams
+from fencepost.spark.row.columns import RecordColumns, check_types
+from fencepost.spark.row.kafka_columns import MADE_COLUMNS, chosen, columns
 
 if TYPE_CHECKING:
-    from fencepost.spark.hand_digest import Digested
+    from fencepost.spark.direct_write.digest import Digested
     from fencepost.spark.kafka_read.options import KafkaReadConfig
 
 
@@ -75,7 +82,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        return "fencepost"
+        return FORMAT
 
     def schema(self) -> str:
         """Return the columns of records that are read. Raises ConfigError for wrong options: nobody has asked yet."""
@@ -143,10 +150,10 @@ class SplitWriter(_Writer):
     """The runtime's: a split, or several, as the worker describes it."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from fencepost.spark.csv_blocks import LeftToSparkError
-        from fencepost.spark.csv_objects import CsvForm, with_objects
-        from fencepost.spark.partition import write_partition
-        from fencepost.spark.split_run import SPLIT_COLUMN, split_run
+        from fencepost.spark.partition.write import write_partition
+        from fencepost.spark.row.csv_blocks import LeftToSparkError
+        from fencepost.spark.row.csv_objects import CsvForm, with_objects
+        from fencepost.spark.split.run import SPLIT_COLUMN, split_run
 
         if self.options.get(CSV_OPTION):
             iterator = with_objects(iterator, CsvForm.decoded(self.options[CSV_OPTION]), SPLIT_COLUMN)
@@ -164,7 +171,7 @@ class SplitWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Raise LeftToSparkError where lines could not be cut."""
-        from fencepost.spark.csv_blocks import LeftToSparkError
+        from fencepost.spark.row.csv_blocks import LeftToSparkError
 
         for message in messages:
             if isinstance(message, PartitionLeft):
@@ -175,8 +182,8 @@ class RangeWriter(_Writer):
     """The runtime's: what a query makes of the ranges of an epoch, row partition `n` of range `n`."""
 
     def write(self, iterator: Iterator[Any]) -> PartitionWritten:
-        from fencepost.spark.epoch_output import write_range
-        from fencepost.spark.epoch_read import asked_reading, ranges_of
+        from fencepost.spark.epoch.output import write_range
+        from fencepost.spark.epoch.read import asked_reading, ranges_of
 
         partition = TaskContext.get().partitionId()
         reading = asked_reading(self.options[CHANNEL_OPTION], self.options[RUN_OPTION])
@@ -187,7 +194,7 @@ class RangeWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Check that nothing was left out: a query of which Spark sees that it gives no rows is not run at all."""
-        from fencepost.spark.epoch_read import ranges_of
+        from fencepost.spark.epoch.read import ranges_of
 
         count = len(ranges_of(self.options))
         if len(messages) != count:
@@ -198,8 +205,8 @@ class HandWriter(_Writer):
     """`df.write.format("fencepost")`: see the module."""
 
     def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
-        from fencepost.spark.hand_options import HandOptions
-        from fencepost.spark.hand_plan import plan_write
+        from fencepost.spark.direct_write.options import HandOptions
+        from fencepost.spark.direct_write.plan import plan_write
 
         super().__init__(options, names)
         self.parsed = HandOptions.parse(options)
@@ -214,9 +221,9 @@ class HandWriter(_Writer):
         return self._write(iterator, partition, columns)
 
     def _write(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionWritten:
-        from fencepost.spark.hand import HandRun
-        from fencepost.spark.hand_pulse import Pulse
-        from fencepost.spark.partition import write_partition
+        from fencepost.spark.direct_write.heartbeat import Pulse
+        from fencepost.spark.direct_write.run import HandRun
+        from fencepost.spark.partition.write import write_partition
 
         done = self.plan.markers.get(partition)
         if done is not None and done.is_done:
@@ -227,7 +234,7 @@ class HandWriter(_Writer):
         return PartitionWritten(partition, written.rows, written.skipped)
 
     def _compare(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionCompared:
-        from fencepost.spark.hand_digest import digest_rows
+        from fencepost.spark.direct_write.digest import digest_rows
 
         marker = self.plan.markers.get(partition)
         first = 0 if marker is None else marker.rows
@@ -237,8 +244,8 @@ class HandWriter(_Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Check what the partitions were: a rerun relies on it."""
-        from fencepost.spark.hand_options import WritePartitionsError
-        from fencepost.spark.hand_plan import conclude, end_run
+        from fencepost.spark.direct_write.options import WritePartitionsError
+        from fencepost.spark.direct_write.plan import conclude, end_run
 
         end_run(self.parsed, self.plan, len(messages))
         compared = {m.partition: m.found for m in messages if isinstance(m, PartitionCompared)}
@@ -259,7 +266,7 @@ class HandWriter(_Writer):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Fence what the tasks left open: a transaction of a task that was killed blocks its readers for minutes."""
-        from fencepost.spark.hand_plan import end_run
+        from fencepost.spark.direct_write.plan import end_run
 
         written = {m.partition for m in messages if isinstance(m, PartitionWritten)}
         unwritten = [] if self.parsed.compare is not None else sorted({*range(len(messages))} - written)

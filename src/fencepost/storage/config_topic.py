@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fencepost.kafka.follower import LogFollower
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.writer import RecordWriter
+from fencepost.kafka.produce.writer import RecordWriter
+from fencepost.kafka.read.follower import LogFollower
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.change import Change, LoggerLevelSet, RestartRequested
 from fencepost.storage.fold import apply
 from fencepost.storage.records import Encoded

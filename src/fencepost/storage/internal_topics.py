@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, TooFewBrokersError
 
 LOG = logging.getLogger(__name__)

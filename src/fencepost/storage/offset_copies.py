@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fencepost.kafka.writer import RecordWriter
+from fencepost.kafka.produce.writer import RecordWriter
 
 
 class OffsetCopy(NamedTuple):

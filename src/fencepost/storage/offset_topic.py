@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fencepost.config import ConfigError
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.shared_read import SharedRead
 
 LOG = logging.getLogger(__name__)

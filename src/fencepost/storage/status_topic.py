@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from fencepost.kafka.follower import LogFollower
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.writer import LatestWriter
+from fencepost.kafka.produce.writer import LatestWriter
+from fencepost.kafka.read.follower import LogFollower
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage import records
 from fencepost.storage.ids import TaskId
 

@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import Any
 
 from fencepost.api import Form
-from fencepost.kafka.clients import batch_client_fault, sends_batches
-from fencepost.kafka.setting_table import BATCH, CLIENT
+from fencepost.kafka.produce.clients import batch_client_fault, sends_batches
+from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.task.processing import Processor
 from fencepost.task.spec import SplitRun, TaskSpec
 

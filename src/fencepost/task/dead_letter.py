@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from fencepost.api import Converter, FatalError, HeaderConverter, Predicate, SinkRecord, Transform
 from fencepost.config.connector import DeadLetterConfig
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import TooFewBrokersError
 from fencepost.record import HeaderBytes
 from fencepost.task.spec import TaskSpec

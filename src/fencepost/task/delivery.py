@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from fencepost.api import RecordMetadata
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
+from fencepost.kafka.value.placed import EARLIEST, NO_PARTITION, NOW, DeliveryCallback, PlacedRecords
 from fencepost.record import Repeated
 from fencepost.storage.offset_topic import encode
 from fencepost.task.finish import Closing, GroupPositions, OffsetRecords, fields_of

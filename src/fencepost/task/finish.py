@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from fencepost.api import OffsetsInGroup, RecordMetadata, Sent, SourceRecord, SourceTask
-from fencepost.kafka.group_offset import FORGOTTEN, GroupOffset
-from fencepost.kafka.placed import DeliveryCallback
+from fencepost.kafka.value.group_offset import FORGOTTEN, GroupOffset
+from fencepost.kafka.value.placed import DeliveryCallback
 from fencepost.record import Batch, Runs
 from fencepost.task.outgoing import Outgoing
 from fencepost.transaction import ProduceError, TransactionalWriter

@@ -22,8 +22,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from fencepost.api import RetriableError
-from fencepost.kafka.clients import sends_batches
-from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.task.finish import Finish
 from fencepost.transaction import TransactionalWriter
 

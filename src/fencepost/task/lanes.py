@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.group.memberless import memberless
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
 from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn

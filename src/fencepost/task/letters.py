@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import SinkRecord, SourceRecord
-from fencepost.kafka.settings import most_record_bytes
+from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import HeaderBytes, Repeated
 from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers, origin_of, time_headers
 from fencepost.task.outgoing import Outgoing

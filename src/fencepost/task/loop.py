@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from fencepost.api import RecordMetadata, RetriableError, SourceRecord, SourceTask
-from fencepost.kafka.settings import most_record_bytes
+from fencepost.kafka.setting.client_settings import most_record_bytes
 from fencepost.record import Batch
 from fencepost.task.acknowledged import AcknowledgedOffsets
 from fencepost.task.boundary import Boundary, ConnectorBoundary, Verdict

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import add
 
-from fencepost.kafka.placed import DeliveryCallback
-from fencepost.kafka.whole import WholeBatches, whole_batches
+from fencepost.kafka.value.placed import DeliveryCallback
+from fencepost.kafka.value.whole import WholeBatches, whole_batches
 from fencepost.record import BinaryColumn, HeaderBytes
 from fencepost.record.binary_column import ends
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from fencepost.api import FatalError, FencedError, RetriableError
-from fencepost.kafka.settings import most_record_bytes, transaction_timeout_ms
+from fencepost.kafka.setting.client_settings import most_record_bytes, transaction_timeout_ms
 from fencepost.task.admitted import admitted
 from fencepost.task.delivery import Delivery
 from fencepost.task.finish import GroupPositions

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceTask
-from fencepost.kafka.clients import sends_batches
+from fencepost.kafka.produce.clients import sends_batches
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
 from fencepost.task.boundary import Boundary, boundary_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.config.topic_creation import TopicCreationGroup
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.record import distinct
 
 log = logging.getLogger(__name__)

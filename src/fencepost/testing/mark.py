@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.read.log import LogReader, LogRecord
 
 _TIMEOUT_S = 20.0
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.testing.verdict import Observation
 from fencepost.testing.waiting import eventually
 

@@ -18,15 +18,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from fencepost.api.errors import ConnectError
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.contributors import Contributor, foreign_length
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
-from fencepost.kafka.group import Group, GroupAdmin, GroupMember, ListedGroup
-from fencepost.kafka.leave import remove_members
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.group.contributors import Contributor, foreign_length
+from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, ListedGroup
+from fencepost.kafka.group.leave import remove_members
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.group.topic_readers import CLASSIC, Committed, TopicReaders
+from fencepost.kafka.group.transactions import Transaction
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.topic_readers import CLASSIC, Committed, TopicReaders
-from fencepost.kafka.transactions import Transaction
 from fencepost.record import TopicPartition
 from fencepost.transaction.input_fence import InputFence
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from fencepost.kafka.contribution import Contribution
-from fencepost.kafka.contributors import Contributor, Contributors
+from fencepost.kafka.group.contribution import Contribution
+from fencepost.kafka.group.contributors import Contributor, Contributors
 from fencepost.record import TopicPartition
 from fencepost.transaction.errors import StaleMemberError
 from fencepost.transaction.fencing import fence

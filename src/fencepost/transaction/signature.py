@@ -4,9 +4,9 @@ import threading
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
-from fencepost.kafka.contribution import Contribution
-from fencepost.kafka.contributors import Contributors
-from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.group.contribution import Contribution
+from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.transaction.errors import WriterFencedError
 from fencepost.transaction.writer import TransactionalWriter
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fencepost.kafka.contribution import contribution_of
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
-from fencepost.kafka.group_metadata import Membership
+from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.topic_readers import Committed, TopicReaders
 from fencepost.kafka.patience import patiently
-from fencepost.kafka.topic_readers import Committed, TopicReaders
+from fencepost.kafka.value.group_metadata import Membership
 from fencepost.record import TopicPartition
 from fencepost.transaction.errors import WriterOpenError
 from fencepost.transaction.input_fence import Fenced, InputFence

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.kafka.clients import transactional_client
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.lockout import lock_out_by_request
-from fencepost.kafka.placed import PlacedRecords
-from fencepost.kafka.settings import transaction_timeout_ms
-from fencepost.kafka.transactional_client import Failure, ProducerError, TransactionalClient
-from fencepost.kafka.whole import PlacedBatch
+from fencepost.kafka.produce.clients import transactional_client
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError, TransactionalClient
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.placed import PlacedRecords
+from fencepost.kafka.value.whole import PlacedBatch
+from fencepost.kafka.wire.lockout import lock_out_by_request
 from fencepost.transaction.errors import (
     CommitUnknownError,
     ProduceError,

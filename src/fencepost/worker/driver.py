@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.spark.jvm import DriverJvm
+from fencepost.spark.session.jvm import DriverJvm
 from fencepost.task.channel import CA_VARIABLE
 from fencepost.task.signature import SECRET_VARIABLE
 
@@ -49,13 +49,13 @@ class Driver:
 
     def runtime(self) -> "Runtime":
         """Return a Spark to start; the first takes the JVM that was launched."""
-        from fencepost.spark.session import SparkRuntime  # imports what the JVM need not wait for
+        from fencepost.spark.session.session import SparkRuntime  # imports what the JVM need not wait for
 
         return SparkRuntime(self.config.spark, secrets=self.secrets, on_line=print_line, jvm=self.take())
 
     def slot_jobs(self, runtime: "Runtime", on_end: "OnSlotEnd") -> "Jobs":
         """Return what launches slots on a Spark that was started."""
-        from fencepost.spark.slots import SlotJobs
+        from fencepost.spark.slot.job import SlotJobs
         from fencepost.task.slot import run_slot
 
         return SlotJobs(runtime, run_slot, on_end)

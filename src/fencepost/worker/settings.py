@@ -18,9 +18,8 @@ from fencepost.config.connector import (
 from fencepost.config.raw import RawConfig
 from fencepost.config.transaction import interval_of
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.cluster_ids import ClusterIds
-from fencepost.kafka.setting_table import AUTO
-from fencepost.kafka.settings import (
+from fencepost.kafka.admin.cluster_ids import ClusterIds
+from fencepost.kafka.setting.client_settings import (
     OF_A_STREAM,
     Translated,
     admin_conf,
@@ -35,6 +34,7 @@ from fencepost.kafka.settings import (
     transaction_timeout_ms,
     transactional_conf,
 )
+from fencepost.kafka.setting.table import AUTO
 from fencepost.storage.offset_view import OffsetTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.task.spec import TaskSpec

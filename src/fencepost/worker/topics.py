@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from fencepost.config import ConfigError
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
 from fencepost.storage.config_topic import ConfigTopic, OnChange, TopicWriter
 from fencepost.storage.internal_topics import ReplicationError, check_config_topic, ensure_internal_topics

@@ -14,10 +14,10 @@ from fencepost.cli.resend import LetterRefusedError, Resend, Skipped
 from fencepost.cli.resend_progress import progress_name
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.bookmark import Bookmark
-from fencepost.kafka.browse import TopicBrowser, TopicRecord
-from fencepost.kafka.settings import range_conf, transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.bookmark import Bookmark
+from fencepost.kafka.read.browse import TopicBrowser, TopicRecord
+from fencepost.kafka.setting.client_settings import range_conf, transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 

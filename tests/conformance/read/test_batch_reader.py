@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch.compress import NAMES
-from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.codec.compress import NAMES
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.log_gap import LogPosition
-from fencepost.kafka.plan_reader import ClientReader
-from fencepost.kafka.settings import plan_conf
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.setting.client_settings import plan_conf
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy

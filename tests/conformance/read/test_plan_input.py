@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from fencepost.kafka import plan_input
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
-from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.plan_reader import ClientReader
-from fencepost.kafka.settings import begins_at, plan_conf
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.read import plan_input
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.plan_input import PlanInput
+from fencepost.kafka.read.plan_reader import ClientReader
+from fencepost.kafka.setting.client_settings import begins_at, plan_conf
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch
@@ -442,7 +442,7 @@ def test_a_topic_that_is_created_again_before_anything_was_read_is_a_gap(
 def test_a_topic_that_is_not_there_is_waited_for_while_others_are_read(
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.1)
     later = TopicPartition(f"{topic}-later", 0)
     log_writer.send(topic, ["a"])
     reader = plan({place: None, later: None})
@@ -477,7 +477,7 @@ def test_a_cluster_that_is_away_is_retried_and_nothing_that_was_taken_is_lost(
     reader_type: MakeReader,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fencepost.kafka.plan_input._ASK_S", 0.3)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._ASK_S", 0.3)
     nobody = Plan(f"127.0.0.1:{free_port()}", {place: None}, reader_type)
     with pytest.raises(KafkaUnavailableError):
         nobody.poll()
@@ -529,13 +529,15 @@ def test_what_was_taken_of_a_topic_that_was_created_again_is_not_handed_over_aft
     log_writer: LogWriter, topic: str, place: TopicPartition, plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is looked at again, the topic is looked at for a partition that it does not have."""
-    monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 3600.0)
     log_writer.send(topic, numbers(0, 3))
     reader = plan({place: None, TopicPartition(topic, 1): None})
     reader.reach({place: 3})
     log_writer.recreate(topic)
     log_writer.send(topic, numbers(100, 110))
-    away = AwayOnce(reader, monkeypatch, lambda: monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 0.0))
+    away = AwayOnce(
+        reader, monkeypatch, lambda: monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.0)
+    )
     away.await_absence(reader)
     gap = reader.gap(place)
     assert (gap.kind, gap.position) == (GapKind.RECREATED, 3)

@@ -9,11 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fencepost.kafka import range_batches, range_input
-from fencepost.kafka.batch.decode_columns import DecodedColumns, decoded_columns
-from fencepost.kafka.batch.encode_header import CorruptBatchError
-from fencepost.kafka.batch.reader import BatchReader
-from fencepost.kafka.browse import TopicBrowser
+from fencepost.kafka.codec.decode_columns import DecodedColumns, decoded_columns
+from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import (
     DataLossError,
     KafkaAuthorizationError,
@@ -21,9 +18,12 @@ from fencepost.kafka.errors import (
     KafkaUnavailableError,
     ReadTimeoutError,
 )
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.range_input import RangeInput
-from fencepost.kafka.settings import range_conf
+from fencepost.kafka.read import range_batches, range_input
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.browse import TopicBrowser
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.batch_topic import ODD_HEADERS, odd_records, write_batch

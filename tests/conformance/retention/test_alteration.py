@@ -10,7 +10,7 @@ from fencepost.cluster.errors import BadRequestError, ConflictError, ElsewhereEr
 from fencepost.cluster.info import LEADER, ConnectorOffset
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.connector_classes import ConnectorClasses

@@ -6,9 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.admin.client import Admin, Topic
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition as Place
 from fencepost.retention import gone, keeper
 from fencepost.storage import records

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka import topic_readers
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.topic_readers import GroupReading, TopicReaders
+from fencepost.kafka.group import topic_readers
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.group.topic_readers import GroupReading, TopicReaders
 from fencepost.record import TopicPartition as Place
 from fencepost.testing import eventually
 from support.log_writer import LogWriter

@@ -6,7 +6,7 @@ import pytest
 from lone_updating import UpdatingRun
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 
 
 @pytest.fixture

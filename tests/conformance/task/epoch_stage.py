@@ -15,12 +15,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from fencepost.api import DataFrameSink, Epoch, OffsetRange
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.settings import sink_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.setting.client_settings import sink_conf
 from fencepost.record import TopicPartition
-from fencepost.spark.cores import CoreLedger
-from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slot.cores import CoreLedger
+from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.sink.epoch_plan import Note
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.testing import eventually
@@ -116,9 +116,9 @@ class Stage:
         monkeypatch.setattr("fencepost.worker.host.frame_life.cancel_group", lambda *_: None)
         monkeypatch.setattr(epoch_life, "_LAST_WORK_S", 0.5)
         monkeypatch.setattr(
-            "fencepost.spark.epoch_frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
+            "fencepost.spark.epoch.frame.EpochReader.frame", lambda self, session, epoch, url, run, tally: epoch
         )
-        monkeypatch.setattr("fencepost.spark.epoch_frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
+        monkeypatch.setattr("fencepost.spark.epoch.frame.EpochReader.left_out", lambda self, session, epoch, *_: epoch)
         monkeypatch.setattr(epoch_task, "write_letters", lambda epoch, *_: self._write_letters(epoch))
         Admin({"bootstrap.servers": bootstrap}).create_topic(topic, partitions=partitions, replication=1)
 

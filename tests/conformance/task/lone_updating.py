@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from fencepost.api import SourceRecord, SourceTask
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.setting.client_settings import producer_conf, transactional_conf
 from fencepost.plugin import use_plugin_path
 from fencepost.record import PartitionKey, partition_key
 from fencepost.record.schema import STRING

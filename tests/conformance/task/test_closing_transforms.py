@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.setting_table import BATCH, CLIENT
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.late.lone_task import PLUGINS, LoneTask

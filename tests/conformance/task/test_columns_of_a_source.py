@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import client
-from fencepost.kafka.batch.columns import binary
-from fencepost.kafka.setting_table import BATCH, CLIENT, LIBRDKAFKA
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.codec.columns import binary
+from fencepost.kafka.produce import batch_client as client
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import BATCH, CLIENT, LIBRDKAFKA
 from fencepost.record import BinaryColumn
-from fencepost.spark.columns import RecordColumns
+from fencepost.spark.row.columns import RecordColumns
 from fencepost.task.lanes import open_delivery
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

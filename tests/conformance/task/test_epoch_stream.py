@@ -11,13 +11,13 @@ from fencepost.api import Epoch
 from fencepost.config.worker import WorkerConfig
 from fencepost.connector.topic_sql import TopicSql
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch_output import range_id, write_range
-from fencepost.spark.epoch_records import EpochRecords
+from fencepost.spark.epoch.output import range_id, write_range
+from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import EpochReading, TaskSpec
 from fencepost.testing import eventually

@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from epoch_stage import Sink, Stage, crash
 
 from fencepost.api import Epoch, RetriableError
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group_input import GroupInput
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.settings import sink_conf, transactional_conf
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.setting.client_settings import sink_conf, transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.task.sink.epoch_plan import Note
 from fencepost.testing import eventually

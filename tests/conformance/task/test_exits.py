@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.task.spec import RunState
 from fencepost.testing import eventually

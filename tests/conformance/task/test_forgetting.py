@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import producer_conf, transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import producer_conf, transactional_conf
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, encode, encode_key, stored
 from fencepost.task.spec import Admission, TaskSpec

@@ -15,17 +15,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from fencepost.kafka import group_batches
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import reader as batch_reader
-from fencepost.kafka.batch.cluster import Cluster
-from fencepost.kafka.batch.encode_header import CorruptBatchError
-from fencepost.kafka.batch.errors import LostError
-from fencepost.kafka.batch.reader import BatchReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.codec.encode_header import CorruptBatchError
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
 from fencepost.kafka.fork import ForkedClientError
-from fencepost.kafka.group_batches import BatchGroupInput
-from fencepost.kafka.group_input import Fetched, GroupInput
+from fencepost.kafka.read import batch_reader as batch_reader
+from fencepost.kafka.read import group_batches
+from fencepost.kafka.read.batch_reader import BatchReader
+from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.wire.cluster import Cluster
+from fencepost.kafka.wire.errors import LostError
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy

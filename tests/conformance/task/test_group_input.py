@@ -10,14 +10,15 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.api import FencedError
-from fencepost.kafka import group_batches, group_input
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.group_batches import BatchGroupInput
-from fencepost.kafka.group_input import Fetched, GroupInput
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupInUseError
-from fencepost.kafka.leave import MemberRemoval
+from fencepost.kafka.group.group_offsets import GroupInUseError
+from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.read import group_batches, group_input
+from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.lane import HELD_BYTES, Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing

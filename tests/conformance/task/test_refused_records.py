@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.task.lane import Room
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.kafka.batch import reader as batch_reader
-from fencepost.kafka.group_batches import BatchGroupInput
-from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.read import batch_reader as batch_reader
+from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.spec import RunState
 from fencepost.testing import eventually
 from support.group_members import damaged

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.late.lone_task import LoneTask

@@ -10,7 +10,7 @@ from lone_updating import UpdatingRun, record
 
 from fencepost.api import SourceTask
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from support.chaos.wire import names

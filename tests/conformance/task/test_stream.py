@@ -10,9 +10,9 @@ import pytest
 
 from fencepost.api import RetriableError, SinkBatch
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.batch import protocol
-from fencepost.kafka.leave import MemberRemoval
-from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.produce import protocol
 from fencepost.task.stream import runner as stream_runner
 from fencepost.task.stream.boundary import IntervalBoundary
 from fencepost.testing import eventually

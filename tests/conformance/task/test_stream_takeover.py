@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.contribution import contribution_of
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless, read_stable
-from fencepost.kafka.settings import transactional_conf
-from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.memberless import memberless, read_stable
+from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, TransactionalWriter, WriterFencedError

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.settings import producer_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
 from fencepost.testing.mark import Marks
 from fencepost.testing.proxy import KafkaProxy

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import textwrap
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.source import (
@@ -23,7 +23,7 @@ from fencepost.testing.verdict import judge
 
 _RUNNER = textwrap.dedent("""
     import json, sys
-    from fencepost.kafka.log import LogReader
+    from fencepost.kafka.read.log import LogReader
     from fencepost.task.runner import TaskRunner
     from fencepost.task.spec import Admission, TaskSpec
 

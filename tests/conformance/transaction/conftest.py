@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.setting_table import CLIENT
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import CLIENT
 from fencepost.testing.proxy import KafkaProxy
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.member import Term
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.member import Term
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from support.member import undisturbed_member
 from support.quick import quick_kafka

@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.setting_table import CLIENT
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.table import CLIENT
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.transaction import CommitUnknownError, StaleMemberError, WriterFencedError
 from fencepost.transaction.state import WriterState

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.transaction import TransactionalWriter
@@ -27,7 +27,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(seconds)
         time.sleep(seconds)
 
-    monkeypatch.setattr("fencepost.kafka.producer._look_again_in", look_again_in)
+    monkeypatch.setattr("fencepost.kafka.produce.producer._look_again_in", look_again_in)
     return seen
 
 
@@ -63,7 +63,7 @@ def test_batches_are_seen_to_go_without_a_flush(
     """The client counts a record until its acknowledgement has been served: who only looks sees nothing move."""
     topic = "large-transactions-go"
     Admin({"bootstrap.servers": kafka.bootstrap_servers}).create_topic(topic, partitions=1, replication=1)
-    monkeypatch.setattr("fencepost.kafka.producer._STALLED_S", 30.0)
+    monkeypatch.setattr("fencepost.kafka.produce.producer._STALLED_S", 30.0)
     writer = make_writer()
     writer.open()
     for _ in range(3):

@@ -1,11 +1,11 @@
 """What a write by hand writes is in the same partitions, whichever client writes it: a rerun may have another one."""
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.record import Repeated
-from fencepost.spark.hand_options import HandOptions
+from fencepost.spark.direct_write.options import HandOptions
 from fencepost.transaction import TransactionalWriter
 
 KEYS = [f"key-{n}".encode() for n in range(30)]

@@ -6,9 +6,9 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.spark.hand_options import HandOptions
-from fencepost.spark.hand_plan import plan_write
+from fencepost.kafka.admin.client import Admin
+from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.plan import plan_write
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import connection
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
+from fencepost.kafka.wire import connection
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import CommitUnknownError, WriterFencedError

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka import offsets_log
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.contribution import Contribution, beside, contribution_of
-from fencepost.kafka.contributors import Contributors
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group_input import GroupInput
-from fencepost.kafka.group_metadata import Membership
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.leave import MemberRemoval
-from fencepost.kafka.memberless import memberless, read_stable
-from fencepost.kafka.settings import sink_conf
-from fencepost.kafka.topic_readers import TopicReaders
-from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.kafka.group import offsets_log
+from fencepost.kafka.group.contribution import Contribution, beside, contribution_of
+from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.memberless import memberless, read_stable
+from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.setting.client_settings import sink_conf
+from fencepost.kafka.value.group_metadata import Membership
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from fencepost.transaction import StaleMemberError, TransactionalWriter, WriterFencedError, lane_ids

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.kafka.setting_table import BATCH
+from fencepost.kafka.setting.table import BATCH
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from fencepost.transaction import CommitUnknownError, WriterTimeouts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing.proxy import Action, ApiKey
 from fencepost.transaction import CommitUnknownError, WriterFencedError, WriterState, lock_out
 

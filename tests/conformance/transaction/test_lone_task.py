@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.setting_table import BATCH, CLIENT
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, Matches, Request, Rule
 from fencepost.testing.reader import CommittedReader

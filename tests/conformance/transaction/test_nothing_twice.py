@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fencepost.kafka.batch import protocol
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.group.memberless import memberless
+from fencepost.kafka.produce import protocol
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.contributors import Contributors
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.memberless import memberless, read_stable
-from fencepost.kafka.range_input import RangeInput
-from fencepost.kafka.settings import range_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.group.memberless import memberless, read_stable
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter, WriterTimeouts

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import confluent_kafka
 import pytest
 
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.setting_table import CLIENT
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import CLIENT
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey
 from fencepost.testing.reader import CommittedReader
@@ -136,7 +136,7 @@ def test_e5_a_strike_on_a_request_about_group_offsets_retires_the_writer(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a struck producer asks of the group is answered, however slow the machine: these strikes are our own."""
-    monkeypatch.setattr("fencepost.kafka.producer._STRUCK_S", 30.0)
+    monkeypatch.setattr("fencepost.kafka.produce.producer._STRUCK_S", 30.0)
 
 
 def _commit_with_late_offsets(proxy, held, commit):

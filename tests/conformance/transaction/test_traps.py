@@ -14,23 +14,23 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Producer
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.batch import protocol
-from fencepost.kafka.batch.client import BatchClient
-from fencepost.kafka.batch.cluster import Cluster, Taking
-from fencepost.kafka.batch.columns import Columns, binary
-from fencepost.kafka.batch.committed import CopiedBatch
-from fencepost.kafka.batch.compress import Codec
-from fencepost.kafka.batch.encode import encode_batch
-from fencepost.kafka.batch.encode_columns import encode_columns
-from fencepost.kafka.batch.encode_rows import rows
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless, read_stable
-from fencepost.kafka.placed import NOW, PlacedRecords
-from fencepost.kafka.settings import transactional_conf
-from fencepost.kafka.topic_admin import TopicAdmin
-from fencepost.kafka.transactional_client import Failure, ProducerError
-from fencepost.kafka.whole import PlacedBatch
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.codec.columns import Columns, binary
+from fencepost.kafka.codec.committed import CopiedBatch
+from fencepost.kafka.codec.compress import Codec
+from fencepost.kafka.codec.encode import encode_batch
+from fencepost.kafka.codec.encode_columns import encode_columns
+from fencepost.kafka.codec.encode_rows import rows
+from fencepost.kafka.group.memberless import memberless, read_stable
+from fencepost.kafka.produce import protocol
+from fencepost.kafka.produce.batch_client import BatchClient
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.placed import NOW, PlacedRecords
+from fencepost.kafka.value.whole import PlacedBatch
+from fencepost.kafka.wire.cluster import Cluster, Taking
 from fencepost.record import Repeated, TopicPartition
 from fencepost.task.lane import HELD_COLUMNS_BYTES
 from fencepost.testing import eventually

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.range_input import RangeInput
-from fencepost.kafka.record_columns import ALL, schema
-from fencepost.kafka.settings import range_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.read.record_columns import ALL, schema
+from fencepost.kafka.setting.client_settings import range_conf
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.outgoing import Outgoing

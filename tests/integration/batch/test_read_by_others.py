@@ -13,8 +13,8 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as PlacedPartition
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.batch.compress import NAMES
-from fencepost.kafka.batch.encode_header import taken_batch
+from fencepost.kafka.codec.compress import NAMES
+from fencepost.kafka.codec.encode_header import taken_batch
 from support.batch_topic import BatchWriter, Records, batch_topic, difference, written_batches
 from support.java_program import records_read_by_java
 from support.slow_batch import PlainRecord

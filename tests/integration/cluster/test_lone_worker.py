@@ -8,7 +8,7 @@ import pytest
 from rows import ok, rows
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.config_topic import TopicWriter
 from fencepost.testing.reader import CommittedReader
 from support.cluster import Cluster, url

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from rows import gone, ok
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import Cluster, identity
 from support.worker import Worker

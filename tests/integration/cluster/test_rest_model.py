@@ -18,7 +18,7 @@ from rest_model import PARTS, RUNNING, STOPPED, Model, Subject
 from rest_scene import CONNECTOR_CLASS, PLUGINS, Scene, path_of
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from support.cluster import Cluster
 
 IS_LONG = os.environ.get("FENCEPOST_CHAOS") == "long"

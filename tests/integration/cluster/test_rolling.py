@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from rows import hurry, judged, ok, rows
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict

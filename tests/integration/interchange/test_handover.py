@@ -11,9 +11,9 @@ import pytest
 from masking import masked
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.settings import producer_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.setting.client_settings import producer_conf
 from fencepost.testing import eventually
 from fencepost.testing.verdict import Verdict
 from oracle.handover import (

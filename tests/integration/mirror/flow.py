@@ -7,9 +7,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.patience import patiently
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint, OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.topic_admin import TopicAcl, TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
 from fencepost.mirror.filters import NameFilter
 from fencepost.mirror.planning import Selection
 from fencepost.mirror.policy import DefaultReplicationPolicy, policy_of

@@ -4,10 +4,10 @@ from contextlib import closing
 
 import pytest
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.plan_input import PlanInput
-from fencepost.kafka.settings import plan_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.plan_input import PlanInput
+from fencepost.kafka.setting.client_settings import plan_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
@@ -17,7 +17,7 @@ def test_a_partition_is_begun_with_soon_though_the_group_may_not_be_told(
     source_writer: LogWriter, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client, left to itself, waits for the group's coordinator for 45 s before it begins with anything."""
-    monkeypatch.setattr("fencepost.kafka.plan_input._LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("fencepost.kafka.read.plan_input._LOOK_EVERY_S", 0.1)
     first, later = (TopicPartition(f"{topic_name}-{name}", 0) for name in ("first", "later"))
     conf = {"bootstrap.servers": source_writer.bootstrap}
     with (

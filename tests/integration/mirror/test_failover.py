@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from flow import Flow
 from mirrored import SOON, await_same
 
-from fencepost.kafka.log import LogReader
+from fencepost.kafka.read.log import LogReader
 from fencepost.testing import eventually
 
 PARTITIONS = 2

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.group.memberless import read_stable
 from fencepost.kafka.patience import patiently
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint, OffsetSync
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually

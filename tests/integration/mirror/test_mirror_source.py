@@ -10,8 +10,8 @@ from flow import Flow
 from mirrored import SOON, await_same, rows
 
 from fencepost.cli.mirror_status import of_workers
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.topic_admin import TopicAcl, TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAcl, TopicAdmin
+from fencepost.kafka.read.log import LogReader
 from fencepost.mirror.formats import OffsetSync
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

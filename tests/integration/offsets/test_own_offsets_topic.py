@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from moved import Scene
 
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.partitioner import partition_for

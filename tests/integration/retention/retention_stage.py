@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.log_writer import LogWriter

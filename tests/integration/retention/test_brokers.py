@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.brokers import Brokers

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError
-from fencepost.kafka.group_batches import BatchGroupInput
-from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.read.group_batches import BatchGroupInput
+from fencepost.kafka.read.group_input import GroupInput
 from support.group_members import Members, Notes, poll_for_long, read
 from support.secured import Grant, SecuredKafka
 

@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.setting_table import BATCH, CLIENT
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.transaction import TransactionalWriter

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
 
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.oauth_tokens import token_provider
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.wire.oauth_tokens import token_provider
 from fencepost.testing import eventually
 from fencepost.transaction import TransactionalWriter, WriterOpenError
 from support.cluster import LightWorker

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from secret_values import CHANNEL_SECRET, SECRET
 
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.task.signature import SECRET_VARIABLE
 from support.quick import spark_properties
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fencepost.api import Epoch, OffsetRange
 from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.spool import SpoolDirectorySource
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 
 
 def main(root: str, properties: str) -> None:

@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import slot_entry
 
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.slots import SlotJobs
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.slot.job import SlotJobs
 from fencepost.testing import eventually
 from support.quick import spark_properties
 

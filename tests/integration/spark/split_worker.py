@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 
 from fencepost.api import DataFrameConnector, Split
-from fencepost.kafka.log import LogReader
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.splits import SplitReader, run_splits
+from fencepost.kafka.read.log import LogReader
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.split.splits import SplitReader, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.worker.channel import ChannelServer
 

@@ -14,11 +14,11 @@ from fencepost.api import Split
 from fencepost.connector import csv_layout, spool
 from fencepost.connector.csv_layout import HEAD_BYTES
 from fencepost.connector.spool import SpoolDirectorySource
-from fencepost.spark.csv_blocks import LeftToSparkError
-from fencepost.spark.csv_objects import CsvForm, with_objects
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.split_run import SPLIT_COLUMN
-from fencepost.spark.splits import SplitReader
+from fencepost.spark.row.csv_blocks import LeftToSparkError
+from fencepost.spark.row.csv_objects import CsvForm, with_objects
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.split.run import SPLIT_COLUMN
+from fencepost.spark.split.splits import SplitReader
 
 FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else (16, 1_000)
 PLAIN = [

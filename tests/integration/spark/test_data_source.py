@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.spark.session import SparkRuntime
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
+from fencepost.spark.session.session import SparkRuntime
 
 Write = Callable[..., None]
 
@@ -108,7 +108,7 @@ def test_what_was_committed_under_a_wrong_number_of_partitions_is_gone_on_with_u
     """Other ways to begin a write than `save` find out late, as older versions did."""
     frame = runtime.session.range(0, 300, 1, 2).selectExpr("cast(id as string) as value")
     with pytest.MonkeyPatch.context() as uncounted:
-        uncounted.setattr("fencepost.spark.rerun.with_counted_partitions", lambda writer: writer)
+        uncounted.setattr("fencepost.spark.direct_write.rerun.with_counted_partitions", lambda writer: writer)
         with pytest.raises(Exception, match=r"write\.partitions"):
             write(frame, write_id=topic, write_partitions=declared)
     with pytest.raises(Exception, match="and the frame has 2: nothing is written"):

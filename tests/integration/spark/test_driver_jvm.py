@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from fencepost.spark.command import MODULE_OPTIONS, gateway_environment, spark_home
-from fencepost.spark.error import SparkError
-from fencepost.spark.jvm import DriverJvm
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.command import MODULE_OPTIONS, gateway_environment, spark_home
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.session.jvm import DriverJvm
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 

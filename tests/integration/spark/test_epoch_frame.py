@@ -17,16 +17,16 @@ from fencepost.api import DataFrameSink, Epoch, OffsetRange, Schema, SchemaType
 from fencepost.config import ConfigError
 from fencepost.converter.json import JsonConverter
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import range_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.setting.client_settings import range_conf
 from fencepost.record.schema import BYTES, DATE, INT32, STRING, TIME, TIMESTAMP, decimal
-from fencepost.spark import epoch_frame
-from fencepost.spark.epoch_frame import EpochReader
-from fencepost.spark.epoch_letters import Tally
-from fencepost.spark.epoch_records import ensure_is_read
-from fencepost.spark.frame import ConverterChoice, record_columns
-from fencepost.spark.kafka_read.columns import MISFIT_REASON, PARSED
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.epoch import frame as epoch_frame
+from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.letters import Tally
+from fencepost.spark.epoch.records import ensure_is_read
+from fencepost.spark.row.frame import ConverterChoice, record_columns
+from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.task.spec import EpochReading, Path
 from fencepost.worker.channel import ChannelServer
 

@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.api import Epoch, OffsetRange
 from fencepost.connector.files_sink import FilesSink
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 
 LIMIT = 1_000_000
 ROWS = 8_000

@@ -15,7 +15,7 @@ from fencepost.connector.files_copy import FilesCopy
 from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.files_store import HadoopFiles, LocalFiles, mark_of
 from fencepost.connector.spool_directory import DirectoryError
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 
 ROWS = 1_000

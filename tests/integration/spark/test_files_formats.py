@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.api import Epoch, OffsetRange
 from fencepost.connector.files_sink import FilesSink
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 
 PIECES = ["a", '"', "\\", ",", "\n", "\r", " ", "\t", "é", "#", "'", "\ufeff", "NULL"]
 TEXTS = ["".join(each) for length in range(4) for each in itertools.product(PIECES, repeat=length)]

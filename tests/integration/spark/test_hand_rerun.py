@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql.functions import udf
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.spark.hand_options import HandOptions
-from fencepost.spark.hand_plan import end_run, plan_write
-from fencepost.spark.session import SparkRuntime
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
+from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.plan import end_run, plan_write
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.quick import spark_properties
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from fencepost.spark.json_columns import JsonColumns
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.row.json_columns import JsonColumns
+from fencepost.spark.session.session import SparkRuntime
 
 DRAWN = int(os.environ.get("FENCEPOST_JSON_TEXTS") or 3_000)
 CORRUPT = "corrupt"

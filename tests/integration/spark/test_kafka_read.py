@@ -21,9 +21,9 @@ from layouts import Layout, producers
 from page import blocks
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.log import LogReader, LogRecord
-from fencepost.kafka.topic_admin import TopicAdmin
-from fencepost.spark.session import SparkRuntime
+from fencepost.kafka.admin.topic_admin import TopicAdmin
+from fencepost.kafka.read.log import LogReader, LogRecord
+from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
 from support.batch_topic import Records, difference, written_batches
 from support.log_writer import LogWriter

@@ -15,10 +15,10 @@ import pytest
 import slot_entry
 from secret_values import SECRET
 
-from fencepost.spark.ended import signal_of
-from fencepost.spark.error import SparkError
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.slots import SlotJobs
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.slot.ended import signal_of
+from fencepost.spark.slot.job import SlotJobs
 from fencepost.testing import eventually
 
 

@@ -11,7 +11,7 @@ from fencepost.api import Split
 from fencepost.connector.files_store import HadoopFiles
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem
-from fencepost.spark.session import SparkRuntime
+from fencepost.spark.session.session import SparkRuntime
 
 OLD, NEW = "id\n1\n", "id\n2\n3\n"
 

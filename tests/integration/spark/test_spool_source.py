@@ -15,13 +15,13 @@ from split_worker import NO_SCHEMA, SplitWorker, serving
 from fencepost.api import ConfigError, RecordError, Split
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.kafka.transactions import TransactionAdmin
-from fencepost.spark.reading import ReadingChangedError
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.split_lines import LineChoice
-from fencepost.spark.splits import SplitError, SplitReader, is_unreadable
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.read.log import LogReader
+from fencepost.spark.partition.reading import ReadingChangedError
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.split.lines import LineChoice
+from fencepost.spark.split.splits import SplitError, SplitReader, is_unreadable
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy
 from fencepost.worker.channel import RefusedError

@@ -18,10 +18,10 @@ from fencepost.api import ConfigError, Epoch, OffsetRange
 from fencepost.connector.files_sink import FilesSink
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
-from fencepost.spark.session import SparkRuntime
-from fencepost.spark.slots import SlotJobs
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
+from fencepost.spark.session.session import SparkRuntime
+from fencepost.spark.slot.job import SlotJobs
 from fencepost.task.signature import SECRET_VARIABLE
 from fencepost.testing import eventually
 from support.log_writer import LogWriter

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from support.quick import quick_kafka
 
 

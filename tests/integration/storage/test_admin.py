@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.testing import eventually
 from fencepost.testing.proxy import KafkaProxy
 

@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.log import LogReader
+from fencepost.kafka.read.log import LogReader
 from fencepost.storage import records
 from fencepost.storage.change import (
     Change,

@@ -11,8 +11,8 @@ from fencepost.cluster.command import Command, PutConnector, PutTaskConfigs
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.fold import apply
 from fencepost.storage.snapshot import ClusterSnapshot, SnapshotBuilder
 from fencepost.transaction import CommitUnknownError, TransactionalWriter

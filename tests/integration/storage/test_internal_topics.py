@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.config import ConfigError
 from fencepost.config.cluster import InternalTopicConfig
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.internal_topics import ReplicationError, ensure_internal_topics
 
 

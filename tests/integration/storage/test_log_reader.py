@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin, Topic
+from fencepost.kafka.admin.client import Admin, Topic
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError, ReadTimeoutError
 from fencepost.kafka.fork import ForkedClientError
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader, LogRecord
 
 
 class Reading:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError, ReadTimeoutError
 from fencepost.storage.offset_topic import OffsetReader, StoredOffset, encode, encode_offset, stored
 from fencepost.testing import eventually

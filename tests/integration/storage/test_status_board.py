@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State, Status, StatusTopic, Subject
 from fencepost.testing import eventually

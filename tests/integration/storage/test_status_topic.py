@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader
 from fencepost.storage.ids import TaskId
 from fencepost.storage.status_topic import State, Status, StatusTopic
 from fencepost.testing import eventually

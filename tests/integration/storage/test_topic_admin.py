@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from fencepost.kafka.admin.topic_admin import TopicAdmin, TopicSpec
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.topic_admin import TopicAdmin, TopicSpec
 from fencepost.testing import eventually
 
 

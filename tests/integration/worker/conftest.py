@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from file_connector import Produce, settings_of_tests
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation

@@ -8,7 +8,7 @@ from file_connector import append, created, file_source, numbered
 
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.worker import Worker
 

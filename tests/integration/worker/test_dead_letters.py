@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fencepost.cli.main import app
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from support.worker import Worker

@@ -13,9 +13,9 @@ from fencepost.cluster.fencing import leader_transactional_id
 from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import Settled
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.member import Term
-from fencepost.kafka.settings import member_conf, transactional_conf
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.member import Term
+from fencepost.kafka.setting.client_settings import member_conf, transactional_conf
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot

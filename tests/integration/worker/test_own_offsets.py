@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.offset_topic import OffsetReader, SourceOffset, stored
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader

@@ -10,9 +10,9 @@ import pytest
 from fencepost.cluster.errors import BadRequestError, ConflictError, FencingRefusedError, NotReadyError
 from fencepost.config.worker import WorkerConfig
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage import records
 from fencepost.storage.change import Assignment, WorkerAssignment
 from fencepost.storage.config_topic import ConfigTopic, TopicWriter

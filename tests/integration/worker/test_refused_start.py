@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.cluster import LightWorker
 from support.quick import quick_kafka

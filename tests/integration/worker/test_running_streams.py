@@ -8,7 +8,7 @@ import pytest
 from file_connector import Produce
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from support.worker import Worker
 

@@ -11,7 +11,7 @@ import pytest
 from file_connector import append, file_source
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.testing import eventually
 from support.worker import Worker

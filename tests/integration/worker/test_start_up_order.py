@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.settings import transactional_conf
-from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.transactions import TransactionAdmin
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner

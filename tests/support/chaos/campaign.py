@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import httpx
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing import eventually
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Verdict, judge

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.config_topic import ConfigTopic
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.testing.proxy import KafkaProxy

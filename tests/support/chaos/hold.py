@@ -4,8 +4,8 @@ import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
-from fencepost.kafka.transactions import Transaction, TransactionAdmin
+from fencepost.kafka.group.transactions import Transaction, TransactionAdmin
+from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Matches, Request, Rule
 from support.chaos import wire

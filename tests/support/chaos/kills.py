@@ -118,7 +118,7 @@ class Kills:
         return self._producing(
             p.pid
             for p in below(self._worker.process.pid)
-            if p.pid not in slots and "fencepost.spark.daemon" in command(p)
+            if p.pid not in slots and "fencepost.spark.session.daemon" in command(p)
         )
 
     def _producing(self, pids: Iterable[int]) -> list[int]:

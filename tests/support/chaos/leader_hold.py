@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fencepost.kafka.transactions import Transaction
+from fencepost.kafka.group.transactions import Transaction
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Request, Rule
 from support.chaos import wire

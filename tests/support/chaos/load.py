@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fencepost.kafka.setting_table import BATCH, LIBRDKAFKA
+from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.testing.verdict import Observation
 from support.chaos.plugin import numbered_source
 from support.chaos.plugin.numbered_source import TRANSACTION, is_given_up, key_of

@@ -9,7 +9,7 @@ from enum import Enum
 
 import psutil
 
-from fencepost.kafka.topic_admin import TopicAdmin
+from fencepost.kafka.admin.topic_admin import TopicAdmin
 from support.brokers import Brokers
 from support.chaos.evidence import Evidence
 from support.chaos.mirror_chaos import mirror_config

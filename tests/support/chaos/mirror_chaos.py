@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.group.memberless import read_stable
 from fencepost.testing.proxy import KafkaProxy
 from support.chaos.evidence import Evidence
 from support.chaos.gated_cluster import GatedCluster

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from fencepost.kafka.setting_table import BATCH
+from fencepost.kafka.setting.table import BATCH
 from support.chaos.fault import Kind
 
 

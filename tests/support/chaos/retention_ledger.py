@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.log import LogReader, LogRecord
+from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.storage.fold import apply
 from fencepost.storage.records import RETENTION
 from fencepost.storage.snapshot import SnapshotBuilder

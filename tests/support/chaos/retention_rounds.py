@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 from confluent_kafka import Consumer, Producer
 
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.testing import eventually
 from support.chaos.retention_ledger import Ledger, Life, Presence

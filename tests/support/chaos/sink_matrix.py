@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 
-from fencepost.kafka.topic_readers import TopicReaders
+from fencepost.kafka.group.topic_readers import TopicReaders
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.chaos import wire

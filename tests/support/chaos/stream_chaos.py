@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from fencepost.embedded import EmbeddedKafka
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.testing.reader import CommittedReader
 from fencepost.testing.verdict import Observation, Verdict, judge
 from support.chaos.evidence import Evidence

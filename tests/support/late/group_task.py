@@ -11,8 +11,8 @@ from typing import Any
 import confluent_kafka
 
 from fencepost.api import FencedError
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter
 
 _STARTS_OVER = (CommitUnknownError, ProduceError, FencedError)

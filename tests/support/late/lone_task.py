@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.storage.offset_topic import OffsetReader, stored
 from fencepost.task.runner import TaskRunner
 from fencepost.task.spec import Admission, TaskReport, TaskSpec

@@ -15,7 +15,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import is_unavailable
 from fencepost.testing import eventually
 from support.mirror.log_copy import NUMBER, Content, Place

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from evidence import PAGE, SUMMARY, merged, page, summarise
-from fencepost.kafka.setting_table import LIBRDKAFKA
+from fencepost.kafka.setting.table import LIBRDKAFKA
 from support.chaos.point import MATRIX_KINDS, POINTS, Door, Moment, Phase, Point, matrix
 
 DOORS = [Door.SLOT] * 6 + [Door.SPLIT]

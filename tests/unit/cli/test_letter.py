@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from fencepost.cli.letter import Letter, summary
-from fencepost.kafka.browse import TopicRecord
+from fencepost.kafka.read.browse import TopicRecord
 
 
 def letter(value: bytes | None = b"v", *, own: tuple[Any, ...] = (), **facts: str) -> Letter:

@@ -15,7 +15,7 @@ from fencepost.cluster.errors import (
     WriteFailedError,
 )
 from fencepost.cluster.leader import Leader
-from fencepost.kafka.member import Term
+from fencepost.kafka.group.member import Term
 from fencepost.storage import records
 from fencepost.storage.fold import apply
 from fencepost.storage.ids import TaskId

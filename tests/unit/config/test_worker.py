@@ -8,7 +8,7 @@ from fencepost.config.client import ConnectionConfig, SecurityConfig
 from fencepost.config.listener import Listener
 from fencepost.config.setting import rendered
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
-from fencepost.kafka.setting_table import NO_COUNTERPART
+from fencepost.kafka.setting.table import NO_COUNTERPART
 from support.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 
 TOO_LARGE = b"." * 100_000
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.settings import Kind
+from fencepost.kafka.setting.client_settings import Kind
 from fencepost.mirror.clients import Cluster, client_faults, client_properties
 
 GIVEN: dict[str, object] = {

@@ -7,7 +7,7 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.config.properties import parse_properties
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import Kind
+from fencepost.kafka.setting.client_settings import Kind
 from fencepost.mirror.clients import Cluster, client_properties
 from fencepost.mirror.dedicated import MirrorFile
 from fencepost.mirror.flow import Flow

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.formats import Checkpoint, FormatError, Heartbeat, OffsetSync
 from fencepost.record import TopicPartition
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
 from fencepost.mirror.gap import gap_record
 from fencepost.mirror.held import MirrorOffsets, noted_position
 from fencepost.mirror.planning import Selection

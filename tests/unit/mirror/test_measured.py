@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.log_gap import GapKind, LogGap
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.log_gap import GapKind, LogGap
 from fencepost.mirror import measured
 from fencepost.mirror.measured import MeasuredCheckpoints, MeasuredRecords, Spread
 from fencepost.mirror.metric import KINDS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import ConnectError
-from fencepost.kafka.log_gap import GapKind, LogGap, LogPosition
+from fencepost.kafka.value.log_gap import GapKind, LogGap, LogPosition
 from fencepost.mirror.gap import gap_error, gap_record
 from fencepost.mirror.position import OffsetColumn, check_altered, position_of, source_offset, source_partition
 from fencepost.record import Repeated, TopicPartition

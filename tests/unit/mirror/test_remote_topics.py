@@ -1,6 +1,6 @@
 """Which configs of a topic its remote topic gets."""
 
-from fencepost.kafka.topic_admin import TopicSetting
+from fencepost.kafka.admin.topic_admin import TopicSetting
 from fencepost.mirror.filters import NameFilter
 from fencepost.mirror.remote_topics import ConfigRule
 

@@ -1,6 +1,6 @@
 """Positions that a group has lost: where a mirror goes on, and what is said of it."""
 
-from fencepost.kafka.log_gap import LogPosition
+from fencepost.kafka.value.log_gap import LogPosition
 from fencepost.mirror.restored import Restored, Synced, restored
 from fencepost.record import TopicPartition
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.api import ConfigError
-from fencepost.kafka.settings import Kind
+from fencepost.kafka.setting.client_settings import Kind
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.policy import IdentityReplicationPolicy
 from fencepost.mirror.setting import MirrorSettings, OffsetSyncSettings, ReplicationSettings, SourceClusterSettings

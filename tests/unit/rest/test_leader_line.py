@@ -20,7 +20,7 @@ from fencepost.cluster.errors import (
 )
 from fencepost.cluster.session_key import Verifier
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.group import Group, GroupMember
+from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.rest import create_app
 from fencepost.rest.server import RestServer
 from fencepost.storage.change import SessionKey

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.kafka.topic_readers import GroupReading, Offsets
+from fencepost.kafka.group.topic_readers import GroupReading, Offsets
 from fencepost.record import TopicPartition
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
 from fencepost.storage.change import TopicRetention

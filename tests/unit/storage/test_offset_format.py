@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.kafka.log import LogRecord
+from fencepost.kafka.read.log import LogRecord
 from fencepost.storage.offset_topic import (
     KnownOffset,
     OffsetFormatError,

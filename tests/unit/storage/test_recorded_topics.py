@@ -5,7 +5,7 @@ import json
 import pytest
 from recorded import Recorded, recorded_topic
 
-from fencepost.kafka.log import LogRecord
+from fencepost.kafka.read.log import LogRecord
 from fencepost.storage import records
 from fencepost.storage.change import RestartRequested, SessionKey
 from fencepost.storage.fold import apply

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fencepost.api import Form
-from fencepost.kafka.clients import sends_batches
-from fencepost.kafka.setting_table import BATCH, CLIENT
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.produce.clients import sends_batches
+from fencepost.kafka.setting.client_settings import transactional_conf
+from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.plugin import find
 from fencepost.task.client_choice import batches_refusal, chosen_conf, split_conf
 from fencepost.task.control import Control

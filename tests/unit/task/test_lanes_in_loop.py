@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from fencepost.api import SourceRecord, SourceTask
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.kafka.settings import transactional_conf
+from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.plugin import find
 from fencepost.record.schema import STRING
 from fencepost.task.boundary import PollBoundary

@@ -29,7 +29,7 @@ print(kept, resident() - before)
 """
 
 _POOL = """
-from fencepost.spark import daemon
+from fencepost.spark.session import daemon
 import importlib, sys
 daemon.give_back = lambda: print("given back", end=" ")
 sys.argv = ["daemon", "pyspark.worker"]

@@ -19,15 +19,15 @@ def test_a_client_that_repeats_itself_is_heard_every_ten_seconds() -> None:
     told = []
     for tick in range(250):
         now = 100.0 + tick / 10
-        told.append(repeats.filter(record("fencepost.kafka.log.librdkafka", REFUSED.format(tick))))
+        told.append(repeats.filter(record("fencepost.kafka.read.log.librdkafka", REFUSED.format(tick))))
     assert [tick for tick, is_told in enumerate(told) if is_told] == [0, 100, 200]
 
 
 def test_other_lines_and_other_loggers_are_not_held_back() -> None:
     repeats = Repeats(lambda: 1.0)
     lines = [
-        record("fencepost.kafka.log.librdkafka", REFUSED.format(1)),
-        record("fencepost.kafka.log.librdkafka", REFUSED.format(1).replace("b:1", "b:2")),
+        record("fencepost.kafka.read.log.librdkafka", REFUSED.format(1)),
+        record("fencepost.kafka.read.log.librdkafka", REFUSED.format(1).replace("b:1", "b:2")),
         record("kafka.net.manager", "Connection failed: 111"),
         *[record("fencepost.worker.supervision.supervisor", "task a-0 starts here")] * 2,
     ]

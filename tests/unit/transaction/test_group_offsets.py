@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.memberless import memberless
+from fencepost.kafka.group.memberless import memberless
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.transaction import ProduceError, TransactionalWriter
 from fencepost.transaction.state import WriterState
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.cluster_ids import ClusterIds
+from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.producer import ProducerClient
+from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.storage.snapshot import ClusterSnapshot
 from fencepost.worker.settings import WorkerSettings
 from support.settings import SETTINGS

@@ -11,7 +11,7 @@ from fencepost.spark.kafka_read.place_json import parse_places
 from fencepost.transform.java_regex import compiled
 
 if TYPE_CHECKING:
-    from fencepost.kafka.admin import Admin, Topic
+    from fencepost.kafka.admin.client import Admin, Topic
 
 
 @dataclass(frozen=True)

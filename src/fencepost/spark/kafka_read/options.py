@@ -7,7 +7,7 @@ from typing import Any
 
 from fencepost.config import Config, ConfigError, at_least, one_of, setting
 from fencepost.config.setting import Type
-from fencepost.kafka.settings import Kind, range_conf, translate
+from fencepost.kafka.setting.client_settings import Kind, range_conf, translate
 from fencepost.spark.kafka_read.bound import Bound, Edge, by_offset, by_time, everywhere
 from fencepost.spark.kafka_read.choice import CHOICES, Choice
 

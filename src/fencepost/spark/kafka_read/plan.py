@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from fencepost.kafka.log_range import LogRange, shares
+from fencepost.kafka.value.log_range import LogRange, shares
 from fencepost.record import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]

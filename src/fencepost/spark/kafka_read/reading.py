@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fencepost.kafka.log_range import LogRange
-from fencepost.spark.kafka_read.columns import arrow_columns
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.row.kafka_columns import arrow_columns
 
 
 def read_range(config: KafkaReadConfig, types: Mapping[str, str], wanted: LogRange | None) -> Iterator[Any]:
     """Return the Arrow batches of a range; of none there are none. Raises the errors of `RangeInput`."""
     if wanted is None:
         return iter(())
-    from fencepost.kafka.range_input import RangeInput  # Arrow: who plans does without
+    from fencepost.kafka.read.range_input import RangeInput  # Arrow: who plans does without
 
     return RangeInput(
         config.conf(),

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fencepost.config import ConfigError
-from fencepost.kafka.admin import Admin, Topic
-from fencepost.kafka.doubt import sure_ends
-from fencepost.kafka.log_range import LogRange
-from fencepost.kafka.loss import report_loss
+from fencepost.kafka.admin.client import Admin, Topic
+from fencepost.kafka.read.doubt import sure_ends
+from fencepost.kafka.read.loss import report_loss
+from fencepost.kafka.value.log_range import LogRange
 from fencepost.record import TopicPartition
 from fencepost.spark.kafka_read.bound import Bound, Edge
 from fencepost.spark.kafka_read.options import KafkaReadConfig

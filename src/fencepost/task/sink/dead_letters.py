@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from fencepost.api import FatalError, RetriableError, SinkRecord
-from fencepost.kafka.producer import ProducerClient
-from fencepost.kafka.transactional_client import Failure, ProducerError
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
 from fencepost.record import HeaderBytes
 from fencepost.task.dead_letter import context_headers, origin_of, time_headers
 from fencepost.task.spec import TaskSpec

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fencepost.api import Epoch, OffsetRange
-from fencepost.kafka.log_range import shares
+from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
 NOTE_MAX_BYTES = 4_000

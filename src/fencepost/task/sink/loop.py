@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from fencepost.api import ConnectError, RetriableError, SinkTask
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import SinkBatch, TopicPartition
 from fencepost.task.back_off import pause_after
 from fencepost.task.control import Control

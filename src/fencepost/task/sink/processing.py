@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.api import Converter, HeaderConverter
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import (
     BinaryColumn,
     Header,

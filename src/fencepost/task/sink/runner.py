@@ -11,8 +11,8 @@ from contextlib import closing
 
 from fencepost.api import FencedError, RetriableError
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.kafka.group_input import GroupInput
-from fencepost.kafka.settings import lacking_to_read
+from fencepost.kafka.read.group_input import GroupInput
+from fencepost.kafka.setting.client_settings import lacking_to_read
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import SinkCounters
 from fencepost.task.dead_letter import ensure_topics
@@ -104,7 +104,7 @@ class SinkRunner(TaskLife):
         conf, topics, whole = self.spec.consumer_conf, subscription(self.spec), (self.spec.resend_topic,)
         why = ", ".join(lacking_to_read(conf))
         if not why:
-            from fencepost.kafka.group_batches import BatchGroupInput  # Arrow, for those who use it
+            from fencepost.kafka.read.group_batches import BatchGroupInput  # Arrow, for those who use it
 
             try:
                 return BatchGroupInput(conf, topics, loop, whole=whole)

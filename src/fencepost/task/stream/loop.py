@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from fencepost.api import RetriableError, StreamTask
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.group_offset import GroupOffset
-from fencepost.kafka.settings import most_record_bytes
+from fencepost.kafka.setting.client_settings import most_record_bytes
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
 from fencepost.task.back_off import pause_after
 from fencepost.task.control import Control

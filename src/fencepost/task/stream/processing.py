@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, overload
 
 from fencepost.api import FatalError, HeaderConverter, SinkRecord, SourceRecord
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import Batch, PositionColumn, Repeated, SinkBatch, TopicPartition
 from fencepost.task.dead_letter import class_of
 from fencepost.task.letters import TransactionLetters

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 
-from fencepost.kafka.contributors import Contributors
-from fencepost.kafka.group_input import GroupInput
+from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.read.group_input import GroupInput
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import StreamCounters
 from fencepost.task.dead_letter import ensure_topics

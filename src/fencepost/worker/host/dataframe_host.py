@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fencepost.api import RetriableError
-from fencepost.spark.cores import CoreLedger
-from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slot.cores import CoreLedger
+from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.storage.ids import TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.storage.offset_topic import encode_key

@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fencepost.api import Epoch, EpochConnector, FatalError, FencedError, RetriableError
 from fencepost.config import ConfigError
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.contribution import beside
-from fencepost.kafka.doubt import SURE_S, Doubts
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError, ReadTimeoutError
-from fencepost.kafka.group_input import GroupInput, Positions
+from fencepost.kafka.group.contribution import beside
+from fencepost.kafka.read.doubt import SURE_S, Doubts
+from fencepost.kafka.read.group_input import GroupInput, Positions
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch_frame import EpochReader
-from fencepost.spark.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
-from fencepost.spark.slots import job_group
+from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.slot.failure import causes_of, is_refused_by_query, is_storage_trouble, raised_in_python, reason
+from fencepost.spark.slot.job import job_group
 from fencepost.task.admitted import admitted
 from fencepost.task.channel import ChannelError
 from fencepost.task.counters import SinkCounters

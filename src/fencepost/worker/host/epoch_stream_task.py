@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 
 from fencepost.api import DataFrameStream
-from fencepost.kafka.group_input import Positions
-from fencepost.spark.epoch_records import EpochRecords
+from fencepost.kafka.read.group_input import Positions
+from fencepost.spark.epoch.records import EpochRecords
 from fencepost.task.counters import StreamCounters
 from fencepost.task.plugins import topics_of
 from fencepost.task.sink.epoch_plan import Begun, Note, Standings

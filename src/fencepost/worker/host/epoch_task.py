@@ -12,11 +12,11 @@ import time
 
 from fencepost.api import DataFrameSink, Epoch
 from fencepost.config import ConfigError
-from fencepost.kafka.contribution import beside
 from fencepost.kafka.errors import TOO_LARGE, KafkaRequestError
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.contribution import beside
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
-from fencepost.spark.epoch_letters import Tally, letters_spec, write_letters
+from fencepost.spark.epoch.letters import Tally, letters_spec, write_letters
 from fencepost.task.dead_letter import ensure_topics
 from fencepost.task.sink.epoch_plan import (
     NOTE_BYTES,

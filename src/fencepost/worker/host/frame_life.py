@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from fencepost.api import FatalError, RetriableError
 from fencepost.config import ConfigError
 from fencepost.kafka.errors import KafkaRequestError
-from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.ended import ProcessEnds
-from fencepost.spark.slots import cancel_group
+from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import cancel_group
 from fencepost.storage.ids import TargetState, TaskId
 from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.admitted import NotAdmittedError, report_of

@@ -9,9 +9,9 @@ from typing import Any
 from fencepost.api import DataFrameConnector, FatalError, RecordError, Split
 from fencepost.config import ConfigError
 from fencepost.config.connector import SourceConnectorConfig
-from fencepost.kafka.settings import transaction_timeout_ms
+from fencepost.kafka.setting.client_settings import transaction_timeout_ms
 from fencepost.record import partition_key
-from fencepost.spark.splits import SplitReader, is_unreadable, run_group, run_splits
+from fencepost.spark.split.splits import SplitReader, is_unreadable, run_group, run_splits
 from fencepost.storage.offset_topic import encode_key
 from fencepost.task.admitted import admitted
 from fencepost.task.counters import Counters

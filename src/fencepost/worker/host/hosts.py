@@ -5,8 +5,8 @@ import os
 import threading
 
 from fencepost.config.worker import WorkerConfig
-from fencepost.spark.cores import CoreLedger
-from fencepost.spark.ended import ProcessEnds
+from fencepost.spark.slot.cores import CoreLedger
+from fencepost.spark.slot.ended import ProcessEnds
 from fencepost.task.spec import Path
 from fencepost.worker.channel import ChannelServer, ChannelTls, Handler
 from fencepost.worker.connector_classes import ConnectorClasses

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fencepost.config.connector import RuntimeChoice
-from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.ended import ProcessEnds
-from fencepost.spark.slots import SlotCrashedError
+from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import SlotCrashedError
 from fencepost.task.slot import SlotSpec
 from fencepost.task.spec import (
     Directive,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from fencepost.spark.cores import CoreLedger
-from fencepost.spark.error import SparkError
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host.slot_pool import Jobs
 
 log = logging.getLogger(__name__)

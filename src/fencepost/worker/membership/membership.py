@@ -8,11 +8,11 @@ from fencepost.cluster.leader import Leader
 from fencepost.cluster.left_open import LeftOpen, fence_held
 from fencepost.cluster.rounds import FencingRounds
 from fencepost.cluster.running import Start
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import Group, GroupMember, can_ask
-from fencepost.kafka.leave import remove_static_member
-from fencepost.kafka.member import GroupMembership
+from fencepost.kafka.group.group_admin import Group, GroupMember, can_ask
+from fencepost.kafka.group.leave import remove_static_member
+from fencepost.kafka.group.member import GroupMembership
 from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.life import WorkerLife
 from fencepost.worker.membership.attendance import Attendance

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fencepost.cluster.info import LEADER, Place
-from fencepost.kafka.group import Group
+from fencepost.kafka.group.group_admin import Group
 from fencepost.storage.change import SessionKey, WorkerAssignment
 from fencepost.storage.ids import TaskId
 from fencepost.storage.snapshot import ClusterSnapshot

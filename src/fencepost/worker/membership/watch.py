@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from fencepost.kafka.group import Group, GroupMember
+from fencepost.kafka.group.group_admin import Group, GroupMember
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fencepost.cluster.acl import EVERY, ConnectorAccess
 from fencepost.cluster.mirror_acl import MirrorAccess, MirrorEnd
 from fencepost.config import ConfigError
-from fencepost.kafka.settings import Kind, admin_conf, producer_conf, reader_conf
+from fencepost.kafka.setting.client_settings import Kind, admin_conf, producer_conf, reader_conf
 from fencepost.mirror.checkpoint import MirrorCheckpointConnector
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.heartbeat import MirrorHeartbeatConnector

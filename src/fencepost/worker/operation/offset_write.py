@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from fencepost.cluster.fencing import task_transactional_id, task_transactional_ids
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.group_offsets import GroupOffsets
-from fencepost.kafka.memberless import memberless
-from fencepost.kafka.writer import RecordWriter
+from fencepost.kafka.group.group_offsets import GroupOffsets
+from fencepost.kafka.group.memberless import memberless
+from fencepost.kafka.produce.writer import RecordWriter
 from fencepost.storage.offset_copies import OffsetCopies, OffsetCopy
 from fencepost.storage.offset_view import Change
 from fencepost.task.finish import GroupPositions

@@ -20,10 +20,10 @@ from fencepost.cluster.command import EnsureAbsent, EnsureStopped, PutConnector,
 from fencepost.cluster.errors import BadRequestError, NothingToAlterError, OperationError
 from fencepost.cluster.info import ConnectorOffset
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.admin import Admin
-from fencepost.kafka.dead_members import take_out_dead_members
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group_offsets import GroupInUseError, GroupOffsets
+from fencepost.kafka.group.dead_members import take_out_dead_members
+from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
 from fencepost.record.java_text import java_text
 from fencepost.retention.reading import reading
 from fencepost.storage.snapshot import ClusterSnapshot

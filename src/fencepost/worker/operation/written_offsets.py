@@ -12,7 +12,7 @@ from fencepost.cluster.errors import (
     OperationError,
 )
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.group_offsets import GroupOffsets
+from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.record import TopicPartition
 from fencepost.storage.snapshot import ClusterSnapshot
 

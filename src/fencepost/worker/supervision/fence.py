@@ -6,8 +6,8 @@ from typing import Any
 
 from fencepost.cluster.fencing import task_transactional_ids
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.leave import MemberRemoval
-from fencepost.kafka.transactions import TransactionAdmin
+from fencepost.kafka.group.leave import MemberRemoval
+from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.storage.ids import TaskId
 from fencepost.task.spec import TaskSpec
 from fencepost.transaction import ConfOf, WriterOpenError, fence

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.group_offset import FORGOTTEN
-from fencepost.kafka.memberless import read_stable
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.value.group_offset import FORGOTTEN
 from fencepost.storage.offset_topic import KnownOffset, encode_key
 from fencepost.storage.offset_view import OffsetTopics, OffsetView
 from fencepost.worker.settings import WorkerSettings

@@ -1,7 +1,7 @@
 """The offsets topic that a connector may have for itself (KIP-618)."""
 
 from fencepost.config.raw import RawConfig
-from fencepost.kafka.admin import Admin
+from fencepost.kafka.admin.client import Admin
 from fencepost.storage.internal_topics import ensure_own_offsets_topic
 from fencepost.worker.settings import WorkerSettings
 

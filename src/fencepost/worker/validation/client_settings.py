@@ -7,7 +7,7 @@ from fencepost.cluster.info import KeyReport, KeyValue
 from fencepost.config.connector import RuntimeChoice
 from fencepost.config.override import check_overrides
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import (
+from fencepost.kafka.setting.client_settings import (
     Kind,
     SettingsError,
     check_sink_settings,

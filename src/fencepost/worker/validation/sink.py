@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from fencepost.config.connector import ConnectorConfig, SinkChoice, SinkConnectorConfig
 from fencepost.config.worker import WorkerConfig
-from fencepost.kafka.settings import NEWER_PROTOCOL, PROTOCOL
+from fencepost.kafka.setting.client_settings import NEWER_PROTOCOL, PROTOCOL
 from fencepost.transform.java_regex import compiled
 from fencepost.worker.validation.findings import Findings, aliases, invalid
 

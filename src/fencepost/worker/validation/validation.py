@@ -218,14 +218,14 @@ def _check_construction(
 
 
 def _epoch_reader(connector: EpochConnector, given: Mapping[str, str]) -> object:
-    from fencepost.spark.epoch_frame import EpochReader  # and PySpark with it, for which no worker's start waits
-    from fencepost.spark.epoch_records import EpochRecords
+    from fencepost.spark.epoch.frame import EpochReader  # and PySpark with it, for which no worker's start waits
+    from fencepost.spark.epoch.records import EpochRecords
 
     return EpochRecords(connector, given) if isinstance(connector, DataFrameStream) else EpochReader(connector, given)
 
 
 def _split_reader(connector: DataFrameConnector, given: Mapping[str, str]) -> object:
-    from fencepost.spark.splits import SplitReader
+    from fencepost.spark.split.splits import SplitReader
 
     return SplitReader(connector, given)
 

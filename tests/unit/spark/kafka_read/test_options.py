@@ -9,8 +9,8 @@ from fencepost.config import ConfigError
 from fencepost.record import TopicPartition
 from fencepost.spark.datasource import FencepostDataSource
 from fencepost.spark.kafka_read.bound import Bound, Edge
-from fencepost.spark.kafka_read.columns import chosen
 from fencepost.spark.kafka_read.options import KafkaReadConfig
+from fencepost.spark.row.kafka_columns import chosen
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a, b"}
 ONE = TopicPartition("a", 0)

@@ -2,7 +2,7 @@
 
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.sink.processing import SinkProcessor

@@ -9,7 +9,7 @@ from fencepost.api import Converter, SinkBatch
 from fencepost.converter.byte_array import ByteArrayConverter
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition, Utf8Column
 from fencepost.task.control import Control
 from fencepost.task.sink.processing import SinkProcessor

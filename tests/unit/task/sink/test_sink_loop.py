@@ -8,7 +8,7 @@ import pytest
 from fencepost.api import FatalError, FencingToken, RetriableError, SinkBatch, SinkTask, TopicPartition
 from fencepost.converter.string import StringConverter
 from fencepost.kafka.errors import KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.task.control import Control
 from fencepost.task.counters import SinkCounters
 from fencepost.task.sink import loop as module

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.converter.simple_header import SimpleHeaderConverter
 from fencepost.converter.string import StringConverter
-from fencepost.kafka.group_input import Fetched
+from fencepost.kafka.value.fetched import Fetched
 from fencepost.record import HeaderBytes, SinkBatch, TopicPartition
 from fencepost.task.control import Control
 from fencepost.task.processing import Processor

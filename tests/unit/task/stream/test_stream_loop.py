@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.api import FatalError, SinkBatch, StreamTask, TopicPartition
 from fencepost.converter.byte_array import ByteArrayConverter
-from fencepost.kafka.group_input import Fetched
-from fencepost.kafka.group_offset import GroupOffset
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.control import Control
 from fencepost.task.counters import StreamCounters
 from fencepost.task.outgoing import Outgoing

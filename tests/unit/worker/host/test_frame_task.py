@@ -10,10 +10,10 @@ import pytest
 
 from fencepost.api import ConfigError, Split
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.spark.cores import CoreLedger, CoreUse, NoCoreError
-from fencepost.spark.ended import ProcessEnds
-from fencepost.spark.error import SparkError
-from fencepost.spark.splits import SplitError
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.slot.cores import CoreLedger, CoreUse, NoCoreError
+from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.split.splits import SplitError
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
 from fencepost.worker.host import frame_life, trouble
 from fencepost.worker.host import frame_task as module

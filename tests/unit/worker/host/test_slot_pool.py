@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fencepost.spark.cores import CoreLedger, CoreUse
-from fencepost.spark.ended import ProcessEnds
-from fencepost.spark.slots import SlotCrashedError, SlotEndedError
+from fencepost.spark.slot.cores import CoreLedger, CoreUse
+from fencepost.spark.slot.ended import ProcessEnds
+from fencepost.spark.slot.job import SlotCrashedError, SlotEndedError
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from fencepost.worker.channel import RefusedError
 from fencepost.worker.host import slot_pool as module

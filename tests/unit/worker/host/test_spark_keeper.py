@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.spark.cores import CoreLedger
+from fencepost.spark.slot.cores import CoreLedger
 from fencepost.worker.host import spark_keeper
 from fencepost.worker.host.spark_keeper import SparkKeeper
 from support.no_exception import no_exceptions

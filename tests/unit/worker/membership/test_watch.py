@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fencepost.kafka.group import Group, GroupMember
+from fencepost.kafka.group.group_admin import Group, GroupMember
 from fencepost.worker.membership.watch import Look, PeerWatch, Refusals, look_at
 
 A, R, U = Look.ANSWERED, Look.REFUSED, Look.UNKNOWN

@@ -1,0 +1,1 @@
+"""Topics, the ends of logs, records that are deleted."""

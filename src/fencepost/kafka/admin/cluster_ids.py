@@ -1,0 +1,31 @@
+"""Which Kafka cluster a client's brokers belong to: one cluster has many spellings."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencepost.kafka.admin.client import Admin
+
+_ASK_S = 15.0
+
+
+def _ask(conf: Mapping[str, Any]) -> str:
+    return Admin(conf, timeout_s=_ASK_S).cluster_id()
+
+
+class ClusterIds:
+    """Cluster ids by bootstrap servers. Each is asked for once, until there is an answer. Thread-safe."""
+
+    def __init__(self, ask: Callable[[Mapping[str, Any]], str] = _ask) -> None:
+        self._ask = ask
+        self._known: dict[str, str] = {}
+
+    def of(self, conf: Mapping[str, Any]) -> str:
+        """Return the id of the cluster that a client with `conf` (librdkafka's names) reaches.
+
+        Raises what `Admin.cluster_id` raises, where there was no answer yet.
+        """
+        servers = str(conf["bootstrap.servers"])
+        known = self._known.get(servers)
+        if known is None:
+            known = self._known[servers] = self._ask(conf)
+        return known

@@ -1,0 +1,1 @@
+"""Batches of records as bytes, and bytes as records."""

@@ -1,0 +1,260 @@
+"""Records of one partition as columns, and those that wait there to become a batch."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.kafka.codec.encode_header import EncodedBatch
+from fencepost.kafka.value.placed import DeliveryCallback
+from fencepost.record import BinaryColumn, HeaderBytes
+from fencepost.record.binary_column import size_bytes
+
+# What stands around a record's bytes: its length, attributes, offset, the lengths of key and value, how many headers.
+_AROUND = 5 + 1 + 4 + 5 + 5 + 5
+_SAME_TIME, _ANY_TIME = 5, 10  # one for all of a call, and some calls in a batch
+_AROUND_HEADER = 5 + 5
+_BATCH_HEADER = 61
+# A number whose type Arrow has to find out costs as much as a column of them: it looks for packages first.
+_INT64 = pa.int64()
+_NOTHING = pa.scalar(0, pa.int32())
+Headers = Sequence[Sequence[HeaderBytes]]
+
+
+class Columns(NamedTuple):
+    """Records of one partition, in order: Arrow arrays of bytes, a null being a tombstone or no key.
+
+    `keys` is None where no record has one, `headers` where none has any. `timestamps` are milliseconds since 1970: one
+    for all, or an array of one for each. `told` holds what is called with (error, message) about the records of these
+    indexes, once they are written.
+    """
+
+    values: Any
+    keys: Any = None
+    timestamps: Any = 0
+    headers: Headers | None = None
+    told: Mapping[int, DeliveryCallback] = MappingProxyType({})
+
+    def part(self, start: int, stop: int) -> "Columns":
+        """Return records `start` to `stop`, the latter excluded."""
+        if (start, stop) == (0, len(self.values)):
+            return self
+        times = self.timestamps
+        return Columns(
+            self.values[start:stop],
+            None if self.keys is None else self.keys[start:stop],
+            times if isinstance(times, int) else times[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+            {index - start: call for index, call in self.told.items() if start <= index < stop},
+        )
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    def timestamp(self, index: int) -> int:
+        times = self.timestamps
+        return times if isinstance(times, int) else int(times[index].as_py())
+
+    def own_bytes(self) -> int:
+        """Return the bytes of all keys, values and headers."""
+        own = size_bytes(self.values)
+        if self.keys is not None:
+            own += size_bytes(self.keys)
+        if self.headers is not None:
+            own += sum(len(name.encode()) + len(value or b"") for each in self.headers for name, value in each)
+        return own
+
+    def most_bytes(self) -> int:
+        """Return the most bytes that all records take in a batch: the sum of `sizes`, without a look at each record."""
+        headers = 0 if self.headers is None else sum(map(len, self.headers))
+        return self.own_bytes() + len(self.values) * self._around_each + headers * _AROUND_HEADER
+
+    def sizes(self) -> Any:
+        """Return the most bytes that each record takes in a batch, as an Arrow array."""
+        sizes = pc.add(_lengths(self.values), pa.scalar(self._around_each, _INT64))
+        if self.keys is not None:
+            sizes = pc.add(sizes, _lengths(self.keys))
+        if self.headers is not None:
+            sizes = pc.add(sizes, pa.array([_header_bytes(each) for each in self.headers], _INT64))
+        return sizes
+
+    @property
+    def _around_each(self) -> int:
+        return _AROUND + (_SAME_TIME if isinstance(self.timestamps, int) else _ANY_TIME)
+
+
+class Taken(NamedTuple):
+    """A batch that goes as it is, and what is called about its records."""
+
+    batch: EncodedBatch
+    told: Mapping[int, DeliveryCallback]
+
+    @property
+    def rows(self) -> int:
+        return self.batch.count
+
+    def timestamp(self, index: int) -> int:
+        """Return the newest: nobody looks at its records."""
+        return self.batch.newest_timestamp
+
+    def own_bytes(self) -> int:
+        return len(self.batch)
+
+
+Content = Columns | Taken
+
+
+class Encode(Protocol):
+    """Makes a record batch of columns: its bytes, with the checksum, and how many records there are in it."""
+
+    def __call__(
+        self,
+        columns: Columns,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        transactional: bool,
+        compression: str,
+    ) -> tuple[bytes | bytearray | memoryview, int]: ...
+
+
+class Pending:
+    """Records that wait. A batch is full at so many bytes, or records; one record alone may be larger.
+
+    Counted is what the batch will take, not the records' own bytes: a topic refuses a batch that is a byte too large.
+    """
+
+    def __init__(self, most_bytes: int, most_records: int) -> None:
+        self._most_bytes, self._most_records = most_bytes - _BATCH_HEADER, most_records
+        self._pieces: list[Columns] = []
+        self.size_bytes = self.own_bytes = self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.size_bytes >= self._most_bytes or self.count >= self._most_records
+
+    def add(self, columns: Columns) -> int:
+        """Take as many of the first records as fit, and one at least where none waits. Returns how many."""
+        first = columns.part(0, min(len(columns.values), self._most_records - self.count))
+        count, total = len(first.values), first.most_bytes()
+        room = self._most_bytes - self.size_bytes
+        if total > room:
+            running = pc.cumulative_sum(first.sizes())
+            count = pc.sum(pc.less_equal(running, pa.scalar(room, _INT64))).as_py() or 0
+            if count == 0 and self.count == 0:
+                count = 1
+            total = running[count - 1].as_py() if count else 0
+        if count:
+            taken = first.part(0, count)
+            self._pieces.append(taken)
+            self.size_bytes += total
+            self.own_bytes += taken.own_bytes()
+            self.count += count
+        return count
+
+    def take(self) -> Columns:
+        """Return all that waits, as one; nothing waits any more."""
+        pieces, self._pieces = self._pieces, []
+        self.size_bytes = self.own_bytes = self.count = 0
+        return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
+class Waiting:
+    """Records of one partition that wait to be sent, in batches.
+
+    They are due when they have `due_bytes` of their own, or are so many: whoever counts on a producer that holds
+    records back counts these bytes, and not what a batch adds to them. No batch is cut larger than `topic_bytes`.
+    """
+
+    def __init__(self, due_bytes: int, most_records: int, topic_bytes: int | None = None) -> None:
+        self._due_bytes, self._most_records = due_bytes, most_records
+        self._full: list[Content] = []
+        self._last = Pending(due_bytes if topic_bytes is None else min(due_bytes, topic_bytes), most_records)
+        self.own_bytes = self.count = 0
+
+    @property
+    def is_due(self) -> bool:
+        return self.own_bytes >= self._due_bytes or self.count >= self._most_records
+
+    def add(self, columns: Columns) -> int:
+        """Take as many of the first records as the last batch has room for, or one. Returns how many."""
+        before = self._last.own_bytes
+        taken = self._last.add(columns)
+        self.own_bytes += self._last.own_bytes - before
+        self.count += taken
+        if taken < len(columns.values) or self._last.is_full:
+            self._full.append(self._last.take())
+        return taken
+
+    def add_taken(self, taken: Taken) -> None:
+        """Have a batch wait behind the records that do: these are a batch by themselves then."""
+        if self._last.count:
+            self._full.append(self._last.take())
+        self._full.append(taken)
+        self.own_bytes += taken.own_bytes()
+        self.count += taken.rows
+
+    def take(self, *, whole: bool) -> list[Content]:
+        """Return the batches that are full, and with `whole` the last one, too; they do not wait any more."""
+        found, self._full = self._full, []
+        if whole and self._last.count:
+            found.append(self._last.take())
+        self.own_bytes, self.count = self._last.own_bytes, self._last.count
+        return found
+
+
+def binary(column: Sequence[bytes | None]) -> Any:
+    """Return a column of bytes as an Arrow array, which it may be already."""
+    if isinstance(column, BinaryColumn):
+        return column.array
+    if not isinstance(column, pa.Array):
+        return pa.array(column, pa.binary())
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def _joined(pieces: Sequence[Columns]) -> Columns:
+    told: dict[int, DeliveryCallback] = {}
+    at = 0
+    for piece in pieces:
+        told.update({at + index: call for index, call in piece.told.items()})
+        at += len(piece.values)
+    keys = headers = None
+    if any(piece.keys is not None for piece in pieces):
+        keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
+    if any(piece.headers is not None for piece in pieces):
+        headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
+    return Columns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, told)
+
+
+def _joined_times(pieces: Sequence[Columns]) -> Any:
+    first = pieces[0].timestamps
+    if isinstance(first, int) and all(isinstance(each.timestamps, int) and each.timestamps == first for each in pieces):
+        return first
+    return pa.concat_arrays([_each_time(piece) for piece in pieces])
+
+
+def _each_time(piece: Columns) -> Any:
+    times = piece.timestamps
+    return pa.repeat(pa.scalar(times, _INT64), len(piece.values)) if isinstance(times, int) else times
+
+
+def _array(arrays: Sequence[Any]) -> Any:
+    return pa.concat_arrays(arrays)
+
+
+def _nulls(piece: Columns) -> Any:
+    return pa.nulls(len(piece.values), pa.binary())
+
+
+def _lengths(column: Any) -> Any:
+    lengths = pc.binary_length(column)
+    return (pc.fill_null(lengths, _NOTHING) if lengths.null_count else lengths).cast(_INT64)
+
+
+def _header_bytes(headers: Sequence[HeaderBytes]) -> int:
+    return sum(len(name.encode()) + len(value or b"") + _AROUND_HEADER for name, value in headers)

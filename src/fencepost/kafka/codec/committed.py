@@ -1,0 +1,212 @@
+"""From the bytes of a Fetch to the batches that are copied: what is committed, unread, and checked before (E22).
+
+A broker's answer has whole batches, from the one that the position lies in, aborted ones and the markers of
+transactions among them. It names the transactions that were aborted; which batches are theirs their producers' ids say.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from fencepost.kafka.codec.decode import DecodedRecord, decoded, encoded, records_of
+from fencepost.kafka.codec.encode_header import (
+    HEADER,
+    CorruptBatchError,
+    EncodedBatch,
+    LooseBatchError,
+    ensure_intact,
+    taken_batch,
+)
+
+_BEHIND_LENGTH = 12
+_MAGIC_AT, _MAGIC = 16, 2
+_LEAST_OLD = 26  # with its checksum, attributes, and the lengths of no key and no value
+_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_NO_EPOCH = -1
+_SMALL = 10  # records: below, a batch costs more than its records do
+_REBUILT_RECORDS, _REBUILT_BYTES = 5_000, 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBatch:
+    """A batch to write, and the offsets that its records have at the source."""
+
+    batch: EncodedBatch
+    offsets: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        return self.batch.count
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.batch)
+
+    @property
+    def times_ms(self) -> tuple[int, int]:
+        return self.batch.first_timestamp, self.batch.newest_timestamp
+
+    def records(self) -> Sequence[DecodedRecord]:
+        """Return its records as they are written. Raises CorruptBatchError."""
+        return records_of(self.batch)
+
+
+class Answered(NamedTuple):
+    """What there is of a partition in an answer: batches as they were sent, and which of them nobody is to see.
+
+    Those behind the offset `stable`, where that is known; and of each of `aborted`, (first offset, producer id), those
+    from that offset to the marker of the abort.
+    """
+
+    records: memoryview
+    stable: int = -1
+    aborted: Sequence[tuple[int, int]] = ()
+
+
+class Head(NamedTuple):
+    """What a batch says of itself. One of before Kafka 0.11 has no transactions, and may say little of its offsets."""
+
+    first: int
+    last: int
+    records: int
+    epoch: int
+    attributes: int
+    producer: int
+    is_old: bool
+
+    @classmethod
+    def of(cls, view: memoryview) -> "Head":
+        if view[_MAGIC_AT] > _MAGIC:
+            raise CorruptBatchError(f"A batch has the format of version {view[_MAGIC_AT]}, and {_MAGIC} is the last")
+        if view[_MAGIC_AT] < _MAGIC:
+            last = int.from_bytes(view[:8], "big", signed=True)
+            return cls(last, last, 1, _NO_EPOCH, 0, -1, True)
+        first, _, epoch, _, _, attributes, delta, _, _, producer, *_, count = HEADER.unpack_from(view)
+        return cls(first, first + delta, count, epoch, attributes, producer, False)
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & _CODEC
+
+
+class Sent(NamedTuple):
+    """A batch as it was sent."""
+
+    head: Head
+    view: memoryview
+
+
+class Position(NamedTuple):
+    """An offset, and the epoch of the leader that took what lies before it, -1 where that is not known."""
+
+    offset: int
+    epoch: int = _NO_EPOCH
+
+
+def committed_batches(answered: Answered, wanted: Position) -> tuple[list[Sent], Position]:
+    """Return the committed batches that have something from the position `wanted` on, and the position behind them.
+
+    Raises CorruptBatchError for what is not what its checksum says, before a word of it is believed. Where something
+    comes before that, which may be all that is wanted, the next call raises it.
+    """
+    found: list[Sent] = []
+    aborted = sorted(answered.aborted, reverse=True)
+    dropped: set[int] = set()
+    position, behind = wanted, -1
+    for view in _whole(answered.records):
+        head = Head.of(view)
+        if not head.is_old:  # else they have checksums of their own
+            try:
+                ensure_intact(view)  # E22
+            except CorruptBatchError:
+                if position.offset > wanted.offset:
+                    break
+                raise
+        if head.last >= answered.stable >= 0:
+            break
+        if head.first <= behind or head.last < head.first:
+            raise CorruptBatchError(f"A batch of offsets {head.first} to {head.last} comes behind offset {behind}")
+        behind = head.last
+        while aborted and aborted[-1][0] <= head.last:
+            dropped.add(aborted.pop()[1])
+        if head.attributes & _CONTROL:
+            if _is_abort(view):
+                dropped.discard(head.producer)
+        elif head.last >= wanted.offset and not (head.attributes & _TRANSACTIONAL and head.producer in dropped):
+            found.append(Sent(head, view))
+        if head.last >= position.offset:
+            position = Position(head.last + 1, head.epoch)
+    return found, position
+
+
+def copied(batches: Sequence[Sent], wanted: int, now_ms: int) -> list[CopiedBatch]:
+    """Return batches to write for those of a partition: as they are, or made of their records where that cannot be.
+
+    Small ones that come together are joined, which costs less than one after the other.
+    """
+    made: list[CopiedBatch] = []
+    for (is_whole, codec), group in groupby(batches, lambda sent: _way(sent.head, wanted)):
+        found = list(group)
+        if is_whole or len(found) == 1:
+            for sent in found:
+                made += _taken(sent, wanted, now_ms)
+        else:
+            made += _rebuilt((record for sent in found for record in decoded(sent.view)), codec, wanted, now_ms)
+    return made
+
+
+def _whole(records: memoryview) -> Iterator[memoryview]:
+    """Yield what is whole; the last batch may be cut off, as the request has a limit."""
+    at = 0
+    while len(records) - at > _MAGIC_AT:
+        stop = at + _BEHIND_LENGTH + int.from_bytes(records[at + 8 : at + _BEHIND_LENGTH], "big")
+        if stop > len(records):
+            break
+        if stop - at < (HEADER.size if records[at + _MAGIC_AT] >= _MAGIC else _LEAST_OLD):
+            raise CorruptBatchError(f"A batch of {stop - at} bytes is shorter than its header")
+        yield records[at:stop]
+        at = stop
+    if at == 0 and len(records):  # brokers never cut off the first: its length is wrong, and it would come for ever
+        raise CorruptBatchError(f"An answer of {len(records)} bytes has no whole batch")
+
+
+def _is_abort(view: memoryview) -> bool:
+    """Say whether a transaction's marker, whose key is a version and a type, is that of an abort."""
+    return any((marker.key or b"")[2:4] == b"\0\0" for marker in decoded(view))
+
+
+def _way(head: Head, wanted: int) -> tuple[bool, int]:
+    """Return whether a batch goes as it is, and else in which codec its records belong."""
+    is_whole = not head.is_old and head.first >= wanted and head.records >= _SMALL
+    return is_whole, 0 if is_whole else head.codec
+
+
+def _taken(sent: Sent, wanted: int, now_ms: int) -> list[CopiedBatch]:
+    head = sent.head
+    if head.first >= wanted:
+        try:
+            return [CopiedBatch(taken_batch(sent.view), range(head.first, head.first + head.records))]
+        except LooseBatchError:
+            pass
+    return _rebuilt(decoded(sent.view), head.codec, wanted, now_ms)
+
+
+def _rebuilt(records: Iterable[DecodedRecord], codec: int, wanted: int, now_ms: int) -> list[CopiedBatch]:
+    return [
+        CopiedBatch(encoded(lot, codec, now_ms), [record.offset for record in lot])
+        for lot in _lots(record for record in records if record.offset >= wanted)
+    ]
+
+
+def _lots(records: Iterable[DecodedRecord]) -> Iterator[list[DecodedRecord]]:
+    lot: list[DecodedRecord] = []
+    size = 0
+    for record in records:
+        lot.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if len(lot) >= _REBUILT_RECORDS or size >= _REBUILT_BYTES:
+            yield lot
+            lot, size = [], 0
+    if lot:
+        yield lot

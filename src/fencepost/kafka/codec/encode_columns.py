@@ -1,0 +1,38 @@
+"""A batch in one step: columns, and who writes them, to the bytes to send."""
+
+from typing import Any, Protocol
+
+from fencepost.kafka.codec.compress import Codec
+from fencepost.kafka.codec.encode import encode_batch
+from fencepost.kafka.codec.encode_header import Producer
+from fencepost.kafka.codec.encode_rows import rows
+
+
+class Columns(Protocol):
+    """Records of one partition, in order; headers are None where none has any, and one timestamp may be for all."""
+
+    @property
+    def values(self) -> Any: ...
+    @property
+    def keys(self) -> Any: ...
+    @property
+    def timestamps(self) -> Any: ...
+    @property
+    def headers(self) -> Any: ...
+
+
+def encode_columns(
+    columns: Columns,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+    compression: str,
+) -> tuple[bytes, int]:
+    """Return the bytes of a batch of these records, of which there is one at least, and their count."""
+    times = columns.timestamps
+    now_ms, each = (times, None) if isinstance(times, int) else (0, times)
+    made = rows(columns.values, now_ms=now_ms, keys=columns.keys, timestamps=each, headers=columns.headers)
+    batch = encode_batch(made, Codec(compression))
+    return b"".join(batch.stamped(Producer(producer_id, producer_epoch, transactional), base_sequence)), batch.count

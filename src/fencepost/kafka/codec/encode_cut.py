@@ -1,0 +1,151 @@
+"""Rows of a topic to batches of its partitions, none larger than it may be."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.api.errors import RecordError
+from fencepost.kafka.codec import murmur
+from fencepost.kafka.codec.compress import Codec
+from fencepost.kafka.codec.encode import Rows, encode_batch
+from fencepost.kafka.codec.encode_field import lengths, varint
+from fencepost.kafka.codec.encode_header import HEADER, EncodedBatch
+from fencepost.record.binary_column import ends
+
+_MOST_RECORDS = 1 << 20
+_INT32 = pa.int32()
+
+
+class RecordTooLargeError(RecordError):
+    """One record makes a batch that its topic does not take. No other record is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a batch may be: `batch_bytes` and `records` say where to cut, before compression, as `batch.size` does.
+
+    A single record may be larger than `batch_bytes`, but not, compressed, than `topic_bytes`: the topic's
+    `max.message.bytes`. All sizes are with the batch's header.
+    """
+
+    topic_bytes: int
+    batch_bytes: int
+    records: int = _MOST_RECORDS
+
+    @property
+    def cut_bytes(self) -> int:
+        return min(self.batch_bytes, self.topic_bytes)
+
+
+def encoded_batches(
+    topic: str,
+    rows: Rows,
+    codec: Codec,
+    limits: Limits,
+    partition_count: int,
+    spare: Iterator[int],
+    given: pa.Array | None = None,
+) -> Iterator[tuple[int, EncodedBatch]]:
+    """Encode rows as batches, each with its partition. Those of a partition come in the order of their rows.
+
+    A row goes to the partition that is `given` for it (int32, null: none), else to that of its key, else to a spare
+    one: `spare` yields the next for each batch.
+
+    Raises:
+        RecordTooLargeError: of a record when its turn comes; the batches before it are out by then.
+    """
+    for partition, part in placed(rows, limits, partition_count, spare, given):
+        for start, stop in cuts(part, limits):
+            batch = encode_batch(part.slice(start, stop), codec)
+            if len(batch) > limits.topic_bytes:
+                raise RecordTooLargeError(_too_large(topic, partition, part.slice(start, stop), len(batch), limits))
+            yield partition, batch
+
+
+def placed(
+    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None = None
+) -> Iterator[tuple[int, Rows]]:
+    """Split rows by partition; arguments are those of `encoded_batches`. Without keys nothing is copied."""
+    if not len(rows):
+        return
+    if given is None and partition_count == 1:
+        yield 0, rows
+    elif given is None and rows.keys is None:
+        for start, stop in cuts(rows, limits):
+            yield next(spare), rows.slice(start, stop)
+    else:
+        for partition, indices in grouped(_partitions(rows, limits, partition_count, spare, given)):
+            yield partition, rows if len(indices) == len(rows) else rows.take(indices)
+
+
+def cuts(rows: Rows, limits: Limits) -> Iterator[tuple[int, int]]:
+    """Yield where to cut rows, so that each batch is as large as it may be, or a single record."""
+    overhead = _most_overhead(rows)
+    behind = [ends(column) for column in rows.columns]
+    room = limits.cut_bytes - HEADER.size
+
+    def bytes_before(index: int) -> int:
+        return overhead * index + sum(each[index] for each in behind)
+
+    start, count = 0, len(rows)
+    while start < count:
+        most = min(count, start + limits.records)
+        stop = bisect_right(range(most + 1), bytes_before(start) + room, lo=start + 1, key=bytes_before) - 1
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
+
+
+def spare_partitions(count: int, first: int) -> Iterator[int]:
+    """Yield partitions in turns, for ever."""
+    partition = first
+    while True:
+        yield partition % count
+        partition += 1
+
+
+def _partitions(
+    rows: Rows, limits: Limits, partition_count: int, spare: Iterator[int], given: pa.Array | None
+) -> pa.Array:
+    """Return each row's partition. Those without any go to a spare one for as many rows as make a batch."""
+    found = pa.nulls(len(rows), _INT32) if given is None else given
+    if rows.keys is not None and found.null_count:
+        found = pc.coalesce(found, murmur.partitions(rows.keys, partition_count))
+    if not found.null_count:
+        return found
+    runs = [pa.repeat(pa.scalar(next(spare), _INT32), stop - start) for start, stop in cuts(rows, limits)]
+    return pc.coalesce(found, pa.concat_arrays(runs))
+
+
+def grouped(partitions: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+    """Yield each partition with the indexes of its rows, in order; a row without a partition is in none."""
+    order = pc.array_sort_indices(partitions)  # equal ones stay in order, nulls come last
+    runs = pc.run_end_encode(partitions.take(order))
+    start = 0
+    for partition, stop in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        if partition is not None:
+            yield partition, order.slice(start, stop - start)
+        start = stop
+
+
+def _most_overhead(rows: Rows) -> int:
+    """Return the most bytes that one of the records takes besides its columns."""
+    most = [max(pc.max(lengths(column)).as_py(), 0) for column in rows.columns]
+    spread = 0
+    if not isinstance(rows.timestamps, int):
+        first, last = (time.as_py() for time in pc.min_max(rows.timestamps).values())
+        spread = last - first
+    inner = 1 + len(varint(spread)) + len(varint(len(rows))) + sum(len(varint(size)) for size in most) + 2
+    return inner + len(varint(sum(most) + inner))
+
+
+def _too_large(topic: str, partition: int, row: Rows, size: int, limits: Limits) -> str:
+    parts = zip(("value", "key"), (row.values, row.keys), strict=True)
+    told = ", ".join(f"its {name} {max(lengths(data)[0].as_py(), 0)}" for name, data in parts if data is not None)
+    return (
+        f"A record for topic {topic}, partition {partition}, takes {size} bytes as a batch of its own ({told} bytes "
+        f"before compression), and the topic takes {limits.topic_bytes}: raise its max.message.bytes, or send less"
+    )

@@ -1,0 +1,83 @@
+"""Columns of records, whatever holds them, as the binary columns that are encoded."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fencepost.kafka.codec.encode import Rows
+from fencepost.kafka.codec.encode_field import column, joined, lengths, varints
+from fencepost.kafka.value.header_lists import header_lists
+from fencepost.record import HeaderBytes, HeaderColumn, Utf8Column
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray | Utf8Column | Sequence[bytes | None]
+Headers: TypeAlias = pa.Array | HeaderColumn | Sequence[Sequence[HeaderBytes]]
+
+_BINARY, _INT32, _INT64 = pa.binary(), pa.int32(), pa.int64()
+
+
+def rows(
+    values: Column,
+    *,
+    now_ms: int,
+    keys: Column | None = None,
+    timestamps: pa.Array | Sequence[int | None] | None = None,
+    headers: Headers | None = None,
+) -> Rows:
+    """Return records of one topic as columns of one length. Text is its UTF-8 bytes; Arrow's columns are not copied.
+
+    `timestamps` are milliseconds since 1970; where there is none, `now_ms` takes its place. `headers` from Arrow are
+    lists of structs of a name and a value.
+    """
+    return Rows(
+        binary_column(values),
+        _times(timestamps, now_ms),
+        None if keys is None else _or_none(binary_column(keys)),
+        None if headers is None else _encoded_headers(_header_lists(headers)),
+    )
+
+
+def binary_column(data: Column) -> pa.Array:
+    """Return bytes or text as one binary array."""
+    if isinstance(data, pa.ChunkedArray):
+        data = data.combine_chunks()
+    if isinstance(data, pa.Array):
+        return data if data.type == _BINARY else data.cast(_BINARY)
+    return pa.array(data.raw if isinstance(data, Utf8Column) else data, _BINARY)
+
+
+def number_column(data: pa.Array | Sequence[int | None], kind: pa.DataType) -> pa.Array:
+    """Return whole numbers as an array of one type."""
+    return data.cast(kind) if isinstance(data, pa.Array) else pa.array(data, kind)
+
+
+def _or_none(data: pa.Array) -> pa.Array | None:
+    return None if data.null_count == len(data) else data
+
+
+def _times(timestamps: Any, now_ms: int) -> pa.Array | int:
+    if timestamps is None:
+        return now_ms
+    times = number_column(timestamps, _INT64)
+    return pc.fill_null(times, pa.scalar(now_ms, _INT64)) if times.null_count else times
+
+
+def _header_lists(headers: Headers) -> pa.Array:
+    if isinstance(headers, pa.Array):
+        return headers
+    return header_lists(headers.raw if isinstance(headers, HeaderColumn) else headers)
+
+
+def _encoded_headers(lists: pa.Array) -> pa.Array | None:
+    """Return each row's headers as they stand in a record: how many, then name and value with their lengths."""
+    entries = lists.flatten()
+    if not len(entries):
+        return None
+    names, values = map(binary_column, entries.flatten())
+    each = joined((varints(lengths(names)), column(names), varints(lengths(values)), column(values)))
+    counts = pc.fill_null(pc.list_value_length(lists), pa.scalar(0, _INT32))
+    ends = pc.cumulative_sum(counts)
+    offsets = pa.concat_arrays([pa.array([0], _INT32), ends])
+    of_a_row = pc.binary_join(pa.ListArray.from_arrays(offsets, each), pa.scalar(b"", _BINARY))
+    return joined((varints(counts), column(of_a_row)))

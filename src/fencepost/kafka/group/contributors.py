@@ -1,0 +1,292 @@
+"""Who commits offsets of a group in transactions: what brokers know of producers of any program (KIP-447, E20).
+
+The map from an input partition to its producer is read from the log that a group's offsets are in: each batch there
+names the producer that wrote it. Nothing else tells which open transaction has offsets of which partition.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from fencepost.kafka.errors import KafkaUnavailableError
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.group import offsets_log
+from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.offsets_log import LoggedOffset, OffsetsPartition
+from fencepost.kafka.patience import patiently
+from fencepost.record import TopicPartition
+
+T = TypeVar("T")
+Places = Collection[TopicPartition]
+
+_AGAIN_S = 0.1
+_ONGOING = "Ongoing"
+_NUMBERED = re.compile(r"(.*[^0-9])([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Contributor:
+    """A producer that has put offsets of a group into a transaction.
+
+    Attributes:
+        producer_id: and `producer_epoch`: the incarnation, as the log or the coordinator has it.
+        offsets: what it has put last, by partition: into the transaction that is open, or in all; -1: nothing yet.
+        transactional_id: what it writes under; None: no coordinator knows the producer any more, or the principal may
+            not Describe its transactional id.
+        is_pending: its transaction is open, and has offsets of the group.
+        timeout_ms: after which the coordinator aborts its transaction by itself; None: not known.
+        is_ours: a stream task's, by its notes: it commits as a member of the group, which refuses stale ones.
+        is_decided: the coordinator knows how its transaction ends, and need not be asked to end it.
+        is_guessed: nothing but its name, of a known family, says that it has to do with the group.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    transactional_id: str | None = None
+    is_pending: bool = False
+    timeout_ms: int | None = None
+    is_ours: bool = False
+    is_decided: bool = False
+    is_guessed: bool = False
+
+    @property
+    def family(self) -> str | None:
+        """Return the `<prefix>-` of an id `<prefix>-<partition>`, of a producer for that partition alone; else None.
+
+        Who writes under such an id is fenced by whoever takes it next, and by nobody else: it may commit for its group
+        as no member, which the group's coordinator lets pass.
+        """
+        named = _NUMBERED.fullmatch(self.transactional_id or "")
+        if named is None or self.is_ours or {place.partition for place in self.offsets} != {int(named[2])}:
+            return None
+        return named[1]
+
+
+class Contributors:
+    """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first question; one thread.
+
+    It takes Read on the topic `__consumer_offsets`, and Describe on transactional ids. Every method raises
+    KafkaUnavailableError, KafkaAuthorizationError (which names the right) or KafkaRequestError.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
+        """`foreign`: how transactional ids begin that are nobody's of a group for their name alone."""
+        self._guard = ForkGuard()
+        self._conf = dict(conf)
+        self._timeout_s = timeout_s
+        self._foreign = tuple(filter(None, foreign))
+        self._admin: Any = None
+        self._histories: dict[tuple[str, bool], _History] = {}
+
+    def close(self) -> None:
+        """Let go of the connections. Idempotent; another question connects anew."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def pending(self, group: str, places: Places | None = None) -> list[Contributor]:
+        """Return whose open transactions have offsets of the group, of these partitions (None: any) and now.
+
+        A transaction that is being ended counts until its marker is in the group's log. `offsets` are those of
+        `places` alone. Where no transaction is open it takes two requests.
+        """
+        return self._patiently(lambda admin: _described(admin, _pending(admin, group, places)))
+
+    def undecided(self, group: str, places: Places) -> list[Contributor]:
+        """Return those of `pending` that may still commit, or not: not who has, and waits for the markers.
+
+        They are looked at twice: a producer whose transaction ended in between may be in the next one by now, which has
+        nothing to do with these partitions.
+        """
+        found = [each for each in self.pending(group, places) if not each.is_decided]
+        if not found:
+            return []
+        still = {each.producer_id: each.offsets for each in self.pending(group, places)}
+        return [each for each in found if still.get(each.producer_id) == each.offsets]
+
+    def last(self, group: str, places: Places | None = None) -> dict[TopicPartition, Contributor]:
+        """Return who last put offsets of each partition (None: of any) into a transaction, however that ended.
+
+        Partitions of which the log knows no producer are left out; offsets that were set by hand hide nobody. Their
+        `offsets` are of all partitions of the group. Reads the log of the group's offsets, which other groups share,
+        from where this object has read it up to.
+        """
+
+        def ask(admin: Any) -> dict[TopicPartition, Contributor]:
+            history = self._read_on(admin, group, is_whole=True)
+            wanted = {place: id_ for place, id_ in history.last.items() if places is None or place in places}
+            found = {each.producer_id: each for each in self._of(admin, group, history, set(wanted.values()))}
+            return {place: found[id_] for place, id_ in wanted.items()}
+
+        return self._patiently(ask)
+
+    def holders(self, group: str, places: Places) -> list[Contributor]:
+        """Return the producers that are each for one of these partitions alone, whatever they do now (see `family`).
+
+        Also one that has put nothing into a transaction yet, where the others of its family have done so for the same
+        topic (`is_guessed`): unless somebody has said that it is foreign, or its open transaction has offsets of other
+        groups.
+        """
+
+        def ask(admin: Any) -> list[Contributor]:
+            history = self._read_on(admin, group, is_whole=False)
+            known = [each for each in self._of(admin, group, history, history.offsets.keys()) if each.family]
+            held = [each for each in known if not each.offsets.keys().isdisjoint(places)]
+            silent: dict[str, dict[TopicPartition, int]] = {}
+            for id_, place in _named(known, places):
+                silent.setdefault(id_, {})[place] = -1
+            named = [id_ for id_ in silent if not foreign_length(id_, self._foreign)]
+            described = admin.describe(set(named) - {each.transactional_id for each in known})
+            own = _where(admin, group)
+            return held + [
+                Contributor(t.producer_id, t.producer_epoch, silent[i], i, is_guessed=True)
+                for i, t in described.items()
+                if not _is_of_other_groups(t, own)
+            ]
+
+        return self._patiently(ask)
+
+    def described(self, transactional_ids: Iterable[str]) -> dict[str, Any]:
+        """Return what coordinators say of transactional ids; unknown ones are left out."""
+        ids = list(transactional_ids)
+        return self._patiently(lambda admin: admin.describe(ids))
+
+    def _read_on(self, admin: Any, group: str, *, is_whole: bool) -> "_History":
+        """Return what the log says by now: of stream tasks too, or no more of those than that they are there."""
+        history = self._histories.setdefault((group, is_whole), _History())
+        where = _where(admin, group)
+        if where is not None:
+            logged, history.end = admin.ask(
+                _READING, offsets_log.read, where, group, history.end, None if is_whole else history.ours
+            )
+            history.add(logged)
+        return history
+
+    def _of(self, admin: Any, group: str, history: "_History", producer_ids: Collection[int]) -> list[Contributor]:
+        """Return what is known of producers of a history, and of what they do now."""
+        pending = {each.producer_id: each for each in _pending(admin, group, None)}
+        return _described(
+            admin,
+            [
+                Contributor(
+                    id_,
+                    history.epochs[id_],
+                    history.offsets[id_],
+                    is_pending=id_ in pending,
+                    is_ours=id_ in history.ours,
+                )
+                for id_ in producer_ids
+            ],
+        )
+
+    def _patiently(self, ask: Callable[[Any], T]) -> T:
+        """Ask again, over a new connection, while a broker is just moving what is asked for."""
+        self._guard.check("The client that looks for producers")
+
+        def once() -> T:
+            from fencepost.kafka.group.transactions import (
+                TransactionAdmin,  # which takes kafka-python, a fifth of a second
+            )
+
+            try:
+                self._admin = self._admin or TransactionAdmin(self._conf, timeout_s=self._timeout_s)
+                return ask(self._admin)
+            except KafkaUnavailableError:
+                self.close()
+                raise
+
+        return patiently(once, self._timeout_s, _AGAIN_S)
+
+
+_READING = f"reading {offsets_log.TOPIC}"
+
+
+class _History:
+    """What the log of a group's offsets has told so far."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.last: dict[TopicPartition, int] = {}
+        self.offsets: dict[int, dict[TopicPartition, int]] = {}  # by producer
+        self.epochs: dict[int, int] = {}
+        self.ours: set[int] = set()
+
+    def add(self, logged: Iterable[LoggedOffset]) -> None:
+        for each in logged:
+            self.last[each.place] = each.producer_id
+            self.offsets.setdefault(each.producer_id, {})[each.place] = each.committed.offset
+            self.epochs[each.producer_id] = each.producer_epoch
+            if contribution_of(each.committed.note) is not None:
+                self.ours.add(each.producer_id)
+
+
+def foreign_length(transactional_id: str, foreign: Iterable[str]) -> int:
+    """Return the length of the longest of `foreign` that an id begins with, 0 where there is none.
+
+    A number is a whole one: who says that `app-1` is foreign has not said so of `app-10`.
+    """
+    found = (each for each in foreign if transactional_id.startswith(each))
+    return max((len(each) for each in found if not _cuts_number(transactional_id, len(each))), default=0)
+
+
+def _cuts_number(text: str, at: int) -> bool:
+    return text[at - 1 : at].isdigit() and text[at : at + 1].isdigit()
+
+
+def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, TopicPartition]]:
+    """Yield the ids that producers for these partitions have, if they are of a family that is known, with those."""
+    for each in known:
+        topics = {place.topic for place in each.offsets}
+        yield from ((f"{each.family}{place.partition}", place) for place in places if place.topic in topics)
+
+
+def _is_of_other_groups(transaction: Any, own: OffsetsPartition | None) -> bool:
+    """Say whether an open transaction has offsets, and none that can be of the group whose log is `own`."""
+    logs = {partition for topic, partition in transaction.topic_partitions if topic == offsets_log.TOPIC}
+    return bool(logs) and (own is None or own.partition not in logs)
+
+
+def _where(admin: Any, group: str) -> OffsetsPartition | None:
+    where: OffsetsPartition | None = admin.ask(_READING, offsets_log.find, group)
+    return where
+
+
+def _pending(admin: Any, group: str, places: Places | None) -> list[Contributor]:
+    """Return who has offsets of these partitions in an open transaction, without their transactional ids."""
+    where = _where(admin, group)
+    begun = {} if where is None else admin.producers(offsets_log.TOPIC, where.partition)
+    if not begun:
+        return []
+    logged, _ = admin.ask(_READING, offsets_log.read, where, group, min(at for _, at in begun.values()))
+    history = _History()
+    history.add(
+        each
+        for each in logged
+        if each.producer_id in begun
+        and each.at >= begun[each.producer_id][1]
+        and (places is None or each.place in places)
+    )
+    return [
+        Contributor(id_, begun[id_][0], offsets, is_pending=True, is_ours=id_ in history.ours)
+        for id_, offsets in history.offsets.items()
+    ]
+
+
+def _described(admin: Any, found: list[Contributor]) -> list[Contributor]:
+    """Return them with what their transactional ids are, as far as that is told."""
+    if not found:
+        return []
+    ids = {each.producer_id: each.transactional_id for each in admin.list(producer_ids=[f.producer_id for f in found])}
+    known = admin.describe(ids.values())
+    return [_with_id(each, known.get(ids.get(each.producer_id))) for each in found]
+
+
+def _with_id(found: Contributor, transaction: Any) -> Contributor:
+    if transaction is None:
+        return found
+    epoch = max(found.producer_epoch, transaction.producer_epoch)
+    id_, timeout_ms = transaction.transactional_id, transaction.timeout_ms
+    is_decided = transaction.state != _ONGOING
+    return replace(found, transactional_id=id_, producer_epoch=epoch, timeout_ms=timeout_ms, is_decided=is_decided)

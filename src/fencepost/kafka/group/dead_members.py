@@ -1,0 +1,58 @@
+"""Emptying a group whose members are all dead: else nobody may change its offsets until their sessions are over.
+
+No request says whether a member lives. One that is taken out and lives hears of it with its next heartbeat, and joins
+again: so the group is watched for a while.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
+
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+from fencepost.kafka.group.group_admin import GroupAdmin, can_ask
+from fencepost.kafka.group.group_offsets import GroupInUseError
+from fencepost.kafka.group.leave import remove_members
+from fencepost.kafka.patience import patiently
+
+log = logging.getLogger(__name__)
+
+_HEARTBEAT_MS = 3_000  # Kafka's default
+_JOINS_S = 1.0
+_LOOK_S = 0.25
+_NON_EMPTY = 68  # NON_EMPTY_GROUP, as Kafka says where a group has members
+
+
+def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool], timeout_s: float) -> None:
+    """Take out the members of the group of `conf` where the client ids of all of them are such that `is_ours`.
+
+    Returns at once where there are none, or others as well. Raises GroupInUseError where one has joined again within
+    two heartbeats: it lives. Where Kafka refuses, or does not answer, the members stay, which is logged.
+    """
+    group = str(conf["group.id"])
+    if not can_ask(conf):
+        return
+    try:
+        with closing(GroupAdmin(conf, timeout_s=timeout_s)) as admin:
+            members = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
+            if not members or not all(is_ours(each.client_id) for each in members):
+                return
+            remove_members(conf, group, [each.member_id for each in members], timeout_s)
+            names = ", ".join(sorted({each.client_id for each in members}))
+            log.warning("group %s: removed %s, to see whether anybody comes back", group, names)
+            _ensure_none_comes_back(admin, group, conf, timeout_s)
+    except GroupInUseError:
+        raise
+    except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
+        log.warning("what ended tasks may have left in group %s stays until session.timeout.ms: %s", group, error)
+
+
+def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any], timeout_s: float) -> None:
+    until_s = time.monotonic() + 2 * int(conf.get("heartbeat.interval.ms", _HEARTBEAT_MS)) / 1000 + _JOINS_S
+    while time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+        back = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
+        if back:
+            lives = f"{back[0].client_id} at {back[0].host}"
+            raise GroupInUseError(f"group {group} has a member that lives: {lives}", _NON_EMPTY)

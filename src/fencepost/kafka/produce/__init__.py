@@ -1,0 +1,1 @@
+"""Transactional producers, and the writer that hides which client they are."""

@@ -1,0 +1,41 @@
+"""Whoever wants to know where a record went is told as by the other client: of an error, and of a message."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+
+from fencepost.kafka.codec.columns import Content
+from fencepost.record import TopicPartition
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A record that was written, with the methods of confluent-kafka's `Message` that say where."""
+
+    place: TopicPartition
+    at: int
+    append_time_ms: int
+    create_time_ms: int
+
+    def topic(self) -> str:
+        return self.place.topic
+
+    def partition(self) -> int:
+        return self.place.partition
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the timestamp, and milliseconds since 1970."""
+        if self.append_time_ms >= 0:
+            return TIMESTAMP_LOG_APPEND_TIME, self.append_time_ms
+        return TIMESTAMP_CREATE_TIME, self.create_time_ms
+
+
+def tell(place: TopicPartition, columns: Content, base_offset: int, append_time_ms: int) -> None:
+    """Tell of the records of a batch that is in the log. What a callback raises is the caller's."""
+    for index, call in columns.told.items():
+        delivered: Any = Delivered(place, base_offset + index, append_time_ms, columns.timestamp(index))
+        call(None, delivered)

@@ -1,0 +1,1 @@
+"""Members of groups, readers of plans and of ranges, followers of whole topics, and what is lost."""

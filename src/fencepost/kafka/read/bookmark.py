@@ -1,0 +1,60 @@
+"""A position in a topic that is kept as the offsets of a consumer group without members.
+
+Whoever moves it does so in a transaction, and the transactional id keeps others out. No membership does: a coordinator
+takes offsets without a generation in a transaction also where the group has members (seen on Kafka 4.3.1), so that is
+asked before (E10).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from fencepost.api.errors import FatalError
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import new_client, translate
+from fencepost.kafka.library_log import library_log
+
+
+class Bookmark:
+    """How far one topic has been gone through by a name. A context manager."""
+
+    def __init__(self, conf: Mapping[str, Any], group: str, topic: str, *, timeout_s: float = 30.0) -> None:
+        """`conf`: of a reader, in librdkafka's names; `group` is the name."""
+        self.group = group
+        self._topic = topic
+        self._conf = conf
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._timeout_s = timeout_s
+        settings = {**conf, "group.id": group, "isolation.level": "read_committed"}  # which waits for open transactions
+        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
+
+    def __enter__(self) -> "Bookmark":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def ensure_no_members(self) -> None:
+        """Raise FatalError where somebody is a member of the group: its offsets are theirs (E10)."""
+        members = Admin(self._conf, timeout_s=self._timeout_s).group(self.group).members
+        if members:
+            who = ", ".join(sorted(member.host for member in members))
+            raise FatalError(f"Group {self.group} is for positions alone, and has members (at {who}): end them first")
+
+    @property
+    def metadata(self) -> Any:
+        """Return what a transaction names the group by."""
+        return self._consumer.consumer_group_metadata()
+
+    def read(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offset of the next record of each partition that has one. Raises what `translate` returns."""
+        asked = [TopicPartition(self._topic, partition) for partition in partitions]
+        try:
+            found = self._consumer.committed(asked, timeout=self._timeout_s)
+        except KafkaException as error:
+            raise translate(error, f"reading the offsets of group {self.group}", self._bootstrap) from error
+        for each in found:
+            if each.error is not None:
+                raise translate(each.error, f"reading the offsets of group {self.group}", self._bootstrap)
+        return {each.partition: each.offset for each in found if each.offset >= 0}

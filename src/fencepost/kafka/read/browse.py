@@ -1,0 +1,92 @@
+"""Reading parts of a topic, with headers: for people who look at it. Nothing is joined or committed."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.read.range_input import RangeInput
+from fencepost.kafka.read.record_columns import ALL, schema
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.record import TopicPartition
+
+_SMALLEST_WINDOW = 100
+_TIME = "timestamp"
+_UNKNOWN_TOPIC = 3  # Kafka's code
+
+
+class TopicRecord(NamedTuple):
+    """A record as it is in Kafka."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Range = tuple[int, int]  # from an offset, to one that is excluded
+
+
+class TopicBrowser:
+    """The records of one topic, as of its making: what comes later is not seen.
+
+    Raises MissingTopicError where there is no such topic; everything else as `Admin` does.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], topic: str, *, timeout_s: float = 30.0) -> None:
+        """`conf` is made by `range_conf`."""
+        self.topic = topic
+        self._conf = conf
+        self._timeout_s = timeout_s
+        admin = Admin(conf, timeout_s=timeout_s)
+        partitions = admin.partitions(topic)
+        if partitions is None:
+            raise MissingTopicError(
+                f"There is no topic {topic} (bootstrap.servers={conf.get('bootstrap.servers')})", _UNKNOWN_TOPIC
+            )
+        places = [(topic, partition) for partition in range(partitions)]
+        starts, ends = admin.start_offsets(places), admin.end_offsets(places, read_committed=True)
+        self.ranges: dict[int, Range] = {place[1]: (starts[place], ends[place]) for place in places}
+        """What there is to read, of each partition."""
+
+    def read(self, ranges: Mapping[int, Range]) -> Iterator[TopicRecord]:
+        """Yield records partition by partition, each in order; ranges are cut to what there is.
+
+        Raises what `RangeInput` does, but for records that are gone meanwhile.
+        """
+        for partition, (first, end) in sorted(ranges.items()):
+            lowest, highest = self.ranges[partition]
+            yield from self._read(partition, max(first, lowest), min(end, highest))
+
+    def newest(self, most: int, is_wanted: Callable[[TopicRecord], bool]) -> list[TopicRecord]:
+        """Return those of the newest records of each partition that are wanted, at most so many; the oldest first.
+
+        A log cannot be read backwards: windows are read from its end on, each twice as large as the one before.
+        """
+        found: list[TopicRecord] = []
+        for partition, (lowest, end) in self.ranges.items():
+            own: list[TopicRecord] = []
+            size = max(most, _SMALLEST_WINDOW)
+            while end > lowest and len(own) < most:
+                first = max(lowest, end - size)
+                own = [r for r in self._read(partition, first, end) if is_wanted(r)] + own
+                end, size = first, size * 2
+            found += own
+        return sorted(found, key=lambda r: (r.timestamp_ms or 0, r.partition, r.offset))[-most:]
+
+    def _read(self, partition: int, first: int, end: int) -> Iterator[TopicRecord]:
+        wanted = LogRange(TopicPartition(self.topic, partition), first, end)
+        read = RangeInput(self._conf, wanted, columns=schema(ALL), fails_on_loss=False, idle_s=self._timeout_s)
+        for batch in read.batches():
+            yield from map(_record, batch.set_column(5, _TIME, batch[_TIME].cast(pa.int64())).to_pylist())
+
+
+def _record(row: Mapping[str, Any]) -> TopicRecord:
+    headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
+    at_us = row[_TIME]
+    at_ms = None if row["timestampType"] < 0 or at_us is None else at_us // 1_000
+    return TopicRecord(row["partition"], row["offset"], at_ms, row["key"], row["value"], headers)

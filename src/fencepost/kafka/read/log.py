@@ -1,0 +1,301 @@
+"""Reading a topic as a log: all of it, from its beginning, to the end that it has now.
+
+1. The partitions are counted: a topic may have got more.
+2. The end of each is taken read_uncommitted: it counts records of open transactions.
+3. The log is consumed read_committed until there: an open transaction is waited for, an aborted one is skipped.
+So what is returned covers everything that was written before the call, whatever its transaction comes to.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.errors import (
+    KafkaRequestError,
+    MissingTopicError,
+    ReadTimeoutError,
+    is_unavailable,
+    new_client,
+    translate,
+)
+from fencepost.kafka.fork import ForkGuard
+from fencepost.kafka.library_log import library_log
+
+LOG = logging.getLogger(__name__)
+_BATCH = 1_000
+_PASSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,  # the client has not heard of it yet
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+_GROW_S = 10.0
+_NEWS_S, _AGAIN_S = 3.0, 0.05
+
+
+class LogRecord(NamedTuple):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+Handler = Callable[[LogRecord], None]
+
+
+class LogReader:
+    """A consumer of every partition of one topic, kept from read to read; it commits nothing and joins nothing.
+
+    Not thread-safe, except for `positions`, `ends` and `look`. Partitions that the topic gets are read too, from the
+    next `read_to_end`, `ends` or `look` on; a topic that `is_single` has one, and is not asked again. Nothing connects
+    before the first read. Records come at once; `fetch_wait_ms` bounds how late it is seen that the log ends behind
+    them, and while there is nothing the broker is asked that often.
+    """
+
+    def __init__(
+        self,
+        conf: Mapping[str, Any],
+        topic: str,
+        *,
+        read_committed: bool = True,
+        fetch_wait_ms: int = 10,
+        is_single: bool = False,
+    ) -> None:
+        self._guard = ForkGuard()
+        self.topic = topic
+        self._admin = Admin(conf)
+        self._bootstrap = str(conf.get("bootstrap.servers", ""))
+        self._positions: dict[int, int] = {}
+        self._partitions: tuple[int, ...] = ()  # that are read
+        self._count = 0  # of partitions, by the last look
+        self._is_single = is_single
+        self._assigned = False
+        self._trouble: Any = None
+        self._throttled_until_s = float("-inf")  # by a broker's quota
+        settings = {**_consumer_conf(conf, read_committed, fetch_wait_ms), "throttle_cb": self._throttled}
+        self._consumer: Any = new_client(Consumer, settings, logger=library_log(__name__))
+
+    def start(self, timeout_s: float = 30.0) -> None:
+        """Find the partitions and begins to fetch. Idempotent. MissingTopicError if there is no such topic."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        if not self._count:
+            self._ensure_there(timeout_s)
+        if not self._assigned or len(self._partitions) < self._count:
+            self._take_up(timeout_s)
+
+    def go_on_at(self, positions: Mapping[int, int]) -> None:
+        """Begin to fetch where another reader of the topic stands, in all of its partitions."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        self._partitions, self._positions = tuple(sorted(positions)), dict(positions)
+        self._count = max(self._count, len(positions))
+        self._assign()
+
+    def with_records(self, ends: Mapping[int, int], timeout_s: float) -> set[int]:
+        """Return the partitions that have a record before these ends, from where the reader stands on.
+
+        Raises ReadTimeoutError, and as `poll` does.
+        """
+        found: set[int] = set()
+        deadline_s = time.monotonic() + timeout_s
+        while behind := {p: end for p, end in self.behind(ends).items() if p not in found}:
+            if time.monotonic() > deadline_s:
+                raise self.timed_out(behind, timeout_s)
+            self.poll(lambda record: found.add(record.partition), 0.2)
+        return found & ends.keys()
+
+    def rest(self) -> None:
+        """Stops fetching until the next read, which goes on where this one ended."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        if self._assigned:
+            self._consumer.unassign()
+            self._assigned = False
+
+    def look(self, timeout_s: float) -> str | None:
+        """Count the partitions that there are now, which are read from the next poll on; None: there is no such topic.
+
+        Returns the id of the topic: another one once it was deleted and created again.
+        """
+        self._guard.check(f"The reader of topic {self.topic}")
+        found = self._admin.topic(self.topic, timeout_s=timeout_s)
+        if found is None:
+            return None
+        self._count = max(self._count, 1 if self._is_single else found.partitions)
+        return found.id
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """Return the offset, in each partition that was heard of, before which everything has been handled."""
+        return dict(self._positions)
+
+    def ends(self, timeout_s: float, *, read_committed: bool = False) -> dict[int, int]:
+        """Return the end of every partition that there is now: steps 1 and 2.
+
+        Read committed, it is before the first open transaction.
+        """
+        if not self._is_single:
+            self._ensure_there(timeout_s)
+        return self._ends(timeout_s, read_committed=read_committed)
+
+    def read_to_end(self, timeout_s: float, handler: Handler, *, waits: bool = True, looks: bool = True) -> None:
+        """Hand `handler` everything up to the end at this call. ReadTimeoutError names what it waited for.
+
+        A quota only slows it down: its time begins again when the broker lets something come.
+
+        Unless it `waits` for open transactions, it ends before the first of them in each partition. What was handled
+        before an error stays handled: the next read goes on from there. Who has just had a `look` needs no other.
+        """
+        deadline = time.monotonic() + timeout_s
+        if looks and self._count and not self._is_single:
+            self._ensure_there(timeout_s)
+        self.start(timeout_s)
+        ends = self._ends(timeout_s, read_committed=not waits)
+        while behind := self.behind(ends):
+            left_s = max(deadline, self._throttled_until_s + timeout_s) - time.monotonic()
+            if left_s <= 0:
+                raise self.timed_out(behind, timeout_s)
+            self.poll(handler, min(left_s, 0.2))
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Return those of `ends` that have not been reached."""
+        return {p: end for p, end in ends.items() if end > 0 and self._positions.get(p, 0) < end}
+
+    def poll(self, handler: Handler, timeout_s: float) -> int:
+        """Hand over what has arrived, waiting at most `timeout_s` for the first; the number of records.
+
+        `handler` may not raise. Raises KafkaAuthorizationError, or KafkaRequestError if the log lost its position;
+        an unreachable broker is waited for in silence.
+        """
+        self._guard.check(f"The reader of topic {self.topic}")
+        if self._assigned and len(self._partitions) < self._count:
+            self._take_up(_GROW_S)
+        try:
+            messages = self._consumer.consume(_BATCH, 0)
+            if not messages:
+                first = self._consumer.poll(timeout_s)
+                messages = [] if first is None else [first]
+        except KafkaException as error:
+            raise translate(error, f"reading topic {self.topic}", self._bootstrap) from error
+        if not messages:
+            self._ask_positions()
+        return sum(self._take(message, handler) for message in messages)
+
+    def timed_out(self, behind: Mapping[int, int], timeout_s: float) -> ReadTimeoutError:
+        """Return the error for a read that could not reach `behind` within `timeout_s`."""
+        partition, end = next(iter(behind.items()))
+        at = self._positions.get(partition, 0)
+        if self._trouble is not None:
+            why = f"the broker cannot be reached ({self._trouble.str()})"
+        else:
+            why = (
+                "a transaction that wrote to it may still be open; one that `kafka-transactions.sh find-hanging "
+                f"--topic {self.topic}` names is ended by nobody (docs/how-to/operate.md)"
+            )
+        return ReadTimeoutError(
+            f"Topic {self.topic} was not read to its end within {timeout_s:g} s: "
+            f"partition {partition} stands at {at} of {end}; {why}."
+        )
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._guard.check(f"The reader of topic {self.topic}")
+        self._consumer.close()
+
+    def _throttled(self, event: Any) -> None:
+        self._throttled_until_s = max(self._throttled_until_s, time.monotonic() + event.throttle_time)
+
+    def _take(self, message: Any, handler: Handler) -> int:
+        error = message.error()
+        partition, offset = message.partition(), message.offset()
+        if error is None:
+            self._trouble = None
+            at_ms, headers = message.timestamp()[1], message.headers() or ()
+            handler(LogRecord(partition, offset, at_ms, message.key(), message.value(), headers))
+            self._positions[partition] = offset + 1
+            return 1
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._trouble = None
+            self._advance(partition, offset)  # Steps over control records and aborted tails.
+        elif is_unavailable(error) or error.code() in _PASSING:
+            self._trouble = error
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise KafkaRequestError(
+                f"Topic {self.topic} lost what stood at {partition}/{self._positions.get(partition, 0)}: it was "
+                f"truncated or re-created while in use ({error.str()}). Restart the worker to read it anew.",
+                error.code(),
+            )
+        else:
+            raise translate(error, f"reading topic {self.topic}", self._bootstrap)
+        return 0
+
+    def _take_up(self, timeout_s: float) -> None:
+        """Read all partitions that were counted, each from where it stands, a new one from its beginning."""
+        if self._partitions and len(self._partitions) < self._count:
+            LOG.info("Topic %s has %d partitions now, not %d", self.topic, self._count, len(self._partitions))
+            self._learn_of_partitions(timeout_s)
+        self._partitions = tuple(range(self._count))
+        # At offsets, not at OFFSET_BEGINNING: the client takes half a second to find that out by itself.
+        if len(self._positions) < len(self._partitions):
+            self._begin(timeout_s)
+        self._assign()
+
+    def _ends(self, timeout_s: float, *, read_committed: bool) -> dict[int, int]:
+        found = self._admin.end_offsets(
+            ((self.topic, p) for p in range(self._count)), read_committed=read_committed, timeout_s=timeout_s
+        )
+        return {partition: end for (_, partition), end in found.items()}
+
+    def _learn_of_partitions(self, timeout_s: float) -> None:
+        """Have the client ask for them: by itself it does minutes later."""
+        try:
+            self._consumer.list_topics(self.topic, timeout=timeout_s)
+        except KafkaException as error:
+            raise translate(error, f"asking for the partitions of topic {self.topic}", self._bootstrap) from error
+
+    def _ensure_there(self, timeout_s: float) -> None:
+        """Raise MissingTopicError if there is no such topic. Not all brokers have heard of one that was just made."""
+        deadline = time.monotonic() + min(timeout_s, _NEWS_S)
+        while self.look(timeout_s) is None:
+            if time.monotonic() > deadline:
+                raise MissingTopicError(f"Topic {self.topic} does not exist", KafkaError.UNKNOWN_TOPIC_OR_PART)
+            time.sleep(_AGAIN_S)
+
+    def _assign(self) -> None:
+        self._consumer.assign([TopicPartition(self.topic, p, self._positions[p]) for p in self._partitions])
+        self._assigned = True
+
+    def _begin(self, timeout_s: float) -> None:
+        starts = self._admin.start_offsets(((self.topic, p) for p in self._partitions), timeout_s=timeout_s)
+        for (_, partition), start in starts.items():
+            self._advance(partition, max(start, 0))
+
+    def _ask_positions(self) -> None:
+        if not self._assigned:
+            return
+        for tp in self._consumer.position([TopicPartition(self.topic, p) for p in self._partitions]):
+            if tp.offset >= 0:
+                self._advance(tp.partition, tp.offset)
+
+    def _advance(self, partition: int, offset: int) -> None:
+        self._positions[partition] = max(self._positions.get(partition, 0), offset)
+
+
+def _consumer_conf(conf: Mapping[str, Any], read_committed: bool, fetch_wait_ms: int) -> dict[str, Any]:
+    return {
+        "group.id": "fencepost-log",  # The client insists on one; it is never joined.
+        **conf,
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": fetch_wait_ms,
+        "allow.auto.create.topics": False,
+    }

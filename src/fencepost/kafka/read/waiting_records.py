@@ -1,0 +1,166 @@
+"""Records that were read in whole batches, decoded, and wait to be handed over, a slice at a time."""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+
+from fencepost.kafka.codec.decode import DecodedRecord, decoded
+from fencepost.kafka.codec.decode_columns import decoded_columns
+from fencepost.kafka.codec.encode_header import CorruptBatchError
+from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.record import BinaryColumn, Repeated, TopicPartition
+
+_NO_TIME = -1
+_NOWHERE = TopicPartition("", -1)
+_PORTION_BYTES = 1 << 20  # as they were sent: what is made of that fits into one of Arrow's columns
+_FEW = 200  # records: below, Arrow's steps cost more than a loop over them does
+
+
+class WaitingRecords:
+    """A queue of records, in order within each partition, with where partitions end behind them.
+
+    What is taken says in `epochs` where partitions go on, with the epoch of the leader that took what lies before.
+    """
+
+    def __init__(self) -> None:
+        self._lots: deque[Fetched] = deque()  # each of one partition; without records it tells of an end
+        self._at = 0  # how much of the first was taken
+        self._records = 0
+
+    def __len__(self) -> int:
+        """Return how many records wait."""
+        return self._records
+
+    def add(self, fetched: UnreadFetched) -> None:
+        """Have records wait behind all others. Raises CorruptBatchError."""
+        behind: dict[TopicPartition, int] = {}
+        for lot in chain.from_iterable(map(_lots_of, _portions(fetched.entries))):
+            self._lots.append(lot)
+            self._records += len(lot)
+            behind.update({place: offset for place, (offset, _) in lot.epochs.items()})
+        for place, end in fetched.ends.items():
+            if end > behind.get(place, -1):
+                self._lots.append(Fetched(ends={place: end}, epochs={place: fetched.epochs[place]}))
+
+    def take(self, most: int) -> Fetched:
+        """Return the first records, and the ends behind them; those that are left wait on."""
+        taken: list[Fetched] = []
+        while self._lots and (most > 0 or not len(self._lots[0])):
+            lot = self._lots[0]
+            stop = min(self._at + most, len(lot))
+            taken.append(_part(lot, self._at, stop) if len(lot) else lot)
+            most -= stop - self._at
+            self._records -= stop - self._at
+            self._at = stop
+            if stop == len(lot):
+                self._lots.popleft()
+                self._at = 0
+        return Fetched.joined(taken)
+
+    def drop(self, places: Collection[TopicPartition]) -> None:
+        """Have nothing wait of these partitions any more."""
+        if not self._lots:
+            return
+        if self._at:
+            self._lots[0] = _part(self._lots[0], self._at, len(self._lots[0]))
+            self._at = 0
+        self._lots = deque(lot for lot in self._lots if lot.epochs.keys().isdisjoint(places))
+        self._records = sum(map(len, self._lots))
+
+
+Entries = Sequence[tuple[TopicPartition, UnreadBatch]]
+
+
+def _portions(entries: Entries) -> Iterator[Entries]:
+    """Yield what is decoded together: batches of one format, and not too many."""
+    portion: list[tuple[TopicPartition, UnreadBatch]] = []
+    size = 0
+    for entry in entries:
+        sent = entry[1].sent
+        is_other = bool(portion) and portion[0][1].sent.head.is_old is not sent.head.is_old
+        if is_other or (portion and size + len(sent.view) > _PORTION_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(entry)
+        size += len(sent.view)
+    if portion:
+        yield portion
+
+
+def _lots_of(entries: Entries) -> Iterator[Fetched]:
+    """Yield the records of batches, a lot for each run of one partition and epoch. Raises CorruptBatchError."""
+    try:
+        whole, counts = _decoded(entries)
+    except CorruptBatchError as error:
+        if len(entries) > 1:
+            for entry in entries:  # to find which it is; all of them may have been too large for one column
+                yield from _lots_of([entry])
+            return
+        place = entries[0][0]
+        raise CorruptBatchError(f"{place.topic}-{place.partition}: {error}") from error
+    start = 0
+    for (place, epoch), run in groupby(zip(entries, counts, strict=True), _place_and_epoch):
+        batches = list(run)
+        stop = start + sum(count for _, count in batches)
+        wanted = batches[0][0][1].wanted
+        begin = start + bisect_left(whole.offsets[start:stop], wanted)
+        if begin < stop:
+            lot = whole.part(begin, stop)
+            lot.places = Repeated(place, stop - begin)
+            lot.epochs = {place: (lot.offsets[-1] + 1, epoch)}
+            yield lot
+        start = stop
+
+
+def _place_and_epoch(entry: tuple[tuple[TopicPartition, UnreadBatch], int]) -> tuple[TopicPartition, int]:
+    (place, batch), _ = entry
+    return place, batch.sent.head.epoch
+
+
+def _decoded(entries: Entries) -> tuple[Fetched, list[int]]:
+    """Return the records of batches, whosever they are, and how many each has."""
+    counts = [batch.count for _, batch in entries]
+    if entries[0][1].sent.head.is_old or sum(counts) < _FEW:
+        rows = [list(decoded(batch.sent.view)) if batch.count else [] for _, batch in entries]
+        return _of_rows(list(chain.from_iterable(rows))), list(map(len, rows))
+    found = decoded_columns([batch.sent.view for _, batch in entries if batch.count])
+    numbers = _numbers(found.offsets), _numbers(found.timestamps)
+    return _columns(*numbers, found.keys, found.values, found.headers), counts
+
+
+def _of_rows(rows: Sequence[DecodedRecord]) -> Fetched:
+    times = [_NO_TIME if row.timestamp is None else row.timestamp for row in rows]
+    keys, values = (pa.array(column, pa.binary()) for column in ([r.key for r in rows], [r.value for r in rows]))
+    return _columns([row.offset for row in rows], times, keys, values, [row.headers for row in rows])
+
+
+def _columns(offsets: list[int], times: list[int], keys: Any, values: Any, headers: Any) -> Fetched:
+    """Return records as columns, but for the places that they are of."""
+    return Fetched(
+        Repeated(_NOWHERE, len(offsets)),
+        offsets,
+        [None if at_ms == _NO_TIME else at_ms for at_ms in times] if _NO_TIME in times else times,
+        BinaryColumn(keys),
+        BinaryColumn(values),
+        headers,
+    )
+
+
+def _part(lot: Fetched, start: int, stop: int) -> Fetched:
+    """Return a part of a lot, which knows where its partition goes on."""
+    part = lot.part(start, stop)
+    if isinstance(part.keys, BinaryColumn) and part.keys.null_count == len(part):
+        part.keys = Repeated(None, len(part))
+    part.epochs = {place: (part.offsets[-1] + 1, epoch) for place, (_, epoch) in lot.epochs.items()}
+    return part
+
+
+def _numbers(array: Any) -> list[int]:
+    """Return the numbers of an array of 64-bit integers without nulls, at the cost of a list."""
+    numbers = memoryview(array.buffers()[1]).cast("B").cast("q")
+    return numbers[array.offset : array.offset + len(array)].tolist()

@@ -1,0 +1,132 @@
+"""Which client settings the batch client has, in librdkafka's names: the others are named, not ignored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.config import ConfigError
+from fencepost.kafka.setting.table import MECHANISMS
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
+_COMPRESSION = "compression.type"
+_MOST_ANSWERED_BYTES = 64 << 20  # less than what a frame may have, which holds more than batches
+
+_CONNECTING = frozenset({
+    "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",
+    "sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions",
+    "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
+    "ssl.key.pem", "ssl.key.password", "ssl.endpoint.identification.algorithm",
+    "socket.connection.setup.timeout.ms", "socket.timeout.ms", "topic.metadata.refresh.interval.ms",
+    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    "log.connection.close",
+})  # fmt: skip
+# Those that change what it does, and those that change nothing where no request is sent twice, and no thread waits.
+_WRITING = _CONNECTING | frozenset({
+    "batch.size", "batch.num.messages", "queue.buffering.max.messages", "queue.buffering.max.kbytes",
+    "message.max.bytes", "request.timeout.ms", _COMPRESSION, "transaction.timeout.ms", "transactional.id",
+    "delivery.report.only.error", "acks", "request.required.acks", "enable.idempotence", "partitioner",
+    "max.in.flight.requests.per.connection", "max.in.flight", "linger.ms", "delivery.timeout.ms",
+})  # fmt: skip
+# Those that change what it does, and those of queues, groups and events that it has no need of: where there is a group,
+# librdkafka is its member beside the reader.
+_READING = _CONNECTING | frozenset({
+    "fetch.wait.max.ms", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "isolation.level",
+    "message.max.bytes", "fetch.queue.backoff.ms", "queued.min.messages", "auto.offset.reset",
+    "allow.auto.create.topics", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "group.id",
+    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "check.crcs", "group.protocol",
+    "group.instance.id", "partition.assignment.strategy", "receive.message.max.bytes",
+})  # fmt: skip
+
+
+def lacking(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by librdkafka's name, why settings are not for the batch client; empty where all are."""
+    found = _lacking(conf, _WRITING)
+    if str(conf.get(_COMPRESSION, "none")) not in COMPRESSIONS:
+        found[_COMPRESSION] = f"the batch client has {', '.join(COMPRESSIONS)}"
+    return found
+
+
+def lacking_to_read(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Return the same for the client's reader of partitions, whose settings are a consumer's."""
+    return _lacking(conf, _READING)
+
+
+def readable(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a consumer by which the reader gets at any record, committed or not."""
+    return {key: conf[key] for key in conf if key in _CONNECTING} | {"isolation.level": "read_uncommitted"}
+
+
+def _lacking(conf: Mapping[str, Any], had: frozenset[str]) -> dict[str, str]:
+    found = {key: "the batch client has no such setting" for key in conf if key not in had}
+    has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
+    mechanism = str(conf.get("sasl.mechanism", _UNSAID if has_sasl else MECHANISMS[0])).upper()
+    if mechanism not in MECHANISMS:
+        found["sasl.mechanism"] = f"the batch client has {', '.join(MECHANISMS)}"
+    return found
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """What the client heeds beside how it connects. A batch is full at `batch_bytes`, before compression."""
+
+    transactional_id: str
+    transaction_timeout_ms: int
+    compression: str
+    batch_bytes: int
+    batch_records: int
+    record_bytes: int
+    queue_bytes: int
+    queue_records: int
+    acknowledged_within_ms: int
+    metadata_age_s: float
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Any]) -> "BatchSettings":
+        """Read librdkafka's names; its defaults where there is none. Raises ConfigError, ValueError."""
+        if missing := lacking(conf):
+            raise ConfigError([f"Invalid value for configuration {key}: {why}" for key, why in missing.items()])
+        return cls(
+            transactional_id=str(conf["transactional.id"]),
+            transaction_timeout_ms=_number(conf, "transaction.timeout.ms", 60_000),
+            compression=str(conf.get(_COMPRESSION, "none")),
+            batch_bytes=_number(conf, "batch.size", 1_000_000),
+            batch_records=_number(conf, "batch.num.messages", 10_000),
+            record_bytes=_number(conf, "message.max.bytes", 1_000_000),
+            queue_bytes=_number(conf, "queue.buffering.max.kbytes", 1_048_576) * 1024,
+            queue_records=_number(conf, "queue.buffering.max.messages", 100_000),
+            acknowledged_within_ms=_number(conf, "request.timeout.ms", 30_000),
+            metadata_age_s=_number(conf, "topic.metadata.refresh.interval.ms", 300_000) / 1000,
+        )
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """What the reader heeds beside how it connects."""
+
+    wait_ms: int
+    least_bytes: int
+    most_bytes: int
+    partition_bytes: int
+    is_committed: bool
+    metadata_age_s: float
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Any]) -> "FetchSettings":
+        """Read librdkafka's names; its defaults where there is none. Raises ConfigError, ValueError."""
+        if missing := lacking_to_read(conf):
+            raise ConfigError([f"Invalid value for configuration {key}: {why}" for key, why in missing.items()])
+        return cls(
+            wait_ms=_number(conf, "fetch.wait.max.ms", 500),
+            least_bytes=_number(conf, "fetch.min.bytes", 1),
+            most_bytes=min(_number(conf, "fetch.max.bytes", 52_428_800), _MOST_ANSWERED_BYTES),
+            partition_bytes=_number(conf, "max.partition.fetch.bytes", 1_048_576),
+            is_committed=str(conf.get("isolation.level", "read_committed")) == "read_committed",
+            metadata_age_s=_number(conf, "topic.metadata.refresh.interval.ms", 300_000) / 1000,
+        )
+
+
+def _number(conf: Mapping[str, Any], key: str, default: int) -> int:
+    return int(conf.get(key, default))

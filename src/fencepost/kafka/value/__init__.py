@@ -1,0 +1,1 @@
+"""What is passed around: records as columns, whole batches, positions in logs and groups."""

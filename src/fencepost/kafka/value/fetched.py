@@ -1,0 +1,189 @@
+"""Records that were fetched, as columns."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, TypeVar
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from fencepost.kafka.value.message_headers import ReadAgain, headers_of
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
+
+T = TypeVar("T")
+
+
+@dataclass
+class Fetched:
+    """Records as columns: bytes as they are in Kafka, timestamps in milliseconds since 1970."""
+
+    places: Sequence[TopicPartition] = ()
+    offsets: Sequence[int] = ()
+    timestamps: Sequence[int | None] = ()
+    keys: Sequence[bytes | None] = ()
+    values: Sequence[bytes | None] = ()
+    headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where partitions end behind these records: past what no reader sees, such as the markers of transactions."""
+    epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """Of partitions of which it is known: an offset, and the epoch of the leader that took what lies before it."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @classmethod
+    def of(cls, messages: Sequence[Any], read_again: ReadAgain) -> "Fetched":
+        """Return the client's messages, none of which is an error, as columns; `read_again` reads headers as bytes.
+
+        Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of
+        these together.
+        """
+        if not messages:
+            return cls()
+        headers = headers_of(messages, read_again)
+        kinds, times = zip(*map(Message.timestamp, messages), strict=True)
+        return cls(
+            _places(list(map(Message.topic, messages)), list(map(Message.partition, messages))),
+            list(map(Message.offset, messages)),
+            _times(kinds, times) if TIMESTAMP_NOT_AVAILABLE in kinds else list(times),
+            list(map(Message.key, messages)),
+            list(map(Message.value, messages)),
+            [each or [] for each in headers] if any(headers) else None,
+        )
+
+    @classmethod
+    def joined(cls, lots: "Sequence[Fetched]") -> "Fetched":
+        """Return what came in several lots as one."""
+        if len(lots) <= 1:
+            return lots[0] if lots else cls()
+        has_headers = any(lot.headers is not None for lot in lots)
+        headers = chain.from_iterable(lot.headers or Repeated((), len(lot)) for lot in lots)
+        full = [lot for lot in lots if len(lot)]
+        return cls(
+            _joined([lot.places for lot in full]),
+            list(chain.from_iterable(lot.offsets for lot in full)),
+            list(chain.from_iterable(lot.timestamps for lot in full)),
+            _bytes_joined([lot.keys for lot in full]),
+            _bytes_joined([lot.values for lot in full]),
+            list(headers) if has_headers else None,
+            {place: end for lot in lots for place, end in lot.ends.items()},
+            {place: epoch for lot in lots for place, epoch in lot.epochs.items()},
+        )
+
+    def without(self, places: Collection[TopicPartition]) -> "Fetched":
+        """Return what is not of these partitions."""
+        return replace(
+            self._records_without(places),
+            ends={place: end for place, end in self.ends.items() if place not in places},
+            epochs={place: epoch for place, epoch in self.epochs.items() if place not in places},
+        )
+
+    def _records_without(self, places: Collection[TopicPartition]) -> "Fetched":
+        if isinstance(self.places, Repeated | Runs):
+            runs = _runs(self.places)
+            return Fetched.joined([self.part(start, stop) for place, start, stop in runs if place not in places])
+        kept = [index for index, place in enumerate(self.places) if place not in places]
+
+        def column(values: Sequence[T]) -> list[T]:
+            return [values[index] for index in kept]
+
+        return Fetched(
+            column(self.places),
+            column(self.offsets),
+            column(self.timestamps),
+            column(self.keys),
+            column(self.values),
+            None if self.headers is None else column(self.headers),
+        )
+
+    def part(self, start: int, stop: int) -> "Fetched":
+        """Return records `start` to `stop`, the latter excluded, without what is told of partitions."""
+        part = slice(start, stop)
+        headers = None if self.headers is None else self.headers[part]
+        return Fetched(
+            self.places[part],
+            self.offsets[part],
+            self.timestamps[part],
+            self.keys[part],
+            self.values[part],
+            headers if headers is not None and any(headers) else None,
+        )
+
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition."""
+        if isinstance(self.places, Repeated | Runs):
+            return {place: self.offsets[start] for place, start, _ in reversed(_runs(self.places))}
+        return dict(zip(reversed(self.places), reversed(self.offsets), strict=True))
+
+    def size_bytes(self, start: int, stop: int) -> int:
+        """Return how many bytes the values of records `start` to `stop` have, the latter excluded."""
+        values = self.values[start:stop]
+        return values.size_bytes if isinstance(values, BinaryColumn) else sum(map(len, filter(None, values)))
+
+    def times_ms(self, start: int, stop: int, most: int) -> list[int]:
+        """Return timestamps of some of these records."""
+        step = -(-(stop - start) // most)
+        return [each for each in self.timestamps[start:stop:step] if each is not None]
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record of each partition."""
+        if isinstance(self.places, Repeated | Runs):
+            return {place: self.offsets[stop - 1] + 1 for place, _, stop in _runs(self.places)}
+        return {place: offset + 1 for place, offset in dict(zip(self.places, self.offsets, strict=True)).items()}
+
+
+def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition]:
+    """Return topics and partitions as a column; records come in runs, and often of one partition alone."""
+    if topics.count(topics[0]) < len(topics):
+        places = {pair: TopicPartition(*pair) for pair in zip(topics, partitions, strict=True)}
+        return [places[pair] for pair in zip(topics, partitions, strict=True)]
+    if partitions.count(partitions[0]) == len(partitions):
+        return Repeated(TopicPartition(topics[0], partitions[0]), len(partitions))
+    of_partitions = {number: TopicPartition(topics[0], number) for number in set(partitions)}
+    return list(map(of_partitions.__getitem__, partitions))
+
+
+def _runs(places: "Repeated[TopicPartition] | Runs[TopicPartition]") -> list[tuple[TopicPartition, int, int]]:
+    """Return which partition each run of records is of, where it begins, and where it ends."""
+    if isinstance(places, Repeated):
+        return [(places.value, 0, len(places))] if len(places) else []
+    return [(p, end - count, end) for p, count, end in zip(places.values, places.counts, places.ends, strict=True)]
+
+
+def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
+    """Return places as one column: a value for each run, where all come in runs."""
+    counts: list[tuple[TopicPartition, int]] = []
+    for column in columns:
+        if not isinstance(column, Repeated | Runs):
+            return list(chain.from_iterable(columns))
+        for place, start, stop in _runs(column):
+            before = counts.pop()[1] if counts and counts[-1][0] == place else 0
+            counts.append((place, before + stop - start))
+    if len(counts) == 1:
+        return Repeated(*counts[0])
+    return Runs([place for place, _ in counts], [count for _, count in counts]) if counts else ()
+
+
+def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
+    """Return keys, or values, as one column: Arrow's where all are, or have nothing in them."""
+    if columns and all(isinstance(column, Repeated) and column.value is None for column in columns):
+        return Repeated(None, sum(map(len, columns)))
+    found = [column if isinstance(column, BinaryColumn) else _nothing(column) for column in columns]
+    if not found or any(column is None for column in found):
+        return list(chain.from_iterable(columns))
+    return BinaryColumn.joined([column for column in found if column is not None])
+
+
+def _nothing(column: Sequence[bytes | None]) -> BinaryColumn | None:
+    """Return a column that has nothing in it as one of Arrow's; None for another."""
+    is_empty = isinstance(column, Repeated) and column.value is None
+    return BinaryColumn.without_values(len(column)) if is_empty else None
+
+
+def _times(kinds: Sequence[int], times: Sequence[int]) -> list[int | None]:
+    return [None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms for kind, at_ms in zip(kinds, times, strict=True)]
+
+
+def is_plain(messages: Sequence[Any]) -> bool:
+    """Say whether none of the client's messages is an event. An error is true, and must not be compared: it fails."""
+    return not any(map(Message.error, messages))

@@ -1,0 +1,163 @@
+"""Records in whole batches, at which nobody has looked: as columns that are made of them when somebody does."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Literal, NamedTuple, Protocol
+
+from fencepost.kafka.value.fetched import Fetched
+from fencepost.kafka.value.placed import EARLIEST, DeliveryCallback, PlacedRecords
+from fencepost.record import BytesColumn, Chained, Repeated, Runs, TopicPartition
+
+Field = Literal["key", "value", "timestamp", "headers"]
+
+
+class WholeBatch(Protocol):
+    """A batch of one partition, ready to be written but for who writes it."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Return the offsets that its records have where they were read."""
+
+    @property
+    def times_ms(self) -> tuple[int, int]:
+        """Return the first timestamp and the newest."""
+
+    def records(self) -> Sequence[Any]:
+        """Return its records, which have key, value, timestamp and headers."""
+
+
+class PlacedBatch(NamedTuple):
+    """A batch on its way to a partition; `told` holds what is called with (error, message) about its records."""
+
+    place: TopicPartition
+    batch: WholeBatch
+    told: Mapping[int, DeliveryCallback]
+
+
+def placed_records(placed: PlacedBatch) -> PlacedRecords:
+    """Return the records of a batch as columns."""
+    records = placed.batch.records()
+    count = len(records)
+    return PlacedRecords(
+        Repeated(placed.place.topic, count),
+        [record.value for record in records],
+        [record.key for record in records],
+        Repeated(placed.place.partition, count),
+        [record.timestamp or EARLIEST for record in records],
+        [record.headers for record in records],
+        placed.told,
+    )
+
+
+class WholeBatches:
+    """Batches in order, each with the partition that it was read from."""
+
+    def __init__(self, entries: Sequence[tuple[TopicPartition, WholeBatch]]) -> None:
+        self.entries = entries
+        runs = [(place, sum(batch.count for _, batch in run)) for place, run in groupby(entries, lambda each: each[0])]
+        self.places = Runs([place for place, _ in runs], [count for _, count in runs])
+        self.offsets = Chained([batch.offsets for _, batch in entries])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(batch.size_bytes for _, batch in self.entries)
+
+    def placed(
+        self, topics: Sequence[str], partitions: Sequence[int], told: Mapping[int, DeliveryCallback]
+    ) -> list[PlacedBatch]:
+        """Return the batches, each with where it goes: that is said, as what is told, for each of the records."""
+        firsts = [end - batch.count for (_, batch), end in zip(self.entries, self.offsets.ends, strict=True)]
+        of_batches: list[dict[int, DeliveryCallback]] = [{} for _ in firsts]
+        for index, call in told.items():
+            at = bisect_right(firsts, index) - 1
+            of_batches[at][index - firsts[at]] = call
+        return [
+            PlacedBatch(TopicPartition(topics[first], partitions[first]), batch, own)
+            for (_, batch), first, own in zip(self.entries, firsts, of_batches, strict=True)
+        ]
+
+    def within(self, start: int, stop: int) -> list[WholeBatch]:
+        """Return the batches of the records `start` to `stop`, the latter excluded: each belongs whole to them."""
+        ends = self.offsets.ends
+        return [batch for _, batch in self.entries[bisect_right(ends, start) : bisect_right(ends, stop)]]
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """Return all records."""
+        return [record for _, batch in self.entries for record in batch.records()]
+
+
+class WholeColumn(Sequence[Any]):
+    """One field of all records of batches."""
+
+    def __init__(self, batches: WholeBatches, field: Field) -> None:
+        self.batches = batches
+        self._field = field
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            if index.indices(len(self)) == (0, len(self), 1):
+                return self
+            return [getattr(record, self._field) for record in self.batches.records[index]]
+        return getattr(self.batches.records[index], self._field)
+
+
+class WholeBytes(WholeColumn, BytesColumn):
+    """A field that is bytes."""
+
+
+class WholeFetched(Fetched):
+    """What was fetched in batches."""
+
+    def __init__(self, batches: WholeBatches) -> None:
+        super().__init__(
+            batches.places,
+            batches.offsets,
+            WholeColumn(batches, "timestamp"),
+            WholeBytes(batches, "key"),
+            WholeBytes(batches, "value"),
+            WholeColumn(batches, "headers"),
+        )
+        self._batches = batches
+
+    def without(self, places: Collection[TopicPartition]) -> Fetched:
+        left = WholeFetched(WholeBatches([each for each in self._batches.entries if each[0] not in places]))
+        left.ends = {place: end for place, end in self.ends.items() if place not in places}
+        left.epochs = {place: epoch for place, epoch in self.epochs.items() if place not in places}
+        return left
+
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        return {place: batch.offsets[0] for place, batch in reversed(self._batches.entries)}
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        return {place: batch.offsets[-1] + 1 for place, batch in self._batches.entries}
+
+    def size_bytes(self, start: int, stop: int) -> int:
+        """Return how many bytes the batches of these records have: nobody looks at their values."""
+        return sum(batch.size_bytes for batch in self._batches.within(start, stop))
+
+    def times_ms(self, start: int, stop: int, most: int) -> list[int]:
+        return [time for batch in self._batches.within(start, stop)[-most:] for time in batch.times_ms]
+
+
+def whole_batches(*columns: object) -> WholeBatches | None:
+    """Return the batches that all of these columns are of, untouched; None where they are not."""
+    first = columns[0]
+    if not isinstance(first, WholeColumn):
+        return None
+    is_one = all(isinstance(each, WholeColumn) and each.batches is first.batches for each in columns)
+    return first.batches if is_one else None

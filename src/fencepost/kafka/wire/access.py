@@ -1,0 +1,66 @@
+"""How the batch client gets to brokers, and in: read from librdkafka's settings."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.kafka.wire.kafka_python import kafka_python_conf
+
+Address = tuple[str, int]
+
+_CLIENT_ID = "fencepost-batch"
+_CONNECT_S = 30.0
+_SOCKET_S = 60.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where brokers are asked first, and what every connection is made with. Secrets are not shown (E11).
+
+    `sasl` holds kafka-python's arguments for the mechanism. An answer takes `answer_s` at most.
+    """
+
+    servers: tuple[Address, ...]
+    client_id: str = _CLIENT_ID
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    mechanism: str | None = None
+    sasl: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    connect_s: float = _CONNECT_S
+    answer_s: float = _SOCKET_S
+
+    @property
+    def token(self) -> str:
+        """Return the token that brokers are shown, as far as one was asked for; empty where there is none."""
+        provider = self.sasl.get("sasl_oauth_token_provider")
+        return "" if provider is None else str(provider.newest)
+
+    def refused(self, token: str) -> None:
+        """Note that a broker does not let the principal in with a token, which is not shown again."""
+        provider = self.sasl.get("sasl_oauth_token_provider")
+        if provider is not None:
+            provider.forget(token)
+
+    @classmethod
+    def of(cls, conf: Mapping[str, Any]) -> "Access":
+        """Raise ConfigError for what kafka-python cannot do, ValueError for addresses without a port."""
+        given = kafka_python_conf(conf)
+        has_sasl = str(given.get("security_protocol", "")).startswith("SASL")
+        return cls(
+            tuple(_address(server) for server in given["bootstrap_servers"]),
+            str(conf.get("client.id", _CLIENT_ID)),
+            given.get("ssl_context"),
+            given.get("sasl_mechanism") if has_sasl else None,
+            {key: value for key, value in given.items() if key.startswith("sasl_")},
+            _seconds(conf, "socket.connection.setup.timeout.ms", _CONNECT_S),
+            _seconds(conf, "socket.timeout.ms", _SOCKET_S),
+        )
+
+
+def _seconds(conf: Mapping[str, Any], key: str, default_s: float) -> float:
+    return float(conf[key]) / 1000 if key in conf else default_s
+
+
+def _address(server: str) -> Address:
+    host, _, port = server.rpartition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)

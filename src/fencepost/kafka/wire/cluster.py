@@ -1,0 +1,250 @@
+"""The brokers of a cluster: who leads which partition, who coordinates what, and a connection to each that is needed.
+
+Only questions are asked here: they change nothing, and may be asked again.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import KafkaError
+
+from fencepost.kafka.wire.access import Access, Address
+from fencepost.kafka.wire.connection import Connection, connect
+from fencepost.kafka.wire.errors import BUSY, AnswerError, LostError, ensure
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+GROUP, TRANSACTION = 0, 1
+"""Kinds of coordinators."""
+
+_TOPIC, _MAX_MESSAGE_BYTES, _COMPRESSION = 2, "max.message.bytes", "compression.type"
+_AS_SENT = "producer"
+_ASK_AGAIN_S = 0.02
+_NEW_TOPIC_S = 30.0
+_SOON_S = 2.0
+_STALE_S = 60.0
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
+_NO_COORDINATOR = BUSY | {KafkaError.COORDINATOR_NOT_AVAILABLE}
+
+
+class Taking(NamedTuple):
+    """How a topic takes batches, as far as its settings are for us to see: up to which size, and in which compression.
+
+    None stands for the batch's own; else its broker unpacks it, and looks at the size of what it makes then.
+    """
+
+    most_bytes: int | None
+    compression: str | None
+
+
+class Cluster:
+    """Made for one incarnation. Used by one thread at a time; `close` by any."""
+
+    def __init__(self, access: Access, metadata_age_s: float, *, awaits_topics: bool = True) -> None:
+        """`metadata_age_s`: how old what is known of a topic may become. Nothing is asked yet.
+
+        `awaits_topics`: whether a topic that there is not is made, where brokers do that, and waited for.
+        """
+        self._access = access
+        self._age_s = metadata_age_s
+        self._awaits_topics = awaits_topics
+        self._addresses: dict[int, Address] = {}
+        self._connections: dict[int, Connection] = {}
+        self._first: Connection | None = None
+        self._stale_since_s: dict[str, float] = {}  # all that is heard of a topic is older than what is known
+        self._failed_s: dict[Address, float] = {}  # when they were last looked for and not found
+        self._topics: dict[str, tuple[float, list[int]]] = {}
+        self._epochs: dict[str, list[int]] = {}
+        self._newest: dict[str, tuple[Any, dict[int, int]]] = {}  # epochs by partition, and the topic's id
+        self._taking: dict[str, Taking] = {}
+        self._is_closed = False
+
+    def connections(self) -> list[Connection]:
+        """Return those to brokers that lead or coordinate."""
+        return list(self._connections.values())
+
+    def leaders(self, topic: str, deadline_s: float) -> list[int]:
+        """Return the node that leads each partition of a topic, -1 where there is none.
+
+        Raises AnswerError, LostError.
+        """
+        asked_s, found = self._topics.get(topic, (0.0, []))
+        if not found or time.monotonic() - asked_s > self._age_s:
+            until_s = min(deadline_s, time.monotonic() + _NEW_TOPIC_S * self._awaits_topics)
+            found = patiently(lambda: self._metadata(topic, deadline_s), _NOT_YET, until_s, _ASK_AGAIN_S)
+            self._topics[topic] = (time.monotonic(), found)
+            self._taking.pop(topic, None)
+        return found
+
+    def epochs(self, topic: str) -> list[int]:
+        """Return the epoch of the leader of each partition, as it was told with the leaders; -1 by an old broker."""
+        return self._epochs[topic]
+
+    def taking(self, topic: str, deadline_s: float) -> Taking:
+        """Return how a topic takes batches; that is as old as what is known of its leaders.
+
+        Raises LostError, UnsupportedError.
+        """
+        if topic not in self._taking:
+            self._taking[topic] = self._settings_of(topic, deadline_s)
+        return self._taking[topic]
+
+    def forget(self, topic: str) -> None:
+        """Forget what is known of a topic: what a broker says does not fit."""
+        self._topics.pop(topic, None)
+        self._taking.pop(topic, None)
+
+    def coordinator(self, kind: int, key: str, deadline_s: float) -> int:
+        """Return the node that coordinates a group or transactional id. Raises AnswerError, LostError."""
+        return patiently(lambda: self._coordinator(kind, key, deadline_s), _NO_COORDINATOR, deadline_s, _ASK_AGAIN_S)
+
+    def connection(self, node: int, deadline_s: float) -> Connection:
+        """Return the connection to a node, a new one where nothing is under way in the one before.
+
+        Where that may have ended meanwhile, what is under way is taken first. Raises LostError, AnswerError.
+        """
+        known = self._connections.get(node)
+        if known is not None:
+            if known.unanswered and known.may_have_ended:
+                known.take(deadline_s)
+            if known.unanswered or known.is_usable():
+                return known
+            known.close()
+        made = self._connections[node] = connect(self._addresses[node], self._access, deadline_s)
+        self._ensure_open(made)
+        return made
+
+    def let_go(self, node: int) -> None:
+        """Let go of the connection to a node, whatever is under way there."""
+        known = self._connections.pop(node, None)
+        if known is not None:
+            known.close()
+
+    def close(self) -> None:
+        """Let go of all connections at once."""
+        self._is_closed = True
+        for connection in (self._first, *self._connections.copy().values()):
+            if connection is not None:
+                connection.close()
+
+    def _ensure_open(self, made: Connection) -> None:
+        if self._is_closed:  # meanwhile, by another thread
+            made.close()
+            raise LostError("the client is closed", is_sent=False)
+
+    def _ask(self, request: Any, newest: int, deadline_s: float) -> Any:
+        """Ask any broker: the one that was asked before, else the first of the servers that answers."""
+        if self._first is not None and not self._first.is_usable():
+            self._first.close()
+            self._first = None
+        if self._first is None:
+            self._first = self._any(deadline_s)
+            self._ensure_open(self._first)
+        return self._first.ask(request, self._first.version(request, 0, newest), deadline_s)
+
+    def _any(self, deadline_s: float) -> Connection:
+        """Return a connection to the first that answers soon or, where none does, to the first that answers at all.
+
+        One that swallows what it is sent does not hold up the others: those that failed are tried last, so that a call
+        goes on where the time of the one before was over.
+        """
+        problem = LostError("no bootstrap.servers", is_sent=False)
+        known = dict.fromkeys((*self._access.servers, *self._addresses.values()))
+        addresses = sorted(known, key=lambda address: self._failed_s.get(address, 0.0))
+        for patience_s in (*([_SOON_S] if len(addresses) > 1 else ()), self._access.answer_s):
+            for address in addresses:
+                try:
+                    return connect(address, self._access, min(deadline_s, time.monotonic() + patience_s))
+                except LostError as error:
+                    problem = error
+                    self._failed_s[address] = time.monotonic()
+                    if time.monotonic() >= deadline_s:  # the others have not failed
+                        raise
+        raise problem
+
+    def _metadata(self, topic: str, deadline_s: float) -> list[int]:
+        from kafka.protocol.metadata import MetadataRequest
+
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        answer = self._ask(
+            MetadataRequest(topics=wanted, allow_auto_topic_creation=self._awaits_topics), 12, deadline_s
+        )
+        self._addresses.update({broker.node_id: (broker.host, broker.port) for broker in answer.brokers})
+        (found,) = answer.topics
+        ensure(found.error_code, f"metadata of topic {topic}")
+        partitions = sorted(found.partitions, key=lambda each: each.partition_index)
+        self._ensure_fresh(topic, found)
+        if all(each.leader_id < 0 for each in partitions):
+            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}")
+        self._epochs[topic] = [each.leader_epoch for each in partitions]
+        return [each.leader_id for each in partitions]
+
+    def _ensure_fresh(self, topic: str, found: Any) -> None:
+        """Refuse what a broker says that has not heard of the last elections yet: another one is asked the next time.
+
+        One that believes that it leads a partition still would tell of an end of its log that is none. So a cluster
+        that was restored from a copy is not believed either, which the log says.
+        """
+        told = {each.partition_index: each.leader_epoch for each in found.partitions}
+        id_, known = self._newest.get(topic, (found.topic_id, {}))
+        if id_ != found.topic_id:
+            known = {}
+        if any(epoch < known.get(partition, epoch) for partition, epoch in told.items()):
+            if self._first is not None:
+                self._failed_s[self._first.address] = time.monotonic()
+                self._first.close()
+                self._first = None
+            self._warn_of_stale(topic)
+            raise AnswerError(KafkaError.LEADER_NOT_AVAILABLE, f"metadata of topic {topic}, which are out of date")
+        self._stale_since_s.pop(topic, None)
+        self._newest[topic] = (found.topic_id, known | told)
+
+    def _warn_of_stale(self, topic: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._stale_since_s.setdefault(topic, now_s) > _STALE_S:
+            self._stale_since_s[topic] = now_s
+            log.warning(
+                "for %g s every broker that answers has told of older leaders of topic %s than are known, so nothing "
+                "is read from it or written to it. If the cluster was restored from a copy, restart this worker",
+                _STALE_S, topic,
+            )  # fmt: skip
+
+    def _settings_of(self, topic: str, deadline_s: float) -> Taking:
+        from kafka.protocol.admin import DescribeConfigsRequest as Request
+
+        wanted = Request.DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=[_MAX_MESSAGE_BYTES, _COMPRESSION]
+        )
+        answer = self._ask(Request(resources=[wanted]), 4, deadline_s)
+        told = (each for result in answer.results for each in result.configs if not result.error_code)
+        found = {each.name: each.value for each in told if each.value is not None}
+        most_bytes, compression = found.get(_MAX_MESSAGE_BYTES), found.get(_COMPRESSION)
+        return Taking(None if most_bytes is None else int(most_bytes), None if compression == _AS_SENT else compression)
+
+    def _coordinator(self, kind: int, key: str, deadline_s: float) -> int:
+        from kafka.protocol.metadata import FindCoordinatorRequest
+
+        answer = self._ask(FindCoordinatorRequest(key=key, key_type=kind), 3, deadline_s)
+        ensure(answer.error_code, f"coordinator of {key}", answer.error_message)
+        self._addresses[answer.node_id] = (answer.host, answer.port)
+        return int(answer.node_id)
+
+
+def patiently(call: Callable[[], T], codes: frozenset[int], deadline_s: float, pause_s: float) -> T:
+    """Call again while the answer is one of `codes`, with pauses that grow to twenty times the first.
+
+    Raises what the last call raised.
+    """
+    longest_s = 20 * pause_s
+    while True:
+        try:
+            return call()
+        except AnswerError as error:
+            if error.code not in codes or time.monotonic() + pause_s > deadline_s:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, longest_s)

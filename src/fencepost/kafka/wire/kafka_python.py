@@ -1,0 +1,153 @@
+"""How kafka-python is told to connect, derived from librdkafka's settings."""
+
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.config import ConfigError
+from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
+
+_QUOTA_LOOK_S, _GRACE_S = 0.05, 1.0
+_TOKENS = "sasl_oauth_token_provider"
+_RENAMED = {
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
+
+
+def kafka_python_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """kafka-python's arguments for where and how `conf` (librdkafka's names) connects; the rest is left out.
+
+    Raises ConfigError for a key store in PKCS12: Python's TLS reads PEM only.
+    """
+    result: dict[str, Any] = {new: conf[old] for old, new in _RENAMED.items() if conf.get(old) is not None}
+    result["bootstrap_servers"] = [server.strip() for server in str(conf["bootstrap.servers"]).split(",")]
+    for name in ("security_protocol", "sasl_mechanism"):
+        if name in result:
+            result[name] = str(result[name]).upper()
+    if str(result.get("security_protocol", "")).endswith("SSL"):
+        result["ssl_context"] = ssl_context(conf)
+    if result.get("sasl_mechanism") == "OAUTHBEARER" and conf.get("sasl.oauthbearer.token.endpoint.url"):
+        from fencepost.kafka.wire.oauth_tokens import (
+            token_provider,  # kafka-python and an HTTP client, for those who use it
+        )
+
+        result[_TOKENS] = token_provider(conf)
+    return result
+
+
+def kafka_python_admin(conf: Mapping[str, Any], timeout_s: float) -> Any:
+    """Connect an admin client, which waits as long for a broker as for an answer. Raises the errors of `kafka`.
+
+    It connects over and over, also where a broker refuses it: from the second time on with a new token.
+    """
+    from kafka import KafkaAdminClient  # by the package: threads that begin with its parts would see halves
+    from kafka.net.compat import KafkaNetClient
+
+    made: list[Any] = []
+    arguments = kafka_python_conf(conf)
+    if _TOKENS in arguments:
+        arguments[_TOKENS] = arguments[_TOKENS].for_one_client()
+
+    def connect(**settings: Any) -> Any:
+        made.append(KafkaNetClient(**settings))
+        return made[0]
+
+    timeout_ms = int(timeout_s * 1000)
+    timeouts = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+    try:
+        client = KafkaAdminClient(**arguments, **timeouts, kafka_client=connect)
+    except BaseException:
+        for each in made:
+            each.close()  # the library leaves its thread and its sockets behind
+        raise
+    _bound_requests(client, timeout_s)
+    return client
+
+
+def _bound_requests(client: Any, timeout_s: float) -> None:
+    """Have each request of a client wait as long as a broker's quota says, and then no longer than the time-out.
+
+    The client refuses to send while a quota has it wait, and who connects again to try again is throttled again. And
+    it has no time-out for a request that waits for a connection.
+    """
+    from kafka.errors import NodeNotReadyError
+
+    manager, net = client._manager, client._manager._net
+    send = manager.send
+
+    async def bounded_send(request: Any, node_id: Any = None, request_timeout_ms: Any = None) -> Any:
+        while True:
+            try:
+                future = send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+                _end_by(net, time.monotonic() + timeout_s + _GRACE_S, future)
+                return await future
+            except NodeNotReadyError:
+                throttled = [each for each in manager._conns.values() if "throttle" in each.paused]
+                if not throttled:
+                    raise
+            await net.sleep(_QUOTA_LOOK_S)
+            for connection in throttled:
+                connection._maybe_unthrottle()  # its own timer may be early, and comes once
+
+    manager.send = bounded_send
+
+
+def _end_by(net: Any, deadline_s: float, future: Any) -> None:
+    from kafka.errors import KafkaTimeoutError
+
+    def fail() -> None:
+        if not future.is_done:
+            future.failure(KafkaTimeoutError())
+
+    if not future.is_done:
+        net.call_at(deadline_s, fail)
+
+
+def group_failure(error: Exception, doing: str, conf: Mapping[str, Any]) -> Exception:
+    """Return what to raise for an error of kafka-python's, or of a socket, met while `doing` something with a group."""
+    from kafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+
+    if isinstance(error, GroupAuthorizationFailedError | TopicAuthorizationFailedError):
+        return KafkaAuthorizationError(f"Not authorized while {doing}: {error}")
+    if isinstance(error, KafkaError) and not getattr(error, "retriable", False):
+        return KafkaRequestError(f"Failed {doing}: {error!r}", getattr(error, "errno", None) or -1)
+    servers = conf.get("bootstrap.servers")
+    return KafkaUnavailableError(f"Kafka did not answer while {doing} (bootstrap.servers={servers}): {error!r}")
+
+
+def ssl_context(conf: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return librdkafka's TLS settings as Python's. Raises ConfigError for a key store in PKCS12."""
+    if "ssl.keystore.location" in conf:  # a key store in PEM has become ssl.certificate.location
+        raise ConfigError(
+            "ssl.keystore.location: requests about groups and transactions cannot use a PKCS12 key store; "
+            "convert it to PEM and set ssl.keystore.type=PEM"
+        )
+    context = ssl.create_default_context(cafile=conf.get("ssl.ca.location"), cadata=conf.get("ssl.ca.pem"))
+    if str(conf.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
+        context.check_hostname = False
+    password = conf.get("ssl.key.password")
+    if "ssl.certificate.location" in conf:
+        key = conf.get("ssl.key.location")
+        context.load_cert_chain(conf["ssl.certificate.location"], key, password)
+    elif "ssl.certificate.pem" in conf:
+        _load_pem(context, f"{conf['ssl.certificate.pem']}\n{conf.get('ssl.key.pem', '')}", password)
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, pem: str, password: str | None) -> None:
+    """Python reads certificates of one's own from files only; this one is private and gone at once (E11)."""
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w") as out:
+            out.write(pem)
+        context.load_cert_chain(path, password=password)
+    finally:
+        os.unlink(path)

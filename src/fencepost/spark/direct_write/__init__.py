@@ -1,0 +1,1 @@
+"""Direct writes: `df.write.format("fencepost")`."""

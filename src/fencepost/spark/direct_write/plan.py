@@ -1,0 +1,267 @@
+"""The driver's part of a write by hand: who may write, what is done already, and whether it is the same write.
+
+Order, when a run is planned: 1 the run is announced; no task of an older run is admitted from here ▸ 2 what older runs,
+and others that nobody is at, left open is fenced ▸ 3 markers are read (E3) ▸ 4 compared with what is to be written.
+A run that finds markers commits nothing until a comparison has read every partition (`rerun`).
+"""
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from fencepost.api import FatalError
+from fencepost.kafka.admin.client import Admin
+from fencepost.kafka.produce.producer import ProducerClient
+from fencepost.kafka.read.log import LogReader
+from fencepost.kafka.setting.client_settings import Kind
+from fencepost.spark.direct_write.digest import Digested
+from fencepost.spark.direct_write.heartbeat import end_abandoned, fence
+from fencepost.spark.direct_write.marker import (
+    OWNER,
+    Begun,
+    Journal,
+    Marker,
+    cut_differences,
+    differences,
+    differs,
+    marker_record,
+    row_differences,
+    run_record,
+    transactional_id,
+)
+from fencepost.spark.direct_write.options import HandOptions, WritePartitionsError
+from fencepost.spark.direct_write.rerun import ComparisonNeededError, NothingLeftError
+from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
+
+if TYPE_CHECKING:
+    from fencepost.kafka.group.transactions import Transaction
+
+log = logging.getLogger(__name__)
+
+_READ_S = 60.0
+_WRITE_S = 30.0
+_DAY_MS = 24 * 3600 * 1000
+
+
+class OvertakenError(FatalError):
+    """Another run of the write has begun since its rows were compared."""
+
+
+class Expected(NamedTuple):
+    """What a comparison found in a partition: how many rows, and the digest of what each commit ends with."""
+
+    rows: int
+    digests: Mapping[int, str]
+
+    def has(self, rows: int, digest: str | None, *, is_done: bool) -> bool:
+        """Say whether the partition began with these rows, and had no more where it is done with them."""
+        return self.digests.get(rows) == digest and (rows == self.rows or not is_done)
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """What the tasks of one run have to know.
+
+    `markers`: what is committed, by partition. `expected`: what a comparison found in each partition; nothing is
+    committed of other rows. `positions`: where the topic of markers ended.
+    """
+
+    run: str
+    columns: str
+    markers: Mapping[int, Marker]
+    expected: Sequence[Expected] | None
+    positions: Mapping[int, int]
+
+
+def plan_write(options: HandOptions, columns: str) -> WritePlan:
+    """Begin a run of a write of rows with `columns`.
+
+    Raises:
+        WriteDiffersError: it is another write than the one that was begun with this id.
+        ComparisonNeededError: something is committed, and is to be compared first.
+        NothingLeftError: everything is committed, and was compared.
+        OvertakenError: another run began since the comparison.
+        ConfigError: the topic of markers is not compacted: by a marker that is deleted a rerun would not know what is
+            written.
+    """
+    ensure_compacted(Admin(options.conf(Kind.ADMIN)), _markers_topic(options.offsets_topic))
+    plan, journal = _begin(options, columns)
+    before = journal.before.get(options.write_id)
+    known = journal.markers.get(options.write_id, {})
+    if before is None and not known:
+        return plan
+    try:
+        return _go_on(options, plan, before, _most_partitions(options, before, known))
+    except BaseException:
+        end_run(options, plan, 0)
+        raise
+
+
+def _markers_topic(name: str) -> InternalTopic:
+    return InternalTopic(
+        name,
+        "offsets.topic",
+        "default.replication.factor",
+        "markers of what is written",
+        partitions=1,
+        replication=-1,
+        place="of the write",
+        outcome="rows that a rerun writes again",
+    )
+
+
+def _begin(options: HandOptions, columns: str) -> tuple[WritePlan, Journal]:
+    """Announce a run, and end what others left open. Returns a plan of all rows, and what the topic says."""
+    journal = Journal()
+    run = uuid.uuid4().hex
+    with _reader(options, read_committed=False) as reader:
+        reader.read_to_end(_READ_S, journal.take)
+        begun = Begun(run, options.partitions, is_over=False, timestamp_ms=0)
+        _put(options, [run_record(options.write_id, begun), *_outdated(journal)])  # 1
+        reader.read_to_end(_READ_S, journal.take)
+        plan = WritePlan(run, columns, {}, None, reader.positions)
+        if any(not other.is_over for write, other in journal.runs.items() if write != options.write_id):
+            end_abandoned(options, lambda found: _is_of_another(found, options, journal), reader, journal)  # 2
+    return plan, journal
+
+
+def _go_on(options: HandOptions, plan: WritePlan, before: Begun | None, partitions: int) -> WritePlan:
+    """Go on with a write of which earlier runs may have committed something, in so many partitions."""
+    for partition in range(partitions):
+        fence(options, transactional_id(options.write_id, partition))  # 2
+    committed = Journal()
+    with _reader(options, read_committed=True) as reader:
+        reader.read_to_end(_READ_S, committed.take)  # 3
+        positions = reader.positions
+    markers = committed.markers.get(options.write_id, {})
+    found = differences(markers, topic=options.topic, columns=plan.columns)  # 4
+    if found:
+        raise differs(options.write_id, found)
+    return replace(plan, markers=markers, expected=_expected(options, markers, before), positions=positions)
+
+
+def conclude(options: HandOptions, plan: WritePlan, found: Mapping[int, Digested]) -> None:
+    """End a comparison: leave what was found for the write that follows.
+
+    Raises WriteDiffersError or WritePartitionsError where the rows are not those of the write that was begun.
+    """
+    if len(found) != options.partitions:
+        raise WritePartitionsError(
+            f"option write.partitions is {options.partitions}, and the frame has {len(found)}: nothing more is "
+            f"written. Set write.partitions={len(found)}, with the same write.id"
+        )
+    unlike = row_differences(plan.markers, found)
+    if unlike:
+        raise differs(options.write_id, [*cut_differences(plan.markers, len(found)), *unlike])
+    rows = [(found[partition].rows, list(found[partition].ends.items())) for partition in range(len(found))]
+    assert options.compare is not None
+    options.compare.write_bytes(orjson.dumps({"run": plan.run, "partitions": rows}))
+
+
+def end_run(options: HandOptions, plan: WritePlan, partitions: int, unwritten: Sequence[int] = ()) -> None:
+    """End a run of so many partitions, whatever came of it.
+
+    1 No task of it is admitted from here ▸ 2 what the tasks of `unwritten` partitions left open is fenced, so that it
+    blocks no reader ▸ 3 the markers of a write that nobody can run again are removed. In this order: a task that is
+    still there may commit a marker until 2, and one that finds no marker writes everything. Never raises.
+    """
+    is_marked = _mark_over(options, plan)  # 1
+    _fence_all(options, unwritten)  # 2
+    if is_marked and options.is_anonymous:
+        _forget(options, partitions)  # 3
+
+
+def _mark_over(options: HandOptions, plan: WritePlan) -> bool:
+    over = None if options.is_anonymous else Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
+    try:
+        _put(options, [run_record(options.write_id, over)])
+    except Exception as error:
+        log.warning("cannot note that the write is over: %s", error)
+        return False
+    return True
+
+
+def _fence_all(options: HandOptions, partitions: Sequence[int]) -> None:
+    for partition in partitions:
+        try:
+            fence(options, transactional_id(options.write_id, partition))
+        except Exception as error:
+            log.warning("cannot fence partition %d: %s", partition, error)
+            return
+
+
+def _forget(options: HandOptions, partitions: int) -> None:
+    try:
+        _put(options, [marker_record(options.write_id, partition, None) for partition in range(partitions)])
+    except Exception as error:
+        log.warning("cannot remove the write's markers: %s", error)
+
+
+def _expected(options: HandOptions, markers: Mapping[int, Marker], before: Begun | None) -> Sequence[Expected] | None:
+    """Return what a comparison found, None where nothing is committed or this run is the comparison."""
+    if not markers or options.compare is not None:
+        return None
+    if options.compared is None:
+        raise ComparisonNeededError(
+            f"{len(markers)} partitions of write.id {options.write_id} are committed, in whole or in part, and have to "
+            "be compared with the rows there are now. PySpark's df.write…save() does that by itself, in the process "
+            "that imported FencepostDataSource: write in that way"
+        )
+    compared = orjson.loads(options.compared.read_bytes())
+    if before is None or compared["run"] != before.run:
+        raise OvertakenError(
+            f"another run of write.id {options.write_id} began while this one compared: leave it, or run this one again"
+        )
+    done = [
+        partition for partition, marker in markers.items() if marker.is_done and partition < len(compared["partitions"])
+    ]
+    if len(done) == options.partitions:
+        raise NothingLeftError(f"everything of write.id {options.write_id} is written")
+    return [Expected(rows, dict(digests)) for rows, digests in compared["partitions"]]
+
+
+def _most_partitions(options: HandOptions, before: Begun | None, known: Mapping[int, Marker]) -> int:
+    """Return how many partitions an older run may have open; it may have been begun with more."""
+    numbers = [options.partitions, before.partitions if before else None, *(m.partitions for m in known.values())]
+    return max(number or 0 for number in numbers)
+
+
+def _is_of_another(found: "Transaction", options: HandOptions, journal: Journal) -> bool:
+    """Say whether a transaction is of another write that keeps its markers in our topic, and was not ended."""
+    write, _, _ = found.transactional_id.removeprefix(f"{OWNER}-").rpartition("-")
+    run = journal.runs.get(write)
+    return write != options.write_id and run is not None and not run.is_over
+
+
+def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
+    """Return tombstones for writes without an id that were killed long ago."""
+    long_ago_ms = time.time() * 1000 - _DAY_MS
+    outdated = [w for w, run in journal.runs.items() if run.partitions is None and run.timestamp_ms < long_ago_ms]
+    markers = [marker_record(w, partition, None) for w in outdated for partition in journal.markers.get(w, {})]
+    return [*(run_record(w, None) for w in outdated), *markers]  # in this order: see end_run
+
+
+def _put(options: HandOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    """Write records to the topic of markers, without a transaction. Raises ProducerError."""
+    client = ProducerClient(options.conf(Kind.PRODUCER))
+    try:
+        for key, value in records:
+            client.produce(options.offsets_topic, value, key=key)
+        client.flush(_WRITE_S)
+    finally:
+        client.drop()
+
+
+@contextlib.contextmanager
+def _reader(options: HandOptions, *, read_committed: bool) -> Iterator[LogReader]:
+    reader = LogReader(options.conf(Kind.CONSUMER), options.offsets_topic, read_committed=read_committed)
+    try:
+        yield reader
+    finally:
+        reader.close()

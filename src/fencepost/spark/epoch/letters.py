@@ -1,0 +1,120 @@
+"""Dead letters of a DataFrame sink: executors write them, each those of the ranges that it reads.
+
+All are acknowledged before the epoch's token is durable, and no offset passes that (E13). Who dies between the two
+leaves letters that its successor writes again: at least once.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from fencepost.api import RecordError
+from fencepost.api.dataframe import DataFrame
+from fencepost.record import Header, SinkRecord
+from fencepost.spark.epoch.read import asked_reading
+from fencepost.task.sink.dead_letters import DeadLetters
+from fencepost.task.spec import TaskSpec
+from fencepost.task.tolerance import ErrorCounters
+
+LETTER_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+"""What a letter is made of: bytes as they were read, the timestamp in milliseconds since 1970."""
+
+LETTER_REASON = "reason"
+"""The column that says why a value does not fit, as far as that is known, or null."""
+
+MISFIT = "the value is no JSON that fits value.schema"
+_STAGE = "VALUE_CONVERTER"
+_SETTLE_S = 1.0
+_NO_TIME = -1
+_COUNT, _TOLD_S, _LOOK_S = "count", 2.0, 0.005
+
+
+def letters_spec(spec: TaskSpec) -> TaskSpec:
+    """Return what executors need of a task to write its dead letters, and no more (E11)."""
+    bare = replace(spec, connector_config={}, task_config={}, admin_conf={})
+    return replace(bare, consumer_conf={}, reader_conf={}, reader_admin_conf={})
+
+
+class Tally:
+    """Counts rows of a frame while Spark takes them: of the first action, as far as that goes. Driver side."""
+
+    def __init__(self) -> None:
+        self._observation = Observation()
+
+    def on(self, frame: DataFrame, condition: str) -> DataFrame:
+        """Return the same frame; of its rows those are counted of which the condition is true."""
+        return frame.observe(self._observation, F.count_if(F.expr(condition)).alias(_COUNT))
+
+    def count(self, within_s: float = _TOLD_S) -> int | None:
+        """Return how many there were; None where Spark does not tell: its optimiser may have left the rows out."""
+        future, deadline_s = self._observation._jo.future(), time.monotonic() + within_s
+        while not future.isCompleted():  # soon after the action: it comes by way of Spark's listeners
+            if time.monotonic() > deadline_s:
+                return None
+            time.sleep(_LOOK_S)
+        try:
+            return int(self._observation.get[_COUNT])
+        except Exception:
+            return None
+
+
+def write_letters(left_out: DataFrame, channel_url: str, run: str, converter: str) -> int:
+    """Have executors write these records as dead letters; returns how many there are.
+
+    Their columns are LETTER_COLUMNS and LETTER_REASON. All are acknowledged when this returns; RetriableError,
+    FatalError or ChannelError end it on an executor. `converter`: the class that has refused the values.
+    """
+    return sum(left_out.rdd.mapPartitions(_Writing(channel_url, run, converter)).collect())
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Writes the letters of one partition of a frame, on an executor, and gives their number."""
+
+    channel_url: str
+    run: str
+    converter: str
+
+    def __call__(self, rows: Iterator[Any]) -> Iterator[int]:
+        letters, count = None, 0
+        try:
+            for row in rows:
+                letters = letters or self._opened()
+                letters.add(_record(row), _STAGE, self.converter, RecordError(_told(row[LETTER_REASON])))
+                count += 1
+            while letters is not None and not letters.settle(_SETTLE_S):
+                pass  # what is not acknowledged is refused when the producer's delivery.timeout.ms is over
+        finally:
+            if letters is not None:
+                letters.close()
+        yield count
+
+    def _opened(self) -> DeadLetters:
+        spec = asked_reading(self.channel_url, self.run).letters
+        assert spec is not None
+        return DeadLetters(spec, ErrorCounters())
+
+
+def _told(reason: str | None) -> str:
+    return MISFIT if reason is None else f"{MISFIT} ({reason})"
+
+
+def _record(row: Any) -> SinkRecord:
+    """Return a record as `DeadLetters` takes it: key, value and headers are bytes."""
+    return SinkRecord(
+        row["topic"],
+        row["partition"],
+        row["offset"],
+        _bytes(row["value"]),
+        key=_bytes(row["key"]),
+        timestamp=None if row["timestamp"] == _NO_TIME else row["timestamp"],
+        headers=tuple(Header(each["key"], _bytes(each["value"])) for each in row["headers"] or ()),
+    )
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)

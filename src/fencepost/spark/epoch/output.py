@@ -1,0 +1,102 @@
+"""What a query makes of the ranges of an epoch, written with the offset behind each range in one transaction.
+
+Each range has a transactional id that is its partition's. Order (E3): `init_transactions`, which ends what an earlier
+attempt has left open ▸ where does the group stand ▸ produce ▸ all rows were there ▸ the offset, in the name of the
+member that planned the epoch (E19) ▸ commit. Whoever was replaced meanwhile is refused by the group's coordinator.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fencepost.api import FencedError, RetriableError
+from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.group.memberless import read_stable
+from fencepost.kafka.value.group_offset import GroupOffset
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.record import TopicPartition
+from fencepost.spark.partition.write import Written
+from fencepost.task.delivery import send_outgoing
+from fencepost.task.outgoing import Outgoing
+from fencepost.task.sink.subscription import LoopGuard, ReadTopics
+from fencepost.task.spec import EpochOutput, EpochReading
+from fencepost.transaction import CommitUnknownError, ProduceError, TransactionalWriter, WriterOpenError
+from fencepost.transaction.lane import range_ids
+from fencepost.transaction.signature import Signature
+
+_READ_S = 60.0
+
+
+def write_range(
+    reading: EpochReading,
+    range_: LogRange,
+    batches: Iterable[Any],
+    outgoing: Callable[[Any], Outgoing],
+    ensure_complete: Callable[[], None],
+) -> Written:
+    """Write what was made of a range, from Arrow `batches`, and the offset behind it, on an executor.
+
+    Raises RetriableError where the range has to be planned anew: nothing of it is committed then, or all of it is.
+    """
+    assert reading.output is not None
+    try:
+        return _written(reading.output, reading.conf, range_, batches, outgoing, ensure_complete)
+    except (CommitUnknownError, FencedError) as error:
+        raise RetriableError(str(error)) from error
+    except WriterOpenError as error:
+        if not error.is_passing:
+            raise
+        raise RetriableError(str(error)) from error
+    except ProduceError as error:
+        if error.is_refused:
+            raise
+        raise RetriableError(str(error)) from error
+
+
+def _written(
+    output: EpochOutput,
+    reader_conf: Mapping[str, Any],
+    range_: LogRange,
+    batches: Iterable[Any],
+    outgoing: Callable[[Any], Outgoing],
+    ensure_complete: Callable[[], None],
+) -> Written:
+    place, rows, guard = range_.place, 0, LoopGuard(ReadTopics.from_json(output.read))
+    writer = TransactionalWriter(output.producer_conf, range_id(output.transactional_id, place))
+    try:
+        writer.open()
+        if _is_done(output, reader_conf, range_):
+            return Written(0, skipped=True)
+        for batch in batches:
+            records = outgoing(batch)
+            guard.ensure_not_read(records.topics)
+            send_outgoing(writer, records, None)
+            rows += len(records)
+        ensure_complete()  # E1
+        offset = GroupOffset(*place, range_.end, output.note)
+        signed = Signature(Contributors(output.producer_conf)).sign(writer, [offset])
+        writer.commit(group_offsets=signed, group_metadata=output.metadata)  # E19
+        return Written(rows, skipped=False)
+    except BaseException:
+        writer.abort()
+        raise
+    finally:
+        writer.close()
+
+
+def _is_done(output: EpochOutput, reader_conf: Mapping[str, Any], range_: LogRange) -> bool:
+    """Say whether an earlier attempt has committed the range. Raises FencedError where the group stands elsewhere."""
+    found = read_stable(reader_conf, output.group, _READ_S, [range_.place], are_all=True).get(range_.place)
+    if found is not None and found.offset == range_.end:
+        return True
+    if found is None or found.offset != range_.start:
+        stands = "nowhere" if found is None else f"at {found.offset}"
+        raise FencedError(
+            f"group {output.group} stands {stands} in {range_.place.topic}-{range_.place.partition}, and the range "
+            f"begins at {range_.start}"
+        )
+    return False
+
+
+def range_id(transactional_id: str, place: TopicPartition) -> str:
+    """Return the transactional id under which the ranges of a partition are written: one after the other."""
+    return f"{range_ids(transactional_id)}{place.topic}-{place.partition}"

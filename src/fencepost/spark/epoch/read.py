@@ -1,0 +1,77 @@
+"""Reading an epoch on executors: what to read stands in the plan, how to get at it is asked of the worker (E11)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.record import TopicPartition
+from fencepost.spark.partition.options import CHANNEL_OPTION, PAYLOAD_OPTION, RANGES_OPTION, RUN_OPTION
+from fencepost.spark.row.kafka_columns import MISFIT_REASON, PARSED, READ, arrow_columns
+
+if TYPE_CHECKING:
+    from fencepost.api import Epoch
+    from fencepost.task.spec import EpochReading
+
+
+def options_of(epoch: "Epoch", channel_url: str, run: str) -> dict[str, str]:
+    """Return the options by which the data source reads an epoch; which columns, its schema says."""
+    ranges = [[each.topic, each.partition, each.start, each.end] for each in epoch.ranges]
+    return {CHANNEL_OPTION: channel_url, RUN_OPTION: run, RANGES_OPTION: orjson.dumps(ranges).decode()}
+
+
+def ranges_of(options: Mapping[str, str]) -> list[LogRange]:
+    """Return the ranges that `options_of` has told."""
+    found = orjson.loads(options[RANGES_OPTION])
+    return [LogRange(TopicPartition(topic, partition), start, end) for topic, partition, start, end in found]
+
+
+def asked_reading(channel_url: str, run: str) -> "EpochReading":
+    """Ask the worker about a run, on an executor. Raises ChannelError."""
+    from fencepost.task.channel import ChannelClient
+    from fencepost.task.spec import EpochReading, Path, RunRequest
+
+    return EpochReading.from_json(ChannelClient(channel_url).call(Path.EPOCH_READING, RunRequest(run).to_json()))
+
+
+class EpochDataReader(DataSourceReader):  # type: ignore[misc]
+    """Reads each range of an epoch as one partition, in their order. What is gone of a range is passed over, aloud."""
+
+    def __init__(
+        self, options: Mapping[str, Any], types: Mapping[str, str], made: Mapping[str, Any] | None = None
+    ) -> None:
+        """`types` are those of the columns, by name, in Spark's words; `made` are MADE_COLUMNS, with Spark's types.
+
+        They come last, in that order. The last field of PARSED is null.
+        """
+        self._options = {k: str(v) for k, v in options.items()}
+        self._types = types
+        self._made = dict(made or {})
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges; nobody is asked."""
+        return [InputPartition(range_) for range_ in ranges_of(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a range, on an executor. Raises ChannelError, and what `RangeInput` raises."""
+        # Arrow, and the channel's language: who plans, and who only writes, does without.
+        from fencepost.kafka.read.range_input import RangeInput
+
+        conf = asked_reading(self._options[CHANNEL_OPTION], self._options[RUN_OPTION]).conf
+        columns = arrow_columns(self._types)
+        read: Iterator[Any] = RangeInput(conf, partition.value, columns=columns, fails_on_loss=False).batches()
+        if MISFIT_REASON not in self._made and PARSED not in self._made:
+            return read
+        from fencepost.spark.row.payload_columns import PayloadColumns
+        from fencepost.spark.row.payloads import told_columns, with_payloads
+
+        exact, parsed = None, None
+        if MISFIT_REASON in self._made:
+            option = self._options[PAYLOAD_OPTION]
+            read = with_payloads(read, option, keeps_read=READ in self._made)
+            exact = told_columns(option)
+        if PARSED in self._made:
+            parsed = {f.name: f.dataType.simpleString() for f in self._made[PARSED].fields}
+        return map(PayloadColumns(exact, parsed).made, read)

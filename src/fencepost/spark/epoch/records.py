@@ -1,0 +1,73 @@
+"""What a DataFrame stream writes for an epoch: read ▸ `transforms.sql` ▸ key, value and topic. Driver side."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from fencepost.api import DataFrameStream, Epoch
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.config import ConfigError
+from fencepost.config.output import output_properties
+from fencepost.spark.epoch.frame import EpochReader
+from fencepost.spark.epoch.read import options_of
+from fencepost.spark.partition.options import FORMAT
+from fencepost.spark.row.frame import ConverterChoice, record_columns
+
+_KEY_FIELD = DataFrameStream.key_of("key_field")
+
+
+_SQL = DataFrameStream.key_of("transforms_sql")
+_RELATIONS = ("DataSourceV2Relation", "DataSourceV2ScanRelation")
+
+
+class EpochRecords:
+    """Makes the records of a stream's epochs, and has them written. One per task."""
+
+    def __init__(self, stream: DataFrameStream, properties: Mapping[str, str]) -> None:
+        """Raise ConfigError for settings of `properties` that a DataFrame stream cannot follow."""
+        self._reader = EpochReader(stream, properties)
+        if self._reader.has_letters:
+            raise ConfigError(
+                "errors.deadletterqueue.topic.name: a DataFrame stream writes no dead letters; remove it, or use a "
+                "stream task"
+            )
+        output = output_properties(properties)
+        self._value = ConverterChoice.of(output, "value.converter")
+        self._key = ConverterChoice.of(output, "key.converter")
+        self._topic, self._topic_field, self._key_field = stream.topic, stream.topic_field, stream.key_field
+
+    def write(self, session: Session, epoch: Epoch, channel_url: str, run: str) -> None:
+        """Have the records of an epoch written, as one Spark job; they are committed when this returns."""
+        rows = self._reader.frame(session, epoch, channel_url, run)
+        records = rows.select(*self._columns(rows))
+        ensure_is_read(records)
+        writer = records.write.format(FORMAT).mode("append")
+        writer.options(**options_of(epoch, channel_url, run)).save()
+
+    def _columns(self, rows: DataFrame) -> list[Any]:
+        schema, field = rows.schema, self._topic_field
+        if field is None:
+            return record_columns(schema, self._value, self._key, self._key_field, _KEY_FIELD)
+        if field not in schema.fieldNames():
+            raise ConfigError(
+                f"output.topic.field={field}: there is no such column; there are {', '.join(schema.fieldNames())}"
+            )
+        rest = T.StructType([each for each in schema.fields if each.name != field])
+        topic = F.coalesce(rows[field].cast("string"), F.lit(self._topic)).alias("topic")
+        return [*record_columns(rest, self._value, self._key, self._key_field, _KEY_FIELD), topic]
+
+
+def ensure_is_read(records: DataFrame) -> None:
+    """Raise ConfigError where Spark would not read the ranges to know the rows, as it is sure that there are none.
+
+    It would run one task all the same, which would commit the first range.
+    """
+    leaves = records._jdf.queryExecution().optimizedPlan().collectLeaves()
+    kinds = [str(leaves.apply(i).getClass().getSimpleName()) for i in range(leaves.length())]
+    if len(kinds) != 1 or kinds[0] not in _RELATIONS:
+        raise ConfigError(
+            f"{_SQL} gives no rows, whatever there is: its condition can never be true. Nothing was read or committed; "
+            "correct the query"
+        )

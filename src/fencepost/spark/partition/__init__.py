@@ -1,0 +1,1 @@
+"""The rows of one Spark partition, written exactly once."""

@@ -1,0 +1,225 @@
+"""Lines of CSV as JSON objects: what Spark's CSV source and `to_json` make of them, byte for byte, where that is plain.
+
+Lines are cut by Arrow, all columns as text, and joined again. Wherever Spark might see something else in a line than
+Arrow does, nobody decides: the lines are left to Spark (docs/decisions/0055).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from fencepost.converter.json_column import dumped_all
+from fencepost.spark.row.csv_blocks import (
+    BYTE_ORDER_MARK,
+    LINE_END,
+    VALUE_COLUMN,
+    LeftToSparkError,
+    blocks_of_files,
+    blocks_of_lines,
+)
+from fencepost.spark.row.json_text import ESCAPE, FIRST_PRINTABLE, NULL, QUOTE, bytes_of, constant, quoted
+
+_TAB = b"\t"
+_BLANKS = (b" ", _TAB)
+_TRIMMED = bytes(range(FIRST_PRINTABLE + 1))  # what a line is blank of for Java
+_OF_NUMBERS = b"0123456789-"
+_BLANK_LINE = re.compile(rb"^[ \t]+$", re.MULTILINE)
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """How lines become objects.
+
+    `names` of the columns, of which there are two at least; `bits` of each: 8, 16, 32 or 64 of a whole number, 0 of
+    text. `header`: what the first line of each file has to be, None where it is a record; "" for any. An object stands
+    between `before` and `after`. `is_of_files`: lines are found in files, which the executor opens itself.
+    """
+
+    names: tuple[str, ...]
+    bits: tuple[int, ...]
+    separator: str
+    null_value: str
+    header: str | None
+    before: str = ""
+    after: str = ""
+    is_of_files: bool = False
+
+    def encoded(self) -> str:
+        return orjson.dumps(asdict(self)).decode()
+
+    @classmethod
+    def decoded(cls, text: str) -> "CsvForm":
+        found = orjson.loads(text)
+        return cls(**{**found, "names": tuple(found["names"]), "bits": tuple(found["bits"])})
+
+
+def with_objects(batches: Iterable[Any], form: CsvForm, mark: str) -> Iterator[Any]:
+    """Yield the objects of Arrow batches of lines, or of files, as batches of the same columns.
+
+    `value` has a line each, or the path of a file. The column `mark`, where there is one, says of which file a line is:
+    files come one after the other, whole. Raises LeftToSparkError.
+    """
+    import pyarrow as pa
+
+    blocks = blocks_of_files if form.is_of_files else blocks_of_lines
+    last: str | None = ""  # which no file is called
+    for file, block in blocks(batches, mark):
+        lines = block
+        if form.header is not None and file != last:
+            first, _, lines = block.partition(LINE_END)
+            _check_header(first, form.header.encode())
+        last = file
+        written = objects(lines, form)
+        columns = {VALUE_COLUMN: written}
+        if file is not None:
+            columns[mark] = pa.repeat(pa.scalar(file, pa.string()), len(written))
+        if len(written):
+            yield pa.RecordBatch.from_pydict(columns)
+
+
+def _check_header(line: bytes, header: bytes) -> None:
+    """Ensure that this is the line which Spark takes for the header: the first that is not blank."""
+    if not line.strip(_TRIMMED) or (header and line != header):
+        raise LeftToSparkError("the first line is not the header that Spark has seen")
+
+
+def objects(lines: bytes, form: CsvForm) -> Any:
+    """Return the objects as an Arrow array of bytes: one for each line that is not empty. Raises LeftToSparkError."""
+    import pyarrow as pa
+
+    if not lines.strip(LINE_END):
+        return pa.array([], pa.binary())
+    _check_bytes(lines, form.separator.encode())
+    columns = [column.combine_chunks() for column in _cut(lines, form).columns]
+    for name, bits, column in zip(form.names, form.bits, columns, strict=True):
+        if bits:
+            _check_numbers(name, bits, column)
+    return _joined(columns, form, is_escaped=ESCAPE in lines)
+
+
+def _check_bytes(lines: bytes, separator: bytes) -> None:
+    """Ensure that lines are UTF-8, without quotes, without anything below a blank but the separator, and none blank.
+
+    Spark passes over a blank line. Where the separator is none, it has one column here, and is refused for that.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if QUOTE in lines:
+        raise LeftToSparkError("there are quotes")
+    each = pa.Array.from_buffers(pa.uint8(), len(lines), [None, pa.py_buffer(lines)])
+    below = pc.sum(pc.less(each, FIRST_PRINTABLE)).as_py()
+    if below != lines.count(LINE_END) + (lines.count(_TAB) if separator == _TAB else 0):
+        raise LeftToSparkError("there are control characters")
+    if lines.startswith(BYTE_ORDER_MARK):
+        raise LeftToSparkError("there is a mark of the byte order")
+    if not _is_utf8(lines):
+        raise LeftToSparkError("there is text that is not UTF-8")
+    if separator in _BLANKS and _BLANK_LINE.search(lines):
+        raise LeftToSparkError("there are blank lines")
+
+
+def _cut(lines: bytes, form: CsvForm) -> Any:
+    """Return a table of texts, with null for what Spark takes for null."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if len(lines) > _MOST_BYTES:
+        raise LeftToSparkError("lines are very long")
+    try:
+        return csv.read_csv(
+            pa.BufferReader(lines),
+            csv.ReadOptions(use_threads=False, block_size=len(lines) + 1, column_names=list(form.names)),
+            csv.ParseOptions(delimiter=form.separator, quote_char=False, escape_char=False, ignore_empty_lines=True),
+            csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(form.names, pa.string()),
+                null_values=["", form.null_value],
+                strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise LeftToSparkError(f"a line does not have {len(form.names)} columns") from error
+
+
+def _check_numbers(name: str, bits: int, column: Any) -> None:
+    """Ensure that texts are whole numbers as they are written, so that they are what is read of them.
+
+    Of digits, and of minus signs before them, no text is shorter than its number has to be: none is longer if all
+    together are as long as all numbers. Arrow reads hexadecimal ones, too.
+    """
+    import pyarrow as pa
+
+    text = bytes(memoryview(bytes_of(column)))
+    try:
+        numbers = None if text.translate(None, _OF_NUMBERS) else column.cast(f"int{bits}")
+    except pa.ArrowInvalid:
+        numbers = None
+    if numbers is None or _length_of_all(numbers) != len(text):
+        raise LeftToSparkError(f"not all of column {name} are plain whole numbers")
+
+
+def _length_of_all(numbers: Any) -> int:
+    """Return how many digits and minus signs an array of whole numbers has: cheaper than to write them."""
+    import pyarrow.compute as pc
+
+    lowest, highest = (bound.as_py() for bound in pc.min_max(numbers).values())
+    if lowest is None:
+        return 0
+    count: int = len(numbers) - numbers.null_count
+    if lowest < 0:
+        count += pc.sum(pc.less(numbers, 0)).as_py()
+    power = 10
+    while power <= max(highest, -lowest):
+        if power <= highest:
+            count += pc.sum(pc.greater_equal(numbers, power)).as_py()
+        if -power >= lowest:
+            count += pc.sum(pc.less_equal(numbers, -power)).as_py()
+        power *= 10
+    return count
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _joined(columns: list[Any], form: CsvForm, *, is_escaped: bool) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces: list[Any] = []
+    before = form.before.encode() + b"{"
+    for name, bits, column in zip(form.names, form.bits, columns, strict=True):
+        before += orjson.dumps(name) + b":"
+        if bits or is_escaped or column.null_count:
+            pieces += constant(before), _written(column, is_number=bool(bits), is_escaped=is_escaped)
+            before = b","
+        else:  # the quotes go with what stands between
+            pieces += constant(before + QUOTE), column.cast(pa.binary())
+            before = QUOTE + b","
+    end = before.removesuffix(b",") + b"}" + form.after.encode()
+    return pc.binary_join_element_wise(*pieces, constant(end), constant(b""))
+
+
+def _written(column: Any, *, is_number: bool, is_escaped: bool) -> Any:
+    """Return the JSON of each value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if is_number:
+        return pc.fill_null(column.cast(pa.binary()), constant(NULL))
+    if not is_escaped or ESCAPE not in bytes(memoryview(bytes_of(column))):
+        return quoted(column)
+    values = column.to_pylist()
+    written = dumped_all(values)
+    return pa.array(list(map(orjson.dumps, values)) if written is None else written, pa.binary())

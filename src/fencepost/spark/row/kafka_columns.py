@@ -1,0 +1,81 @@
+"""The columns as Spark's own Kafka source has them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fencepost.config import ConfigError
+
+TEXT = "string"
+RECORD_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""Types, in Spark's words; key and value may be text as well."""
+
+PARSED = "_fencepost_parsed"
+"""The column of an epoch that holds, as a struct, what Arrow has made of values: their text is null then."""
+
+MISFIT_REASON = "_fencepost_misfit"
+"""The column of an epoch that says why a value does not fit its columns: its `value` is null then."""
+
+READ = "_fencepost_read"
+"""The column of an epoch that holds values as they were read: `value` is what Spark is given of them."""
+
+MADE_COLUMNS = (MISFIT_REASON, READ, PARSED)
+"""The columns of an epoch that executors make of its values, in their order, behind those of records."""
+
+PARSED_TYPES = {
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "double": "float64",
+    "boolean": "bool",
+    "string": "string",
+}
+"""The types of its fields, in Spark's words, with Arrow's names: those whose values both parsers read alike."""
+
+_MAY_BE_TEXT = frozenset({"key", "value"})
+
+
+def columns(*, has_headers: bool) -> str:
+    """Return the columns and their types, in Spark's words; all of them may be null."""
+    return written(_types(has_headers))
+
+
+def written(types: Mapping[str, str]) -> str:
+    """Return columns as Spark's `schema()` takes them."""
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def chosen(schema: Any, *, has_headers: bool) -> dict[str, str]:
+    """Return the types, by names, of the columns of a query's schema, Spark's `StructType`: all, or what a user set.
+
+    Raises ConfigError for columns that there are not.
+    """
+    types = _types(has_headers)
+    found = {field.name: field.dataType.simpleString() for field in schema.fields}
+    fits = [types.get(name) == kind or (name in _MAY_BE_TEXT and kind == TEXT) for name, kind in found.items()]
+    if not found or not all(fits) or len(found) < len(schema.fields) or not all(f.nullable for f in schema.fields):
+        raise ConfigError(
+            f"the columns of records are fixed ({written(types)}): schema() may leave some out, and have key and value "
+            "as STRING; leave the rest of it to select()"
+        )
+    return found
+
+
+def arrow_columns(types: Mapping[str, str]) -> Any:
+    """Return the Arrow schema of columns, whose types are in Spark's words, as `RangeInput` takes it."""
+    from fencepost.kafka.read.record_columns import schema  # Arrow: who plans does without
+
+    return schema(list(types), [name for name, kind in types.items() if kind == TEXT])
+
+
+def _types(has_headers: bool) -> dict[str, str]:
+    return {name: kind for name, kind in RECORD_COLUMNS.items() if has_headers or name != "headers"}

@@ -1,0 +1,1 @@
+"""The driver's JVM and its session: how they start and end."""

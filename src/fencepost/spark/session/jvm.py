@@ -1,0 +1,117 @@
+"""The JVM of Spark's driver: a child process that can be launched long before anything else of Spark is needed.
+
+Nothing here imports PySpark: a worker launches the JVM first of all, and imports the rest meanwhile.
+"""
+
+import contextlib
+import locale
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from fencepost.spark.session.command import gateway_command, gateway_environment, needs_home, spark_home
+from fencepost.spark.session.conf import (
+    is_local,
+    is_on_this_machine,
+    python_environment,
+    spark_properties,
+    text_environment,
+)
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.session.output import OnLine, Output
+
+_LOOK_EVERY_S = 0.01
+_START_S = 120.0
+
+
+class DriverJvm:
+    """A JVM with PySpark's gateway in it, on its way up from the moment it is made.
+
+    It ends when this process does, however that ends: it reads a pipe that nobody else holds. `secrets` are in its
+    environment only where executors are this JVM (E11).
+    """
+
+    def __init__(
+        self, properties: Mapping[str, str], secrets: Mapping[str, str] | None = None, on_line: OnLine | None = None
+    ) -> None:
+        """`properties` are the user's `spark.*`. Raises SparkError where the command cannot be run."""
+        self.properties = spark_properties(properties)
+        self.master = self.properties["spark.master"]
+        self.output = Output(on_line or _to_stderr)
+        self._directory = tempfile.mkdtemp(prefix="fencepost-spark-")
+        self._gateway_file = Path(self._directory, "gateway")
+        try:
+            self.process = self._launch(dict(secrets or {}))
+        except OSError as error:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise SparkError(f"Spark's JVM cannot be started: {error}") from error
+
+    def gateway(self) -> tuple[int, str]:
+        """Wait for the gateway; return its port and its secret. Raises SparkError where the JVM ends before."""
+        deadline = time.monotonic() + _START_S
+        try:
+            while not self._gateway_file.exists():
+                code = self.process.poll()
+                if code is not None:
+                    raise SparkError(f"the JVM ended with exit code {code}")
+                if time.monotonic() > deadline:
+                    raise SparkError(f"the JVM did not answer within {_START_S:g} s")
+                time.sleep(_LOOK_EVERY_S)
+            data = self._gateway_file.read_bytes()  # written under another name first
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        port, length = struct.unpack_from("!ii", data)
+        return port, data[8 : 8 + length].decode()
+
+    def end(self) -> None:
+        """Ask it to end, and make it. Idempotent."""
+        with contextlib.suppress(OSError):
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _launch(self, secrets: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        home = spark_home()
+        environment = {
+            **text_environment(os.environ, locale.nl_langinfo(locale.CODESET)),
+            **python_environment(self.master, self.properties),
+            **gateway_environment(home),
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._gateway_file),
+        }
+        if not needs_home(self.properties, os.environ, home, environment.get("PYSPARK_PYTHON")):
+            del environment["SPARK_HOME"]
+        if is_on_this_machine(self.master):
+            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        if is_local(self.master):
+            environment |= secrets  # on a cluster executors get them by the context's conf
+        command = gateway_command(self.properties, os.environ, home)
+        with self.output.pipe() as descriptor:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=descriptor,
+                stderr=descriptor,
+                env=environment,
+                preexec_fn=_ignore_ctrl_c,
+            )
+
+
+def _ignore_ctrl_c() -> None:
+    """Ignore Ctrl-C at the terminal, in the child: it is the worker's to handle, which ends the JVM in good order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

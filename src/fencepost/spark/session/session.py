@@ -1,0 +1,214 @@
+"""One JVM and one Spark session, owned by a worker process."""
+
+import contextlib
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from fencepost.spark.datasource import FencepostDataSource
+from fencepost.spark.session.conf import is_local, is_secret, python_environment
+from fencepost.spark.session.error import SparkError
+from fencepost.spark.session.exception_log import leave_exceptions_to_who_catches_them
+from fencepost.spark.session.jvm import DriverJvm
+from fencepost.spark.session.numpy_values import ask_numpy_only_for_its_own
+from fencepost.spark.session.output import OnLine
+
+OnExit = Callable[[str], None]
+
+_WATCH_EVERY_S = 0.5
+
+
+class SparkRuntime:
+    """Starts Spark for this process, and stops it.
+
+    `properties` are the user's `spark.*`; `secrets` become environment variables of the executors' Python processes
+    and stand in no plan, closure, UI or command line (E11). `jvm` is one that was launched with just these before,
+    else `start` launches it. One runtime at a time in a process: PySpark keeps its JVM in a module variable. The JVM
+    ends when this process does, however it ends.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        secrets: Mapping[str, str] | None = None,
+        py_files: Sequence[str] = (),
+        on_line: OnLine | None = None,
+        jvm: DriverJvm | None = None,
+    ) -> None:
+        self._given = dict(properties)
+        self._secrets = dict(secrets or {})
+        self._py_files = list(py_files)
+        self._on_line = on_line
+        self._jvm = jvm
+        self._listeners: list[OnExit] = []
+        self._gateway: Any = None
+        self._context: Any = None
+        self._session: Any = None
+        self._cores: int | None = None
+        self._opening = threading.RLock()
+        self._is_stopping = threading.Event()
+
+    def start(self) -> None:
+        """Start the JVM and the context, which is all that slots need; blocks for seconds. Raises SparkError."""
+        if SparkContext._active_spark_context is not None or SparkContext._gateway is not None:
+            raise SparkError("this process already runs Spark; a worker needs a process of its own")
+        jvm = self._jvm = self._jvm or DriverJvm(self._given, self._secrets, self._on_line)
+        try:
+            self._connect(jvm)
+            self._cores = self._count_cores()
+        except Exception as error:
+            self.stop()
+            printed = jvm.output.tail()
+            raise SparkError(
+                f"Spark did not start with spark.master={jvm.master}: {error}\n{printed}".rstrip()
+            ) from error
+        threading.Thread(target=self._watch, name="spark-watch", daemon=True).start()
+
+    def on_exit(self, listener: OnExit) -> None:
+        """Call `listener(reason)` once, from a thread of its own, if Spark goes without `stop`."""
+        self._listeners.append(listener)
+
+    @property
+    def session(self) -> Any:
+        """Return the SparkSession, made when first asked for, which takes seconds: DataFrames need it, slots do not.
+
+        Raises SparkError before `start` and after `stop`.
+        """
+        with self._opening:
+            context = self.context
+            if self._session is None:
+                session = SparkSession(context)
+                session.dataSource.register(FencepostDataSource)
+                self._session = session
+            return self._session
+
+    def adopt_thread(self) -> None:
+        """Make the session the calling thread's own: Spark finds data sources by the session of the thread."""
+        session = self.session
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)
+
+    @property
+    def context(self) -> Any:
+        """Return the SparkContext. Raises SparkError before `start` and after `stop`."""
+        context = self._context
+        if context is None:
+            raise SparkError("Spark is not running")
+        return context
+
+    @property
+    def cores(self) -> int:
+        """Return how many Spark tasks can run at once: nominal in local mode, those of all executors on a cluster.
+
+        This is what was seen last: it never waits for the JVM, which may stand still. Raises SparkError before `start`.
+        """
+        if self._cores is None:
+            raise SparkError("Spark is not running")
+        return self._cores
+
+    def _count_cores(self) -> int:
+        scala = self.context._jsc.sc()
+        return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """Return the process id of the newest JVM, which may have ended; None before the first."""
+        return None if self._jvm is None else int(self._jvm.process.pid)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._gone() is None
+
+    def stop(self) -> None:
+        """Stop Spark and end the JVM. Idempotent; cancels whatever runs."""
+        self._is_stopping.set()
+        context, self._context, self._session = self._context, None, None
+        if context is not None:
+            with contextlib.suppress(Exception):
+                context.stop()
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.shutdown()
+        if self._jvm is not None:
+            self._jvm.end()
+        _forget()
+
+    def _connect(self, jvm: DriverJvm) -> None:
+        """Connect: 1 the JVM's gateway; 2 properties that Spark also looks for in the JVM's own; 3 the context."""
+        os.environ.update(python_environment(jvm.master, jvm.properties))  # read when the context is made
+        # PySpark remarks on the version of pandas, where it is installed; nothing here uses it.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        port, secret = jvm.gateway()  # 1
+        with _environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+            self._gateway = launch_gateway()
+        ask_numpy_only_for_its_own()
+        leave_exceptions_to_who_catches_them()
+        system = self._gateway.jvm.java.lang.System
+        for key, value in jvm.properties.items():  # 2
+            if not is_secret(key, value):
+                system.setProperty(key, value)
+        conf = self._whole_conf(jvm)
+        self._context = SparkContext(conf=conf, gateway=self._gateway, pyFiles=self._py_files)  # 3
+        for name in self._secrets:
+            self._context.environment.pop(name, None)
+
+    def _whole_conf(self, jvm: DriverJvm) -> Any:
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll(list(jvm.properties.items()))
+        if not is_local(jvm.master):
+            for name, value in self._secrets.items():
+                conf.setExecutorEnv(name, value)
+        return conf
+
+    def _gone(self) -> str | None:
+        jvm, context = self._jvm, self._context
+        if jvm is None or context is None:
+            return "Spark was stopped"
+        code = jvm.process.poll()
+        if code is not None:
+            return f"Spark's JVM has ended with exit code {code}"
+        try:
+            return "Spark stopped the application" if context._jsc.sc().isStopped() else None
+        except Exception as error:
+            return f"Spark's JVM does not answer: {error}"
+
+    def _watch(self) -> None:
+        while not self._is_stopping.wait(_WATCH_EVERY_S):
+            reason = self._gone()
+            if reason is None:
+                with contextlib.suppress(Exception):  # it has just gone: the next look says so
+                    self._cores = self._count_cores()
+            elif not self._is_stopping.is_set():
+                for listener in self._listeners:
+                    listener(reason)
+                return
+
+
+def _forget() -> None:
+    """Clear PySpark's module variables, which it leaves as they are when its JVM was killed."""
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+@contextlib.contextmanager
+def _environment(additions: Mapping[str, str]) -> Iterator[None]:
+    """Add to the environment for a moment."""
+    before = {name: os.environ.get(name) for name in additions}
+    os.environ.update(additions)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,1 @@
+"""Splits: bounded pieces of a DataFrame source, each one transaction."""

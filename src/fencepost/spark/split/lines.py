@@ -1,0 +1,128 @@
+"""Splits of CSV whose lines are cut in executors, not by Spark: which, and from which frames (docs/decisions/0055)."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyspark.sql import types as T  # noqa: N812
+
+from fencepost.api import CsvLines, DataFrameConnector, Split
+from fencepost.api.dataframe import DataFrame, Session
+from fencepost.spark.row.connect_json import around_payload
+from fencepost.spark.row.csv_blocks import VALUE_COLUMN
+from fencepost.spark.row.csv_objects import CsvForm
+from fencepost.spark.split.run import SPLIT_COLUMN
+from fencepost.spark.split.union import mark_column, mark_of, union
+
+_BITS = {T.StringType: 0, T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+_MOST_IN_SUCCESSION = 3
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
+_ENDINGS = ("", ".csv", ".dat", ".psv", ".tsv", ".txt")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How lines are cut, and of which files, in their order. `schema`: the columns, as Spark would read them.
+
+    `paths` are Spark's, or Python's where executors open the files.
+    """
+
+    form: CsvForm
+    paths: tuple[str, ...]
+    schema: Any
+
+    def frame(self, session: Session) -> DataFrame:
+        """Return the lines of each file, as Spark's CSV source finds them, or the files for executors to open."""
+        if self.form.is_of_files:
+            rows = [(path, mark_of(n)) for n, path in enumerate(self.paths)]
+            files = session.createDataFrame(rows, f"{VALUE_COLUMN} string, {SPLIT_COLUMN} string")
+            return files if len(rows) > 1 else files.drop(SPLIT_COLUMN)
+        reader = session.read.option("__globPaths__", "false")
+        frames = [reader.text(path).select(VALUE_COLUMN) for path in self.paths]
+        return union([frame.select("*", mark_column(n)) for n, frame in enumerate(frames)] if frames[1:] else frames)
+
+
+def local_file(path: str) -> Path | None:
+    """Return a file as Python can open it, where Spark would read just its bytes; None where it would not, or may not.
+
+    Hadoop takes a file out of its compression by its ending, and compares it with a sum beside it, if there is one.
+    """
+    if not path.startswith("file:/") or PurePosixPath(path).suffix.lower() not in _ENDINGS:
+        return None
+    file = Path("/", path.removeprefix("file:").lstrip("/"))
+    return None if os.path.exists(file.with_name(f".{file.name}.crc")) else file  # says no of a name that is too long
+
+
+class LineChoice:
+    """Says of splits whether their lines are cut in executors. One per task; driver side.
+
+    Where files in succession were left to Spark, the next ones most likely would be, too: they are not tried any more.
+    """
+
+    def __init__(self, connector: DataFrameConnector, *, is_open: bool, has_schemas: bool) -> None:
+        """`is_open`: whether the settings ask for nothing but JSON objects of all columns."""
+        self._connector = connector
+        self._is_open = is_open
+        self._has_schemas = has_schemas
+        self._refused = 0
+
+    def lines(self, session: Session, splits: Sequence[Split]) -> Lines | None:
+        """Return how to cut the lines of these splits, which have to be alike; None where Spark is to do it."""
+        if not self._is_open or self._refused >= _MOST_IN_SUCCESSION:
+            return None
+        corrupt = str(session.conf.get(_CORRUPT))
+        found: list[tuple[CsvLines, CsvForm]] = []
+        for split in splits:
+            lines = self._connector.csv_lines(session, split)
+            form = None if lines is None else self._form(lines, corrupt)
+            if lines is None or form is None or (found and found[0][1] != form):
+                return None
+            found.append((lines, form))
+        first, form = found[0]
+        paths = [lines.path for lines, _ in found]
+        files = [file for path in paths if (file := local_file(path)) is not None]
+        if len(files) == len(paths):
+            return Lines(replace(form, is_of_files=True), tuple(map(str, files)), first.schema)
+        return Lines(form, tuple(paths), first.schema)
+
+    def taken(self) -> None:
+        """Note that lines were cut to their end."""
+        self._refused = 0
+
+    def refused(self) -> None:
+        """Note that lines were left to Spark."""
+        self._refused += 1
+
+    def _form(self, lines: CsvLines, corrupt: str) -> CsvForm | None:
+        """Return None for columns that are neither text nor whole numbers, and where there is one only.
+
+        A column named `corrupt` Spark fills itself, and looks for in no line.
+        """
+        fields = lines.schema.fields
+        names = tuple(field.name for field in fields)
+        kinds = [type(field.dataType) for field in fields]
+        if len(fields) < 2 or len({name.lower() for name in names}) < len(names) or not all(map(_is_plain, names)):
+            return None
+        if corrupt.lower() in (name.lower() for name in names):
+            return None
+        if any(kind not in _BITS for kind in kinds) or any(field.metadata for field in fields):
+            return None
+        if len(lines.separator) != 1 or not _is_plain_separator(lines.separator):
+            return None
+        header = None
+        if lines.has_header:
+            header = lines.separator.join(names) if lines.takes_names else ""
+        before, after = around_payload(lines.schema) if self._has_schemas else ("", "")
+        bits = tuple(_BITS[kind] for kind in kinds)
+        return CsvForm(names, bits, lines.separator, lines.null_value, header, before, after)
+
+
+def _is_plain(name: str) -> bool:
+    """Say whether JSON writes a name as it is."""
+    return name.isprintable() and '"' not in name and "\\" not in name
+
+
+def _is_plain_separator(separator: str) -> bool:
+    return separator == "\t" or (separator.isascii() and separator.isprintable() and separator not in '"\\')

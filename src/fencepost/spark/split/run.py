@@ -1,0 +1,157 @@
+"""One run of a split, or of several, as the worker describes it over the channel: the `PartitionRun` of the runtime."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from fencepost.api import FatalError, RetriableError
+from fencepost.spark.partition.reading import READING, ensure_same_reading
+from fencepost.spark.partition.write import OffsetRecords, Position, Written, behind
+from fencepost.task.channel import ChannelError
+from fencepost.task.client_choice import split_conf
+from fencepost.task.copies import OffsetCopier
+from fencepost.task.splits import SplitClient, split_client
+from fencepost.transaction import (
+    CommitUnknownError,
+    ProduceError,
+    WriterFencedError,
+    WriterOpenError,
+    is_refusal,
+)
+
+SPLIT_COLUMN = "split"
+"""Says which of several splits a row is of: its place among them, as text."""
+
+_PASSING = (RetriableError, CommitUnknownError, WriterOpenError, ProduceError)
+
+
+class PartlyDoneError(FatalError):
+    """Some of the splits are done and others are not: they have to be planned again."""
+
+
+class ChannelRun:
+    """Asks the worker for all that it has to know; keeps what the run is made of."""
+
+    def __init__(self, client: SplitClient, reading: str = "") -> None:
+        """`reading` says how the rows of a split are made, where there is one only."""
+        self._client = client
+        self._reading = reading
+        self._spec = client.spec()
+        self._conf = split_conf(self._spec)
+        self._rows = [0] * len(self._spec.offset_keys)
+        self._began_s: float | None = None
+        self._copier = OffsetCopier(client.copy, self._spec.run) if self._spec.copies_offsets else None
+
+    @property
+    def topic(self) -> str | None:
+        """Return the topic of all rows, None where each row names its own."""
+        return self._spec.topic or None
+
+    @property
+    def producer_conf(self) -> Mapping[str, Any]:
+        return self._conf
+
+    @property
+    def transactional_id(self) -> str | None:
+        return self._spec.transactional_id
+
+    @property
+    def offsets_topic(self) -> str:
+        return self._spec.offsets_topic
+
+    @property
+    def copier(self) -> OffsetCopier | None:
+        return self._copier
+
+    @property
+    def rows_per_commit(self) -> int:
+        return self._spec.rows_per_commit
+
+    def admit(self) -> Position | None:
+        """Return the one position of the splits, which are all done or all untouched where there are several.
+
+        Raises ReadingChangedError where a part is committed whose rows are made in another way now.
+        """
+        positions = self._client.admit().positions
+        if len(positions) == 1:
+            ensure_same_reading(self._spec.offset_keys[0].decode(), positions[0], self._reading)
+            return positions[0]
+        if not any(positions):
+            return None
+        if not all(position and position.get("done") for position in positions):
+            raise PartlyDoneError("of splits that were to be committed together some are done: they are planned again")
+        self._rows = [int(position.get("rows", 0)) for position in positions if position]
+        return {"done": True, "rows": sum(self._rows)}
+
+    def without_split(self, batch: Any) -> Any:
+        """Count the rows of each split, and return the batch without the column that names it.
+
+        Called for each batch right before it is sent.
+        """
+        self._began_s = self._began_s or time.monotonic()
+        if SPLIT_COLUMN in batch.schema.names:
+            for count in batch.column(SPLIT_COLUMN).value_counts().to_pylist():
+                self._rows[int(count["values"])] += count["counts"]
+            return batch.drop_columns([SPLIT_COLUMN])
+        return batch
+
+    def is_unchanged(self) -> bool:
+        return self._client.is_unchanged()
+
+    def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterable[Any]:
+        """Yield the rows behind the committed ones; that these are the same, the reading says."""
+        return behind(batches, int((committed or {}).get("rows", 0)))
+
+    def offset_records(self, position: Position) -> OffsetRecords:
+        """Return the position of each split; with the last one, tombstones for the offsets that are to be forgotten.
+
+        The position of a part says how its rows were made.
+        """
+        is_done = bool(position.get("done"))
+        whole = position if is_done or not self._reading else {**position, READING: self._reading}
+        rows = self._rows_of_each(position["rows"])
+        own = [(key, orjson.dumps({**whole, "rows": n})) for key, n in zip(self._spec.offset_keys, rows, strict=True)]
+        forgotten = [(key, None) for key in self._spec.forget] if is_done else []
+        return [*own, *forgotten]
+
+    def report(self, written: Written) -> None:
+        self._client.report(self._rows_of_each(written.rows), skipped=written.skipped)
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell the worker of an error that it has to know apart from others: of Spark it hears only that there was one.
+
+        A transaction that was open for too long the broker has ended: it then fences the producer. Somebody newer does
+        that, too, but seldom so late. What a new producer would not meet again is trouble that passes, however late it
+        comes: brokers that are silent are noticed after a minute. Not at least once, where all that is tried again is
+        written again.
+        """
+        try:
+            yield
+        except Exception as error:
+            with contextlib.suppress(ChannelError):
+                if isinstance(error, WriterFencedError | CommitUnknownError | ProduceError) and error.has_expired:
+                    self._client.expired(self._took_s())
+                elif self._passes(error):
+                    self._client.trouble(f"{type(error).__name__}: {error}")
+            raise
+
+    def _took_s(self) -> float:
+        """Return for how long rows have been handed over."""
+        return 0.0 if self._began_s is None else time.monotonic() - self._began_s
+
+    def _passes(self, error: Exception) -> bool:
+        """Say whether a new producer may do better: in a transaction, as nothing of this one is left then."""
+        is_exact = self._spec.transactional_id is not None
+        return is_exact and isinstance(error, _PASSING) and not is_refusal(error)
+
+    def _rows_of_each(self, all_rows: int) -> list[int]:
+        return [all_rows] if len(self._rows) == 1 else self._rows
+
+
+def split_run(channel_url: str, run: str, reading: str = "") -> ChannelRun:
+    """Return the run `run` of the worker at `channel_url`. Raises ChannelError."""
+    return ChannelRun(split_client(channel_url, run), reading)

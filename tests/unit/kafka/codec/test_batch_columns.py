@@ -1,0 +1,68 @@
+"""Records that wait to become a batch: as many as fit, in order, nothing lost between two."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.kafka.codec.columns import Columns, Pending, binary
+from fencepost.kafka.codec.encode_columns import encode_columns
+
+VALUES = st.none() | st.binary(max_size=12)
+RECORDS = st.lists(st.tuples(VALUES, VALUES, st.integers(0, 3), st.lists(st.tuples(st.just("h"), VALUES), max_size=2)))
+
+
+def columns(records: list[tuple[Any, ...]]) -> Columns:
+    values, keys, times, headers = ([record[column] for record in records] for column in range(4))
+    return Columns(
+        binary(values),
+        binary(keys) if any(key is not None for key in keys) else None,
+        times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
+        headers if any(headers) else None,
+    )
+
+
+def records_of(found: Columns) -> list[tuple[Any, ...]]:
+    values = found.values.to_pylist()
+    keys = [None] * len(values) if found.keys is None else found.keys.to_pylist()
+    headers = [[]] * len(values) if found.headers is None else [list(each) for each in found.headers]
+    return [(v, k, found.timestamp(n), h) for n, (v, k, h) in enumerate(zip(values, keys, headers, strict=True))]
+
+
+def encoded_bytes(found: Columns) -> int:
+    who = {"producer_id": 1, "producer_epoch": 1, "base_sequence": 0}
+    return len(encode_columns(found, **who, transactional=True, compression="none")[0])
+
+
+@given(st.lists(RECORDS.filter(bool)), st.integers(1, 400), st.integers(1, 5))
+def test_batches_hold_all_records_in_order_and_none_is_larger_than_it_may_be(pieces, most_bytes, most_records):
+    pending, batches = Pending(most_bytes, most_records), []
+    for piece in pieces:
+        left = columns(piece)
+        while len(left.values):
+            taken = pending.add(left)
+            left = left.part(taken, len(left.values))
+            if pending.is_full or len(left.values):
+                batches.append(pending.take())
+    if pending.count:
+        batches.append(pending.take())
+    assert [record for batch in batches for record in records_of(batch)] == [
+        record for piece in pieces for record in piece
+    ]
+    for batch in batches:
+        assert 1 <= len(batch.values) <= most_records
+        assert len(batch.values) == 1 or encoded_bytes(batch) <= most_bytes
+
+
+def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up():
+    told: list[str] = []
+
+    def call(name: str) -> Any:
+        return lambda error, message: told.append(name)
+
+    pending = Pending(10_000, 100)
+    for n in range(3):
+        piece = Columns(binary([b"a", b"b", b"c"]), told={n: call(f"{n}")})
+        pending.add(piece)
+    assert sorted(pending.take().part(3, 9).told) == [1, 5]

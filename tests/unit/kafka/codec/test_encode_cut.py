@@ -1,0 +1,142 @@
+"""Each row goes to its partition, in order, in batches as large as they may be."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords
+
+from fencepost.kafka.codec.compress import NONE, Codec
+from fencepost.kafka.codec.encode import Rows
+from fencepost.kafka.codec.encode_cut import Limits, RecordTooLargeError, encoded_batches, grouped, spare_partitions
+from fencepost.kafka.codec.encode_header import Producer
+from support.batch_records import drawn_records, rows_of
+from support.partitioner import partition_for
+from support.slow_batch import PlainRecord
+
+PLAIN = Codec(NONE)
+ROOMY = Limits(1 << 20, 1 << 20)
+Written = dict[int, list[list[PlainRecord]]]
+
+
+def written(
+    rows: Rows,
+    limits: Limits = ROOMY,
+    partitions: int = 4,
+    spare: Iterator[int] | None = None,
+    given: list[int | None] | None = None,
+) -> Written:
+    """Return the records of each partition's batches, read by kafka-python."""
+    found: Written = defaultdict(list)
+    placed = None if given is None else pa.array(given, pa.int32())
+    turns = spare_partitions(partitions, 0) if spare is None else spare
+    for partition, batch in encoded_batches("t", rows, PLAIN, limits, partitions, turns, placed):
+        [read] = MemoryRecords(b"".join(batch.stamped(Producer(), -1)))
+        found[partition].append(
+            [PlainRecord(record.key, record.value, record.timestamp, tuple(record.headers)) for record in read]
+        )
+    return found
+
+
+def flat(found: Written) -> dict[int, list[PlainRecord]]:
+    return {partition: list(itertools.chain.from_iterable(batches)) for partition, batches in found.items()}
+
+
+def numbered(count: int, key: bytes | None = None) -> list[PlainRecord]:
+    return [PlainRecord(key, b"%09d" % index, 5) for index in range(count)]
+
+
+KEYS = st.one_of(st.none(), st.sampled_from((b"", b"a", b"bb", b"ccc", b"k" * 40)))
+PLACES = st.one_of(st.none(), st.integers(0, 3))
+
+
+@settings(max_examples=60)
+@given(wanted=st.lists(st.tuples(KEYS, PLACES), max_size=60), size=st.integers(100, 1_000))
+def test_every_row_goes_to_its_partition_in_order(wanted: list[tuple[bytes | None, int | None]], size: int) -> None:
+    records = [PlainRecord(key, b"%09d" % index, 5) for index, (key, _) in enumerate(wanted)]
+    found = flat(written(rows_of(records), Limits(1 << 20, size), given=[place for _, place in wanted]))
+    assert sorted(itertools.chain.from_iterable(found.values()), key=lambda record: record.value or b"") == records
+    for partition, here in found.items():
+        numbers = [int(record.value or b"") for record in here]
+        assert numbers == sorted(numbers)
+        for key, place in map(wanted.__getitem__, numbers):
+            assert place in (None, partition)
+            assert place is not None or key is None or partition_for(key, 4) == partition
+
+
+@settings(max_examples=60)
+@given(records=drawn_records(60), size=st.integers(100, 30_000))
+def test_no_batch_of_several_is_larger_than_it_may_be(records: list[PlainRecord], size: int) -> None:
+    batches = list(encoded_batches("t", rows_of(records), PLAIN, Limits(1 << 20, size), 1, spare_partitions(1, 0)))
+    assert sum(batch.count for _, batch in batches) == len(records)
+    assert all(len(batch) <= size or batch.count == 1 for _, batch in batches)
+
+
+def test_batches_are_as_large_as_they_may_be() -> None:
+    batches = [
+        batch
+        for _, batch in encoded_batches(
+            "t", rows_of(numbered(10_000)), PLAIN, Limits(1 << 20, 16_384), 1, spare_partitions(1, 0)
+        )
+    ]
+    assert all(len(batch) > 15_000 for batch in batches[:-1])
+
+
+def test_a_batch_has_no_more_records_than_it_may() -> None:
+    found = written(rows_of(numbered(10)), Limits(1 << 20, 1 << 20, records=4), partitions=1)
+    assert [len(batch) for batch in found[0]] == [4, 4, 2]
+
+
+def test_a_record_that_is_larger_than_a_batch_stands_alone() -> None:
+    records = [*numbered(5), PlainRecord(None, b"x" * 5_000, 5), *numbered(5)]
+    found = written(rows_of(records), Limits(1 << 20, 1_000), partitions=1)
+    assert [len(batch) for batch in found[0]] == [5, 1, 5]
+    assert flat(found)[0] == records
+
+
+def test_a_record_that_the_topic_does_not_take_is_named_when_those_before_it_are_out() -> None:
+    records = [*numbered(5), PlainRecord(b"key", b"x" * 5_000, 5), *numbered(5)]
+    batches = encoded_batches("lines", rows_of(records), PLAIN, Limits(4_000, 1_000), 1, spare_partitions(1, 0))
+    assert next(batches)[1].count == 5
+    with pytest.raises(
+        RecordTooLargeError, match=r"topic lines, partition 0, takes 50\d\d bytes .*max\.message\.bytes"
+    ):
+        next(batches)
+
+
+def test_a_record_that_the_topic_takes_compressed_is_written() -> None:
+    limits = Limits(4_000, 1_000)
+    [(_, batch)] = encoded_batches(
+        "t", rows_of([PlainRecord(None, b"x" * 5_000, 5)]), Codec("lz4"), limits, 1, spare_partitions(1, 0)
+    )
+    assert len(batch) < 200
+
+
+def test_rows_without_a_key_change_the_partition_with_the_batch() -> None:
+    found = written(rows_of(numbered(100)), Limits(1 << 20, 500), spare=spare_partitions(4, 3))
+    assert set(found) == {0, 1, 2, 3}
+    assert found[3][0][0].value == b"%09d" % 0
+    assert found[0][0][0].value == b"%09d" % len(found[3][0])
+
+
+def test_the_only_partition_has_all_rows_in_order_whatever_their_keys() -> None:
+    records = [PlainRecord(b"k" if index % 3 else None, b"%d" % index, 5) for index in range(100)]
+    assert flat(written(rows_of(records), Limits(1 << 20, 500), partitions=1)) == {0: records}
+
+
+def test_no_rows_make_no_batch() -> None:
+    assert not written(rows_of([]))
+
+
+def test_rows_without_a_partition_are_in_no_group() -> None:
+    groups = grouped(pa.array([2, None, 0, 2, None, 0, 2], pa.int32()))
+    assert [(partition, indices.to_pylist()) for partition, indices in groups] == [(0, [2, 5]), (2, [0, 3, 6])]
+    assert not list(grouped(pa.array([], pa.int32())))
+
+
+def test_a_given_partition_counts_for_more_than_a_key() -> None:
+    assert set(written(rows_of(numbered(20, b"key")), given=[3] * 20)) == {3}

@@ -1,0 +1,33 @@
+"""Keys go where Java's producers send them."""
+
+import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2
+
+from fencepost.kafka.codec import murmur
+
+KEYS = st.lists(st.one_of(st.none(), st.binary(max_size=40), st.binary(min_size=250, max_size=260)))
+
+
+def expected(keys: list[bytes | None], count: int) -> list[int | None]:
+    return [None if key is None else (murmur2(key) & 0x7FFFFFFF) % count for key in keys]
+
+
+@given(keys=KEYS, count=st.integers(1, 100))
+@example(keys=[b"", b"a", b"ab", b"abc", b"abcd", b"abcde"], count=7)
+@example(keys=[b"21", b"foobar", b"a-little-bit-long-string", b"a-little-bit-longer-string"], count=1_000)
+def test_a_column_of_keys_goes_where_each_goes(keys: list[bytes | None], count: int) -> None:
+    assert murmur.partitions(pa.array(keys, pa.binary()), count).to_pylist() == expected(keys, count)
+
+
+def test_a_part_of_a_column_is_hashed_as_if_it_were_alone() -> None:
+    keys = [b"k%d" % index for index in range(50)]
+    part = pa.array([*keys, None], pa.binary()).slice(20, 31)
+    assert murmur.partitions(part, 5).to_pylist() == [*expected([*keys[20:]], 5), None]
+
+
+def test_hashes_are_those_of_javas_own_tests() -> None:
+    known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107}
+    found = murmur.hashes(pa.array(list(known), pa.binary())).view(pa.int32()).to_pylist()
+    assert found == list(known.values())

@@ -1,0 +1,45 @@
+"""The note that names an offset's producer: its text, and what is no such text."""
+
+import pytest
+
+from fencepost.kafka.group.contribution import LARGEST_NOTE, Contribution, beside, contribution_of
+
+BY = Contribution("connect-cluster-C-0", 7, 3)
+
+
+@pytest.mark.parametrize("other", ["", "plain", '{"some": ["json"]}', "ü \0 ", "AgAAAZ=="])
+def test_a_note_names_the_producer_and_what_was_noted_beside_it_survives(other):
+    assert contribution_of(BY.note(other)) == BY
+    assert beside(BY.note(other)) == other
+
+
+def test_a_note_stays_within_what_a_broker_takes_and_what_was_noted_is_whole():
+    note = BY.note("x" * (LARGEST_NOTE - 20))
+    assert note == "x" * (LARGEST_NOTE - 20)
+    assert contribution_of(note) is None
+    assert contribution_of(BY.note("x" * 3000)) == BY
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "forgotten",
+        "null",
+        "[1]",
+        "7",
+        "{",
+        '{"fencepost.by": null}',
+        '{"fencepost.by": ["id", 1]}',
+        '{"fencepost.by": ["id", "1", 2]}',
+        '{"fencepost.by": [1, 1, 2]}',
+        '{"fencepost.by": ["id", true, 2]}',
+    ],
+)
+def test_a_note_of_somebody_else_names_nobody(note):
+    assert contribution_of(note) is None
+
+
+@pytest.mark.parametrize("note", ["", "forgotten", '{"plan": 1}', "{"])
+def test_a_note_of_somebody_else_is_beside_as_a_whole(note):
+    assert beside(note) == note

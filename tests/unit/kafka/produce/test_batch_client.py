@@ -1,0 +1,43 @@
+"""The batch client where there is no broker."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fencepost.kafka.produce.batch_client import BatchClient
+from fencepost.kafka.produce.transactional_client import Failure, ProducerError
+from fencepost.kafka.setting.batch_settings import FetchSettings
+from fencepost.kafka.setting.client_settings import plan_conf, transactional_conf
+from fencepost.testing import eventually
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def _client() -> BatchClient:
+    return BatchClient(transactional_conf(NOBODY, "id").conf)
+
+
+def test_e2_who_is_dropped_while_it_takes_its_id_tries_no_more() -> None:
+    """Whoever abandons a task drops its producer in the middle of that: a later try would fence a successor."""
+    client = _client()
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(client.init_transactions, 30)
+        eventually(lambda: client._cluster is not None)
+        client.drop()
+        error = taking.exception(20)
+    assert isinstance(error, ProducerError)
+    assert str(error) == "the producer is closed"
+
+
+def test_who_was_dropped_takes_no_id() -> None:
+    client = _client()
+    client.drop()
+    with pytest.raises(ProducerError, match="is closed") as refused:
+        client.init_transactions(30)
+    assert refused.value.failure is Failure.PASSING
+
+
+def test_an_answer_to_a_fetch_is_no_larger_than_a_frame_may_be() -> None:
+    """Frames of more than 100 MB are refused, and would be asked for again for ever."""
+    conf = plan_conf({**NOBODY, "fetch.max.bytes": "200000000"}).conf
+    assert FetchSettings.of(conf).most_bytes < 100_000_000

@@ -1,0 +1,61 @@
+"""What seems to be lost counts as lost only if it is seen so for a while, at several looks."""
+
+from collections.abc import Collection
+
+import pytest
+
+from fencepost.kafka.read.doubt import Doubts, sure_ends
+
+SURE_S = 10.0
+
+
+def looks(doubts: Doubts[str], *times_s: float) -> list[bool]:
+    """Say of each look whether it confirms that "a" is lost."""
+    return ["a" in doubts.confirmed(["a"], ["a"], time_s, SURE_S) for time_s in times_s]
+
+
+def test_what_seems_lost_is_confirmed_once_it_has_seemed_so_for_long_enough():
+    assert looks(Doubts(), *(100.0 + n / 2 for n in range(20)), 110.0) == [False] * 20 + [True]
+
+
+def test_one_look_at_which_it_was_there_clears_it():
+    doubts: Doubts[str] = Doubts()
+    for time_s in (0.0, 2.0, 4.0):
+        doubts.confirmed(["a", "b"], ["a", "b"], time_s, SURE_S)
+    doubts.confirmed(["a"], [], 5.0, SURE_S)
+    found = [doubts.confirmed(["a", "b"], ["a", "b"], time_s, SURE_S) for time_s in (6.0, 8.0, 10.0)]
+    assert found == [set(), set(), {"b"}]
+
+
+def test_a_look_at_others_clears_nothing_and_what_is_forgotten_begins_again():
+    doubts: Doubts[str] = Doubts()
+    for time_s in (0.0, 2.0, 4.0, 6.0, 8.0):
+        doubts.confirmed(["a", "b"], ["a", "b"], time_s, SURE_S)
+    doubts.confirmed(["c"], [], 9.0, SURE_S)
+    doubts.forget(["b"])
+    assert len(doubts) == 1
+    assert doubts.confirmed(["a", "b"], ["a", "b"], 10.0, SURE_S) == {"a"}
+
+
+def test_two_wrong_answers_that_are_far_apart_confirm_nothing():
+    """What was read on meanwhile, or was somebody else's, has not seemed lost all the time."""
+    assert looks(Doubts(), 0.0, 3_600.0, 3_601.0) == [False] * 3
+
+
+@pytest.mark.parametrize("apart_s", [2.5, 10.5, 31.0, 3_600.0])
+def test_looks_that_are_far_apart_confirm_all_the_same(apart_s: float):
+    """Those of a mirror on a slow link, or of one sink with many partitions: what is lost stands still until then."""
+    assert looks(Doubts(), *(n * apart_s for n in range(5))) == [False] * 4 + [True]
+
+
+def test_an_end_that_is_too_early_counts_once_it_was_the_answer_for_a_while():
+    asked: list[set[str]] = []
+
+    def ask(places: Collection[str]) -> dict[str, int]:
+        """Of "late" one answer came from a broker that was deposed; "cut" is cut."""
+        asked.append(set(places))
+        return {place: {"late": 3 if len(asked) < 3 else 9, "cut": 4, "whole": 12}[place] for place in places}
+
+    assert sure_ends(ask, {"late": 9, "cut": 5, "whole": 12}, 0.2) == {"late": 9, "cut": 4, "whole": 12}
+    assert asked[:4] == [{"late", "cut", "whole"}, {"late", "cut"}, {"late", "cut"}, {"cut"}]
+    assert len(asked) >= 5

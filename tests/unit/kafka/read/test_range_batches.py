@@ -1,0 +1,62 @@
+"""Of batches as a broker may send them exactly what lies in the range, as columns."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.kafka.codec.committed import Answered, Position, committed_batches
+from fencepost.kafka.read.range_batches import RangeBatches
+from fencepost.kafka.read.record_columns import ALL, schema
+from fencepost.kafka.value.log_range import LogRange
+from fencepost.record import TopicPartition
+from support.batch_records import DrawnBatch, drawn_batch
+from support.slow_batch import kept_batch
+
+PLACE = TopicPartition("t", 3)
+_LOG_APPEND_TIME = 0x08
+_MOST_MS = ((1 << 63) - 1) // 1_000  # that a column of microseconds holds
+
+
+def rows_of_range(log: bytes, start: int, end: int) -> list[dict[str, Any]]:
+    """Return what is read of a range; times are microseconds."""
+    sent, _ = committed_batches(Answered(memoryview(log)), Position(start))
+    made = RangeBatches({}, LogRange(PLACE, start, end), schema(ALL))._made(sent)
+    at = ALL.index("timestamp")
+    return [row for each in made for row in each.set_column(at, "timestamp", each[at].cast(pa.int64())).to_pylist()]
+
+
+def rows_of(base: int, drawn: DrawnBatch) -> list[dict[str, Any]]:
+    kept, _, newest, attributes = drawn
+    is_append_time = bool(attributes & _LOG_APPEND_TIME)
+    rows = []
+    for further, record in kept:
+        time_ms = newest if is_append_time else record.timestamp
+        rows.append(
+            {
+                "key": record.key,
+                "value": record.value,
+                "topic": PLACE.topic,
+                "partition": PLACE.partition,
+                "offset": base + further,
+                "timestamp": time_ms * 1_000 if abs(time_ms) <= _MOST_MS else None,
+                "timestampType": int(is_append_time),
+                "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
+            }
+        )
+    return rows
+
+
+@settings(max_examples=60)
+@given(data=st.data(), drawn=st.lists(drawn_batch(), min_size=1, max_size=3), base=st.sampled_from((0, 2**31, 2**61)))
+def test_any_range_has_the_records_that_lie_in_it(data: st.DataObject, drawn: list[DrawnBatch], base: int) -> None:
+    log, rows, borders = b"", [], {base}
+    for each in drawn:
+        log += kept_batch(base, each.kept, each.first, newest=each.newest, attributes=each.attributes)
+        rows += rows_of(base, each)
+        base += each.kept[-1].further + 1
+        borders |= {base, *(row["offset"] + n for row in rows for n in (0, 1))}
+    start, end = sorted(data.draw(st.tuples(*[st.sampled_from(sorted(borders))] * 2)))
+    expected = [row for row in rows if start <= row["offset"] < max(end, start + 1)]
+    assert rows_of_range(log, start, max(end, start + 1)) == expected

@@ -1,0 +1,175 @@
+"""Records that wait: handed over once, in order, in slices of any size, and dropped where they are not wanted."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record import MemoryRecordsBuilder
+
+from fencepost.kafka.codec import decode_columns
+from fencepost.kafka.codec.committed import Answered, Position, committed_batches
+from fencepost.kafka.codec.encode_header import CorruptBatchError
+from fencepost.kafka.read import waiting_records
+from fencepost.kafka.read.unread import UnreadBatch, UnreadFetched
+from fencepost.kafka.read.waiting_records import WaitingRecords
+from fencepost.record import BinaryColumn, Repeated, Runs, TopicPartition
+from support.slow_batch import Kept, PlainRecord, headed, kept_batch
+
+ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+_LOG_APPEND_TIME = 0x08
+
+
+def batch(base: int, count: int, *, key: bytes | None = None, epoch: int = 0) -> bytes:
+    """Return a batch of so many records, each with its offset for a value; `epoch` is that of its leader."""
+    records = [Kept(n, PlainRecord(key, b"%d" % (base + n), 1_000 + n)) for n in range(count)]
+    made = bytearray(kept_batch(base, records, 1_000))
+    struct.pack_into(">i", made, 12, epoch)
+    return bytes(made)
+
+
+def unread(place: TopicPartition, log: bytes, wanted: int = 0) -> list[tuple[TopicPartition, UnreadBatch]]:
+    batches, _ = committed_batches(Answered(memoryview(log)), Position(wanted))
+    return [(place, UnreadBatch(sent, wanted)) for sent in batches]
+
+
+def read(*entries: tuple[TopicPartition, UnreadBatch], **ends: int) -> UnreadFetched:
+    """Return what a reader gives; `one` and `other` end at these offsets, of epoch 9."""
+    found = UnreadFetched(entries)
+    found.ends = {ONE if name == "one" else OTHER: end for name, end in ends.items()}
+    found.epochs = {place: (end, 9) for place, end in found.ends.items()}
+    return found
+
+
+@pytest.fixture(params=[0, 200], ids=["column by column", "row by row"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have even few records decoded by Arrow, or one after the other."""
+    monkeypatch.setattr(waiting_records, "_FEW", request.param)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    most=st.integers(1, 40),
+    wanted=st.integers(0, 9),
+    few=st.sampled_from((0, 10, 200)),
+    portion=st.sampled_from((1, 300, 1 << 20)),
+)
+def test_all_is_handed_over_once_and_never_more_than_is_asked_for(
+    sizes: list[int], most: int, wanted: int, few: int, portion: int
+) -> None:
+    log, base = b"", 0
+    for size in sizes:
+        log += batch(base, size)
+        base += size
+    waiting = WaitingRecords()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting_records, "_FEW", few)
+        patch.setattr(waiting_records, "_PORTION_BYTES", portion)
+        waiting.add(read(*unread(ONE, log, min(wanted, base - 1)), *unread(OTHER, batch(0, 3)), other=5))
+    found: list[tuple[TopicPartition, int, bytes | None]] = []
+    while len(waiting):
+        taken = waiting.take(most)
+        assert 0 < len(taken) <= most
+        assert isinstance(taken.offsets, list)
+        assert isinstance(taken.places, Repeated | Runs)
+        assert bool(taken.ends) is (not len(waiting))
+        found += zip(taken.places, taken.offsets, taken.values, strict=True)
+    first = min(wanted, base - 1)
+    expected = [(ONE, n, b"%d" % n) for n in range(first, base)] + [(OTHER, n, b"%d" % n) for n in range(3)]
+    assert found == expected
+
+
+@pytest.mark.usefixtures("way")
+def test_what_is_taken_says_where_its_partitions_go_on_and_in_which_epoch() -> None:
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, batch(0, 3, epoch=4) + batch(3, 2, epoch=5)), one=8))
+    assert waiting.take(2).epochs == {ONE: (2, 4)}
+    assert waiting.take(1).epochs == {ONE: (3, 4)}
+    assert waiting.take(1).epochs == {ONE: (4, 5)}
+    last = waiting.take(1)
+    assert (last.epochs, last.ends, last.next_offsets()) == ({ONE: (8, 9)}, {ONE: 8}, {ONE: 5})
+
+
+@pytest.mark.usefixtures("way")
+def test_an_end_is_told_behind_the_records_before_it_and_not_where_it_is_theirs() -> None:
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, batch(0, 3)), one=3, other=7))
+    assert waiting.take(2).ends == {}
+    assert waiting.take(2).ends == {OTHER: 7}
+    assert (len(waiting), waiting.take(9).ends) == (0, {})
+
+
+@pytest.mark.usefixtures("way")
+def test_what_is_dropped_is_gone_in_the_middle_of_a_batch_as_well() -> None:
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, batch(0, 5)), *unread(OTHER, batch(0, 5)), one=9, other=9))
+    assert waiting.take(2).offsets == [0, 1]
+    waiting.drop([OTHER])
+    assert len(waiting) == 3
+    left = waiting.take(9)
+    assert (set(left.places), left.offsets, left.ends) == ({ONE}, [2, 3, 4], {ONE: 9})
+    waiting.add(read(*unread(ONE, batch(0, 5)), one=9))
+    waiting.take(2)
+    waiting.drop([ONE])
+    assert (len(waiting), len(waiting.take(9))) == (0, 0)
+
+
+@pytest.mark.usefixtures("way")
+def test_keys_and_headers_and_times_are_nothing_where_there_are_none() -> None:
+    records = [
+        Kept(0, PlainRecord(None, b"a", -1)),
+        Kept(1, PlainRecord(None, None, 5)),
+        Kept(2, PlainRecord(b"k", b"c", 6, (("h", b"x"),))),
+    ]
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, kept_batch(7, records, -1))))
+    first = waiting.take(2)
+    assert isinstance(first.keys, Repeated)
+    assert isinstance(first.values, BinaryColumn)
+    assert (list(first.keys), list(first.values), first.headers) == ([None, None], [b"a", None], None)
+    assert first.timestamps == [None, 5]
+    last = waiting.take(2)
+    assert isinstance(last.keys, BinaryColumn)
+    assert (list(last.keys), last.timestamps, last.headers) == ([b"k"], [6], [(("h", b"x"),)])
+
+
+@pytest.mark.usefixtures("way")
+def test_a_batch_has_the_time_at_which_it_was_appended_where_it_says_so() -> None:
+    records = [Kept(n, PlainRecord(None, b"a", 5)) for n in range(2)]
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, kept_batch(0, records, 5, newest=77, attributes=_LOG_APPEND_TIME))))
+    assert waiting.take(9).timestamps == [77, 77]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_batches_of_before_kafka_0_11_are_read_and_a_record_may_have_no_time(magic: int, codec: int) -> None:
+    builder = MemoryRecordsBuilder(magic, codec, 100_000)
+    for n in range(12):
+        builder.append(1_000 + n if magic else None, b"k" if n else None, b"v%d" % n)
+    builder.close()
+    log = bytearray(builder.buffer())
+    if codec:
+        struct.pack_into(">q", log, 0, 11)  # a broker gives what is compressed the offset of its last message
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, bytes(log), wanted=2)))
+    found = waiting.take(50)
+    assert list(found.values) == [b"v%d" % n for n in range(2, 12)]
+    assert found.offsets == list(range(2, 12))
+    assert found.timestamps == ([1_000 + n for n in range(2, 12)] if magic else [None] * 10)
+
+
+@pytest.mark.usefixtures("way")
+def test_what_cannot_be_taken_apart_is_told_with_its_partition_among_others() -> None:
+    entries = [*unread(OTHER, batch(0, 3)), *unread(ONE, headed(5, 1, b"\x99" * 9, 2))]
+    with pytest.raises(CorruptBatchError, match=r"t-0: The records of the batch(es)? at offsets? 5.* cannot be read"):
+        WaitingRecords().add(read(*entries))
+
+
+def test_what_is_too_large_for_one_column_is_decoded_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that were sent in a few bytes may hold more than a column does."""
+    monkeypatch.setattr(waiting_records, "_FEW", 0)
+    monkeypatch.setattr(decode_columns, "_MOST_BYTES", 250)
+    waiting = WaitingRecords()
+    waiting.add(read(*unread(ONE, batch(0, 20) + batch(20, 20))))
+    assert list(waiting.take(100).offsets) == list(range(40))

@@ -1,0 +1,404 @@
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from fencepost.config import ConfigError, Secret
+from fencepost.kafka.codec import compress
+from fencepost.kafka.setting.batch_settings import COMPRESSIONS, lacking
+from fencepost.kafka.setting.client_settings import (
+    Conf,
+    Kind,
+    SettingsError,
+    admin_conf,
+    begins_at,
+    lacking_to_read,
+    member_conf,
+    plan_conf,
+    producer_conf,
+    reader_conf,
+    sink_conf,
+    transactional_conf,
+    translate,
+)
+from fencepost.kafka.setting.table import CLIENT, GUARDED, NO_COUNTERPART, RULES
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="s3cret";'
+OAUTH = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'clientId="alice" clientSecret="s3cret" scope="kafka";'
+)
+TOKENS = {"sasl.oauthbearer.token.endpoint.url": "http://localhost:1/token"}
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='bob' password='s3cret';"
+BROKER = {"bootstrap.servers": "127.0.0.1:1"}
+
+# A legal value for every setting of the table whose value is not a number.
+TEXTS = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "client.dns.lookup": "use_all_dns_ips",
+    "enable.metrics.push": "false",
+    "metadata.recovery.strategy": "REBOOTSTRAP",
+    "security.protocol": "PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "compression.type": "lz4",
+    "auto.offset.reset": "none",
+    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "group.protocol": "CLASSIC",
+    "check.crcs": "true",
+    "allow.auto.create.topics": "false",
+    "broker.address.family": "v4",
+    "socket.keepalive.enable": "true",
+    "socket.nagle.disable": "true",
+    "client.id": "c",
+    "client.rack": "r",
+    "group.instance.id": "i",
+}
+# Need files, certificates or a whole handshake of other settings; covered by tests of their own or by the library.
+UNTRIED = ("ssl.", "sasl.oauthbearer", "sasl.kerberos", "group.remote.assignor")
+
+
+def open_client(kind: Kind, conf: Conf) -> None:
+    """Construct a client of the real library: it refuses settings that it does not know."""
+    quiet = {"log_level": "0"}
+    if kind is Kind.PRODUCER:
+        Producer(BROKER | conf | quiet)
+    elif kind is Kind.CONSUMER:
+        Consumer(BROKER | {"group.id": "g", "session.timeout.ms": "10000"} | conf | quiet).close()
+    else:
+        AdminClient(BROKER | conf | quiet)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_target_of_the_table_is_known_to_the_library(kind):
+    tried = {
+        name: TEXTS.get(name, "12000")
+        for name, rules in RULES.items()
+        if any(kind in rule.kinds for rule in rules) and not name.startswith(UNTRIED)
+    }
+    for name, value in tried.items():
+        translated = translate(kind, {name: value})
+        assert translated.warnings == []
+        open_client(kind, translated.conf)
+
+
+@pytest.mark.parametrize("name", [n for n in RULES if n.startswith("ssl.")])
+def test_passed_through_tls_names_are_known_to_the_library(name):
+    with pytest.raises(Exception) as caught:
+        Producer(BROKER | {"security.protocol": "ssl", name: "/nonexistent"})
+    assert "No such configuration property" not in str(caught.value)
+
+
+def test_renames_and_converts():
+    translated = translate(
+        Kind.PRODUCER,
+        {"buffer.memory": "33554432", "max.request.size": "2000000", "retry.backoff.ms": "0", "send.buffer.bytes": -1},
+    )
+    assert translated.conf == {
+        "queue.buffering.max.kbytes": "32768",
+        "message.max.bytes": "2000000",
+        "retry.backoff.ms": "1",
+        "socket.send.buffer.bytes": "0",
+    }
+    consumer = translate(Kind.CONSUMER, {"fetch.max.wait.ms": "100", "auto.offset.reset": "none"})
+    assert consumer.conf == {"fetch.wait.max.ms": "100", "auto.offset.reset": "error"}
+
+
+def test_request_timeout_goes_where_the_kind_of_client_has_it():
+    timeout = {"request.timeout.ms": "40000"}
+    assert translate(Kind.PRODUCER, timeout).conf == timeout
+    assert translate(Kind.ADMIN, timeout).conf == {"socket.timeout.ms": "40000"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        (Kind.PRODUCER, "transactional.id", "mine"),
+        (Kind.PRODUCER, "enable.idempotence", "false"),
+        (Kind.PRODUCER, "acks", "1"),
+        (Kind.PRODUCER, "retries", "0"),
+        (Kind.PRODUCER, "message.timeout.ms", "1"),
+        (Kind.PRODUCER, "socket.timeout.ms", "1"),
+        (Kind.PRODUCER, "log_level", "0"),
+        (Kind.PRODUCER, "log.connection.close", "false"),
+        (Kind.PRODUCER, "max.in.flight.requests.per.connection", "10"),
+        (Kind.CONSUMER, "isolation.level", "read_uncommitted"),
+        (Kind.CONSUMER, "group.id", "mine"),
+        (Kind.CONSUMER, "enable.auto.commit", "true"),
+    ],
+)
+def test_what_would_break_a_guarantee_is_ignored_with_a_warning(kind, key, value):
+    translated = translate(kind, {key: value})
+    assert key not in translated.conf
+    assert len(translated.warnings) == 1
+    assert f"'{key}'" in translated.warnings[0]
+
+
+def test_what_agrees_with_the_guarantees_is_taken_in_silence():
+    assert translate(Kind.PRODUCER, {"acks": "all", "enable.idempotence": "TRUE"}).warnings == []
+    assert translate(Kind.CONSUMER, {"isolation.level": "read_committed"}).conf == {"isolation.level": "read_committed"}
+
+
+def test_names_what_has_no_counterpart_and_what_does_not_exist():
+    translated = translate(Kind.PRODUCER, {"max.block.ms": "1", "linger.mss": "1", "fetch.min.bytes": "1", "x.y": "1"})
+    assert translated.conf == {}
+    assert translated.warnings == [
+        "Ignoring the producer setting 'max.block.ms': it has no counterpart in our client library",
+        "Ignoring the producer setting 'linger.mss': there is no such setting; did you mean linger.ms?",
+        "Ignoring the producer setting 'fetch.min.bytes': it is not a setting of a producer",
+        "Ignoring the producer setting 'x.y': there is no such setting",
+    ]
+
+
+def test_reports_all_bad_values_by_key():
+    with pytest.raises(SettingsError) as caught:
+        translate(Kind.PRODUCER, {"linger.ms": "soon", "batch.size": "big", "acks": "all"})
+    assert set(caught.value.by_key) == {"linger.ms", "batch.size"}
+
+
+def test_jaas_of_plain_and_scram_becomes_user_name_and_password():
+    plain = translate(Kind.ADMIN, {"sasl.jaas.config": Secret(PLAIN), "security.protocol": "SASL_PLAINTEXT"}).conf
+    assert plain == {
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "s3cret",
+        "security.protocol": "sasl_plaintext",
+    }
+    scram = translate(Kind.PRODUCER, {"sasl.jaas.config": SCRAM, "sasl.mechanism": "SCRAM-SHA-512"}).conf
+    assert scram["sasl.mechanism"] == "SCRAM-SHA-512"
+    open_client(Kind.ADMIN, plain)
+
+
+def test_jaas_of_oauthbearer_becomes_what_a_token_is_asked_for_with():
+    conf = translate(Kind.PRODUCER, {"sasl.jaas.config": Secret(OAUTH), **TOKENS}).conf
+    assert conf == {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "http://localhost:1/token",
+        "sasl.oauthbearer.client.id": "alice",
+        "sasl.oauthbearer.client.secret": "s3cret",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    by_itself = {"sasl.oauthbearer.scope": "other", "sasl.oauthbearer.client.credentials.client.id": "bob"}
+    other = translate(Kind.ADMIN, {"sasl.jaas.config": OAUTH, **TOKENS, **by_itself}).conf
+    assert (other["sasl.oauthbearer.client.id"], other["sasl.oauthbearer.scope"]) == ("bob", "other")
+    assert not lacking({**conf, "transactional.id": "t"})
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        ({"sasl.jaas.config": OAUTH}, {"token.endpoint.url"}),
+        (TOKENS, {"client.credentials.client.id", "client.credentials.client.secret"}),
+    ],
+)
+def test_oauthbearer_without_what_it_needs_is_refused_by_name(given, keys):
+    with pytest.raises(SettingsError, match=r"clientId and clientSecret in sasl\.jaas\.config") as caught:
+        translate(Kind.CONSUMER, {"sasl.mechanism": "OAUTHBEARER", **given})
+    assert set(caught.value.by_key) == {f"sasl.oauthbearer.{key}" for key in keys}
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_is_translated_is_not_printed():
+    assert "s3cret" not in repr(translate(Kind.ADMIN, {"sasl.jaas.config": PLAIN}))
+
+
+@pytest.mark.parametrize(
+    ("jaas", "mechanism", "key"),
+    [
+        (SCRAM, None, "sasl.mechanism"),
+        (PLAIN, "SCRAM-SHA-256", "sasl.mechanism"),
+        (OAUTH, "PLAIN", "sasl.mechanism"),
+        (OAUTH.replace('clientSecret="s3cret"', ""), "OAUTHBEARER", "sasl.jaas.config"),
+        (PLAIN.rstrip(";"), "PLAIN", "sasl.jaas.config"),
+        (PLAIN.replace('password="s3cret"', ""), "PLAIN", "sasl.jaas.config"),
+        (PLAIN.replace('s3cret"', "s3cret"), "PLAIN", "sasl.jaas.config"),
+        (PLAIN + PLAIN, "PLAIN", "sasl.jaas.config"),
+        ("com.sun.security.auth.module.JndiLoginModule required x=s3cret;", "PLAIN", "sasl.jaas.config"),
+        ("s3cret", "PLAIN", "sasl.jaas.config"),
+    ],
+)
+def test_other_jaas_is_refused_without_showing_it(jaas, mechanism, key):
+    with pytest.raises(SettingsError) as caught:
+        translate(Kind.PRODUCER, {"sasl.jaas.config": jaas, "sasl.mechanism": mechanism})
+    assert set(caught.value.by_key) == {key}
+    assert "s3cret" not in str(caught.value)
+
+
+def test_pem_and_pkcs12_stores_are_translated():
+    pem = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "/me.pem",
+        "ssl.key.password": "p",
+    }
+    assert translate(Kind.CONSUMER, pem).conf == {
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/me.pem",
+        "ssl.key.location": "/me.pem",
+        "ssl.key.password": "p",
+    }
+    inline = {
+        "ssl.truststore.certificates": "CA",
+        "ssl.keystore.certificate.chain": "CHAIN",
+        "ssl.keystore.key": "KEY",
+        "ssl.keystore.type": "PEM",
+    }
+    assert translate(Kind.CONSUMER, inline).conf == {
+        "ssl.ca.pem": "CA",
+        "ssl.certificate.pem": "CHAIN",
+        "ssl.key.pem": "KEY",
+    }
+    pkcs12 = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me.p12", "ssl.keystore.password": "p"}
+    assert translate(Kind.CONSUMER, pkcs12).conf == {
+        "ssl.keystore.location": "/me.p12",
+        "ssl.keystore.password": "p",
+    }
+
+
+def test_jks_stores_are_refused_with_the_command_that_converts_them():
+    with pytest.raises(SettingsError) as caught:
+        translate(Kind.CONSUMER, {"ssl.truststore.location": "/ca.jks", "ssl.keystore.location": "/me.jks"})
+    assert set(caught.value.by_key) == {"ssl.truststore.location", "ssl.keystore.location"}
+    assert all("keytool" in reason for reason in caught.value.by_key.values())
+
+
+def test_a_host_name_check_that_is_off_is_warned_of():
+    translated = translate(Kind.PRODUCER, {"ssl.endpoint.identification.algorithm": ""})
+    assert translated.conf == {"ssl.endpoint.identification.algorithm": "none"}
+    assert len(translated.warnings) == 1
+
+
+def test_settings_are_made_to_fit_together():
+    open_client(Kind.PRODUCER, producer_conf({"reconnect.backoff.ms": "2000", "retry.backoff.ms": "3000"}).conf)
+    open_client(Kind.CONSUMER, translate(Kind.CONSUMER, {"max.poll.interval.ms": "1", "session.timeout.ms": "9"}).conf)
+
+
+def test_a_small_fetch_is_taken():
+    open_client(Kind.CONSUMER, translate(Kind.CONSUMER, {"fetch.max.bytes": "50000"}).conf)
+
+
+def test_a_sink_fetches_little_at_once_unless_the_user_says_otherwise():
+    own = sink_conf({}, "g", "c").conf
+    assert int(own["fetch.max.bytes"]) <= 8 << 20
+    open_client(Kind.CONSUMER, own)
+    for bytes_, message in (("50000", "50000"), ("52428800", None)):
+        conf = sink_conf({"fetch.max.bytes": bytes_}, "g", "c").conf
+        assert (conf["fetch.max.bytes"], conf.get("message.max.bytes")) == (bytes_, message)
+        open_client(Kind.CONSUMER, conf)
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        ({}, []),
+        ({"group.instance.id": "one", "partition.assignment.strategy": "CooperativeStickyAssignor"}, []),
+        ({"max.poll.interval.ms": "9000", "session.timeout.ms": "9000", "check.crcs": "true"}, []),
+        ({"client.rack": "here", "isolation.level": "read_uncommitted"}, ["client.rack"]),
+        ({"statistics.interval.ms": "1000"}, ["statistics.interval.ms"]),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, ["sasl.mechanism"]),
+    ],
+)
+def test_what_a_sink_reads_comes_in_batches_unless_a_setting_is_librdkafkas_alone(given, lacking):
+    assert sorted(lacking_to_read(sink_conf(given, "g", "c").conf)) == lacking
+
+
+@pytest.mark.parametrize(("given", "warnings"), [("consumer", 1), ("CONSUMER", 1), ("classic", 0)])
+def test_a_sink_is_a_member_of_a_classic_group_whatever_the_worker_says(given: str, warnings: int) -> None:
+    found = sink_conf({"group.protocol": given, "session.timeout.ms": "6000"}, "g", "c")
+    assert found.conf["group.protocol"] == "classic"
+    assert len(found.warnings) == warnings
+    open_client(Kind.CONSUMER, found.conf)
+
+
+def test_own_settings_are_known_to_the_library_and_win_where_a_guarantee_needs_them():
+    user = {"linger.ms": "50", "acks": "0", "delivery.timeout.ms": "1000", "isolation.level": "read_uncommitted"}
+    transactional = transactional_conf(user, "g-c-0")
+    assert (transactional.conf["linger.ms"], transactional.conf["acks"]) == ("1000", "all")
+    assert transactional_conf({**user, "transaction.timeout.ms": "2000"}, "g-c-0").conf["linger.ms"] == "500"
+    assert transactional_conf({**user, "linger.ms": "5000"}, "g-c-0").conf["linger.ms"] == "5000"
+    assert producer_conf(user).conf["linger.ms"] == "50.0"
+    assert "delivery.timeout.ms" not in transactional.conf
+    assert len(transactional.warnings) == 3
+    open_client(Kind.PRODUCER, transactional.conf)
+    open_client(Kind.PRODUCER, producer_conf({"delivery.timeout.ms": "120000"}).conf)
+    reader = reader_conf(user).conf
+    assert reader["isolation.level"] == "read_committed"
+    open_client(Kind.CONSUMER, reader)
+    open_client(Kind.CONSUMER, member_conf({"group.id": "mine"}, "connect").conf)
+    open_client(Kind.ADMIN, admin_conf({}).conf)
+
+
+def test_no_key_of_the_table_is_guarded_or_without_counterpart():
+    assert not set(RULES) & set(GUARDED)
+    assert not (set(RULES) | set(GUARDED)) & NO_COUNTERPART
+
+
+def test_settings_error_is_a_config_error():
+    assert issubclass(SettingsError, ConfigError)
+
+
+def test_translation_opens_no_client():
+    code = "import sys, fencepost.kafka.setting.client_settings; sys.exit('confluent_kafka' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_plan_is_read_committed_unless_the_user_says_otherwise_and_never_reset_in_silence():
+    conf = plan_conf({"bootstrap.servers": "b:1", "auto.offset.reset": "latest", "group.id": "mine"}).conf
+    assert (conf["isolation.level"], conf["auto.offset.reset"]) == ("read_committed", "error")
+    assert conf["group.id"] != "mine"
+    assert "partition.assignment.strategy" not in conf
+    assert plan_conf({"isolation.level": "read_uncommitted"}).conf["isolation.level"] == "read_uncommitted"
+    assert (begins_at({}), begins_at({"auto.offset.reset": "Latest"})) == ("earliest", "latest")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"group.protocol": "consumer", "group.remote.assignor": "uniform"},
+        {"max.poll.interval.ms": "3000", "session.timeout.ms": "2000"},
+    ],
+)
+def test_a_client_takes_the_settings_of_a_plan_whatever_the_user_says_of_membership(given):
+    Consumer(plan_conf({**BROKER, **given}).conf).close()
+
+
+@pytest.mark.parametrize(("given", "chosen"), [("batch", "batch"), ("auto", None), ("librdkafka", None), (None, None)])
+def test_the_client_is_chosen_for_transactions_and_librdkafka_is_not_shown_it(given, chosen):
+    properties = {"bootstrap.servers": "a:1", "client": given}
+    assert transactional_conf(properties, "id").conf.get(CLIENT) == chosen
+    assert CLIENT not in producer_conf(properties).conf
+
+
+def test_the_batch_client_is_let_compress_in_the_ways_that_there_are():
+    assert COMPRESSIONS == compress.NAMES
+
+
+def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_were_given():
+    properties = {"bootstrap.servers": "a:1", "client": "batch", "send.buffer.bytes": "4096"}
+    with pytest.raises(SettingsError) as refused:
+        transactional_conf(properties, "id")
+    assert list(refused.value.by_key) == ["send.buffer.bytes"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"},
+        {},  # Kerberos is what is meant
+    ],
+)
+def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
+    properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
+    with pytest.raises(
+        SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: leave it out, or take the client librdkafka"
+    ) as refused:
+        transactional_conf(properties, "id")
+    assert "sasl.mechanism" in refused.value.by_key
+
+
+def test_the_settings_that_we_set_ourselves_are_the_batch_client_s_too():
+    conf = transactional_conf({"bootstrap.servers": "a:1", "client": "batch"}, "id").conf
+    assert lacking({key: value for key, value in conf.items() if key != CLIENT}) == {}

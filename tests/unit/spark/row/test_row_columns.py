@@ -1,0 +1,58 @@
+"""Arrow batches as records."""
+
+from decimal import Decimal
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from fencepost.config import ConfigError
+from fencepost.spark.row.columns import RecordColumns, check_types
+
+
+def test_the_columns_of_sparks_own_sink_are_taken_as_what_they_say() -> None:
+    batch = pa.record_batch(
+        {
+            "value": pa.array(["a", None]),
+            "key": pa.array([b"k", None], pa.binary()),
+            "topic": pa.array(["t", "u"]),
+            "partition": pa.array([1, None], pa.int32()),
+            "headers": pa.array([[{"key": "h", "value": b"x"}], None]),
+        }
+    )
+    out = RecordColumns(batch.schema.names, None).outgoing(batch)
+    assert (list(out.topics), list(out.values)) == (["t", "u"], [b"a", None])
+    assert list(out.keys or ()) == [b"k", None]
+    assert (out.partitions, out.headers) == ([1, None], [[("h", b"x")], []])
+
+
+def test_the_topic_of_the_options_wins_and_slices_are_respected() -> None:
+    batch = pa.record_batch({"value": pa.array(["a", "b", "c"])}).slice(1, 2)
+    out = RecordColumns(["value"], "t").outgoing(batch)
+    assert (list(out.topics), list(out.values), out.keys) == (["t", "t"], [b"b", b"c"], None)
+
+
+def test_rows_without_a_value_column_are_json_objects() -> None:
+    batch = pa.record_batch({"a": pa.array([1, None]), "b": pa.array([Decimal("1.50"), None]), "c": [b"x", None]})
+    out = RecordColumns(batch.schema.names, "t").outgoing(batch)
+    assert out.values[0] == b'{"a":1,"b":1.50,"c":"eA=="}'
+    assert orjson.loads(out.values[1] or b"") == {"a": None, "b": None, "c": None}
+
+
+@pytest.mark.parametrize(
+    ("names", "topic", "message"),
+    [
+        (["value"], None, "option topic is missing"),
+        (["a"], None, "option topic is missing"),
+        (["value", "a"], "t", "column a has no place beside value"),
+    ],
+)
+def test_columns_that_say_too_little_or_too_much_are_refused(names: list[str], topic: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        RecordColumns(names, topic)
+
+
+def test_types_are_checked_before_any_row_is_read() -> None:
+    check_types({"a": "double"})
+    with pytest.raises(ConfigError, match="column partition is string: it must be int"):
+        check_types({"value": "string", "partition": "string"})

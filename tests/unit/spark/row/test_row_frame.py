@@ -1,0 +1,24 @@
+"""What is called a fault of `transforms.sql`."""
+
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from fencepost.config import ConfigError
+from fencepost.spark.row.frame import with_sql
+
+
+def session(error: Exception) -> SimpleNamespace:
+    return SimpleNamespace(sql=Mock(side_effect=error), catalog=Mock())
+
+
+def test_a_query_that_spark_does_not_understand_is_the_settings_fault() -> None:
+    with pytest.raises(ConfigError, match=r"transforms\.sql is not understood: no such column"):
+        with_sql(session(AnalysisException("no such column")), Mock(), "SELECT x FROM split")
+
+
+def test_spark_that_has_gone_is_not_the_querys_fault() -> None:
+    with pytest.raises(ConnectionRefusedError):
+        with_sql(session(ConnectionRefusedError("Py4J")), Mock(), "SELECT x FROM split")

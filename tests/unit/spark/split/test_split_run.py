@@ -1,0 +1,99 @@
+"""What an executor tells of the error that ended a split's run."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from fencepost.api import FatalError, FencedError, RetriableError
+from fencepost.spark.row.csv_blocks import LeftToSparkError
+from fencepost.spark.split.run import ChannelRun
+from fencepost.task.spec import SplitRun
+from fencepost.task.splits import SplitClient
+from fencepost.transaction import CommitUnknownError, ProduceError, WriterFencedError, WriterOpenError
+
+LOST = ProduceError("a connection was lost", is_refused=False)
+
+
+class Client:
+    def __init__(self, transactional_id: str | None = "id", rows_per_commit: int = 0) -> None:
+        conf = {"transaction.timeout.ms": 60_000}
+        self.run = SplitRun("r", conf, "t", "o", (b"k",), transactional_id, rows_per_commit)
+        self.told: list[str] = []
+
+    def spec(self) -> SplitRun:
+        return self.run
+
+    def expired(self, after_s: float) -> None:
+        self.told.append("expired")
+
+    def trouble(self, reason: str) -> None:
+        self.told.append("trouble")
+
+
+class Batch:
+    class schema:  # noqa: N801 - as Arrow calls it
+        names = ("value",)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Returns what is told of an error that comes so long after the first rows."""
+
+    def told(error: Exception, after_s: float = 1.0, **how: Any) -> list[str]:
+        client, clock = Client(**how), [100.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+        run = ChannelRun(cast(SplitClient, client))
+        with contextlib.suppress(type(error)), run.telling():
+            run.without_split(Batch())
+            clock[0] += after_s
+            raise error
+        return client.told
+
+    return told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LOST,
+        CommitUnknownError("a connection was lost"),
+        RetriableError("it is away"),
+        WriterOpenError("it is away", is_passing=True),
+    ],
+)
+def test_trouble_that_passes_is_told_in_a_transaction(told: Callable[..., list[str]], error: Exception) -> None:
+    assert told(error) == ["trouble"]
+    assert told(error, transactional_id=None) == [], "it would be written again and again"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProduceError("too large", is_refused=True),
+        WriterOpenError("denied", is_passing=False),
+        WriterFencedError("somebody newer"),
+        FencedError("not admitted"),
+        FatalError("something else"),
+        LeftToSparkError("there are quotes"),
+        OSError("a file cannot be read"),
+    ],
+)
+def test_nothing_is_told_of_what_another_try_would_meet_again(told: Callable[..., list[str]], error: Exception) -> None:
+    assert told(error) == []
+
+
+def test_a_transaction_has_expired_where_the_writer_says_so(told: Callable[..., list[str]]) -> None:
+    for parts in (0, 5):
+        assert told(WriterFencedError("fenced", has_expired=True), rows_per_commit=parts) == ["expired"]
+        assert told(CommitUnknownError("lost", has_expired=True), rows_per_commit=parts) == ["expired"]
+
+
+def test_trouble_with_brokers_is_no_more_than_that_however_late_it_comes(told: Callable[..., list[str]]) -> None:
+    """Silent brokers are noticed after a minute, which is what a transaction may take, too."""
+    for error in (LOST, CommitUnknownError("lost"), ProduceError("timed out", is_refused=False)):
+        assert told(error, after_s=600.0) == ["trouble"], error
+    assert told(ProduceError("too large", is_refused=True), after_s=600.0) == []
+    assert told(WriterFencedError("somebody newer"), after_s=600.0) == []
