@@ -1,7 +1,7 @@
 """The only importer of PySpark: the session, the slots, the splits, and the `fencepost` data source.
 
-Core types: `session.session.SparkRuntime` (a JVM and its session), `slot.job.SlotJobs` (long-running Spark tasks that host
-task loops), `slot.cores.CoreLedger` (slots and the largest DataFrame job never need more cores than Spark offers),
+Core types: `session.session.SparkRuntime` (a JVM and its session), `slot.job.SlotJobs` (long-running Spark tasks that
+host task loops), `slot.cores.CoreLedger` (slots and the largest DataFrame job never need more cores than Spark offers),
 `datasource.FencepostDataSource` (the data source `fencepost`: splits, epochs, direct writes, topics as rows),
 `split.splits.run_split`. Which room imports which is decision 0069.
 
