@@ -5,7 +5,8 @@ alone: only line by line it reads files whose lines end in different ways, and p
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 QUOTE = '"'
 HEAD_BYTES = 1 << 20
@@ -14,6 +15,15 @@ HEAD_BYTES = 1 << 20
 _OWN_LAYOUT = frozenset({"multiline", "linesep", "encoding", "charset"})
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class QuoteRule(NamedTuple):
+    """What begins, ends and escapes quoted values of a file, and what a comment begins with, if there are any."""
+
+    separator: bytes
+    quote: bytes
+    escape: bytes
+    comment: bytes = b""
 
 
 def layout_options(
@@ -34,8 +44,32 @@ def layout_options(
     is_open = has_open_line(quote) if len(first) >= HEAD_BYTES else is_any_line_open(first, quote.encode())
     if not is_open:
         return options
-    separator = given.get("sep", given.get("delimiter", ",")).encode()
-    return {**options, "multiLine": "true", "lineSep": record_end(first, separator, quote.encode())}
+    return {**options, "multiLine": "true", "lineSep": record_end(first, _separator(given), quote.encode())}
+
+
+def quote_rule(options: Mapping[str, str]) -> QuoteRule | None:
+    """Return how to see whether the last quoted value of a file is closed, given all options of Spark's reader.
+
+    None where no value goes on in another line, and where the bytes of the file do not say.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    quote, escape = given.get("quote", QUOTE), given.get("escape", QUOTE)
+    if given.get("multiline", "false").lower() != "true" or len(quote) != 1 or len(escape) != 1:
+        return None
+    if not (quote + escape).isascii() or not _is_like_ascii(given.get("encoding", given.get("charset", "UTF-8"))):
+        return None
+    return QuoteRule(_separator(given), quote.encode(), escape.encode(), given.get("comment", "").encode())
+
+
+def _separator(given: Mapping[str, str]) -> bytes:
+    return given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t").encode()
+
+
+def _is_like_ascii(encoding: str) -> bool:
+    try:
+        return '\n\r",'.encode(encoding) == b'\n\r",'
+    except LookupError:
+        return False
 
 
 def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
@@ -50,6 +84,30 @@ def layout_settings(given: Mapping[str, str]) -> dict[str, str]:
 def is_any_line_open(data: bytes, quote: bytes) -> bool:
     """Say whether a line has an odd number of quotes: then a quoted value goes on in the next one."""
     return quote in data and any(line.count(quote) & 1 for line in _LINE_END.split(data))
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Return the lines of a file, as Spark's reader of text has them."""
+    return _LINE_END.split(data)
+
+
+def ends_in_quotes(lines: Iterable[bytes], rule: QuoteRule) -> bool:
+    """Say whether a quoted value is still open behind the last line: it has swallowed the rows that follow it."""
+    s, q, e = map(re.escape, (rule.separator, rule.quote, rule.escape))
+    to_quote = b"[^%s]*+(?:%s%s[^%s]*+)*+%s" % (q, q, q, q, q)
+    if rule.escape != rule.quote:
+        to_quote = b"[^%s%s]*+(?:%s(?:.|$)[^%s%s]*+)*+%s" % (q, e, e, q, e, q)
+    unquoted = b"(?:(?!%s).)*+" % s
+    value = b"(?:%s%s|(?!%s))%s" % (q, to_quote, q, unquoted)
+    closed = re.compile(b"%s(?:%s%s)*+" % (value, s, value), re.DOTALL)
+    closing = re.compile(b"%s%s(?:%s%s)*+" % (to_quote, unquoted, s, value), re.DOTALL)
+    is_open, is_first = False, True
+    for line in lines:
+        whole = line.removeprefix(_BYTE_ORDER_MARK) if is_first else line
+        is_first = False
+        if is_open or not (rule.comment and whole.startswith(rule.comment)):
+            is_open = not (closing if is_open else closed).fullmatch(whole)
+    return is_open
 
 
 def record_end(head: bytes, separator: bytes, quote: bytes) -> str:

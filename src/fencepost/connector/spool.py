@@ -3,7 +3,8 @@
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from fencepost.api import (
@@ -22,9 +23,23 @@ from fencepost.api import (
 )
 from fencepost.api.dataframe import DataFrame, Session
 from fencepost.connector import local_directory
-from fencepost.connector.csv_layout import HEAD_BYTES, layout_options, layout_settings
+from fencepost.connector.csv_layout import (
+    HEAD_BYTES,
+    QuoteRule,
+    ends_in_quotes,
+    layout_options,
+    layout_settings,
+    lines_of,
+    quote_rule,
+)
 from fencepost.connector.sightings import Sightings
-from fencepost.connector.spool_directory import DirectoryError, FoundFile, SparkFileSystem, has_open_line
+from fencepost.connector.spool_directory import (
+    DirectoryError,
+    FoundFile,
+    SparkFileSystem,
+    ends_in_open_quotes,
+    has_open_line,
+)
 from fencepost.connector.spool_offset import check_alteration, file_of, split_of
 from fencepost.connector.spool_removal import Removal
 
@@ -52,7 +67,8 @@ class SpoolDirectorySource(DataFrameConnector):
         "input.format", default="csv", check=one_of("csv", "json", "parquet", "text"), importance=HIGH,
         doc="How the files are read. `json` is one object a line. CSV goes fastest where columns are text and whole "
         "numbers, nothing is quoted, and neither `transforms.sql` nor `key.field` is set. CSV is that of RFC 4180: a "
-        "quote in a quoted value is doubled, a backslash is a backslash, and a quoted value may have line breaks. "
+        "quote in a quoted value is doubled, a backslash is a backslash, and a quoted value may have line breaks. A "
+        "file that ends within a quoted value is set aside. "
         "`reader.…` is an option of Spark's reader: `reader.header` (false), `reader.sep` (a comma), `reader.quote` "
         "(the double quote), `reader.escape` (the quote; a backslash for files that have one before a quote), "
         "`reader.multiLine` and `reader.lineSep` (found in each file), `reader.encoding` (UTF-8), `reader.nullValue` "
@@ -65,9 +81,10 @@ class SpoolDirectorySource(DataFrameConnector):
         "all of them text; each file of JSON, and of CSV with `reader.inferSchema`, is looked through before it is "
         "read, and has the columns that it shows, all of them (with `reader.samplingRatio` below 1: those that the "
         "sample shows), so they may differ from file to file; Parquet knows. Set: the same columns for all files; what "
-        "a JSON file has besides is left out without a word, what it lacks is null. Set it where `transforms.sql` or "
-        "`key.field` names a field that not every file has (a file without it is set aside), or where looking through "
-        "files before reading them takes too long.",
+        "a JSON file has besides is left out without a word, what it lacks is null. Columns have to be wide enough, or "
+        "STRING: [values are not checked](../delivery-guarantees.md#dataframe-connectors). Set it where "
+        "`transforms.sql` or `key.field` names a field that not every file has (a file without it is set aside), or "
+        "where looking through files before reading them takes too long.",
     )  # fmt: skip
     transforms_sql: str | None = setting(
         "transforms.sql", default=None,
@@ -316,6 +333,8 @@ class SpoolDirectorySource(DataFrameConnector):
             reader = reader.option("mode", "DROPMALFORMED" if self._tolerance == "all" else "FAILFAST")
             # A row is broken also where transforms.sql does not look.
             reader = reader.option("columnPruning", "false")
+        if self._format == "json":  # else "20200101" is a number of days in a DATE, the year 57275
+            reader = reader.option("enableDateTimeParsingFallback", "false")
         if self._format == "csv":
             reader = reader.options(**self._layout_of(session, file))
         return reader.options(**{k: str(v) for k, v in self.with_prefix(_READER).items()})
@@ -323,14 +342,21 @@ class SpoolDirectorySource(DataFrameConnector):
     def _layout_of(self, session: Session, file: FoundFile) -> dict[str, str]:
         """Return what Spark is told of a file of CSV where settings say nothing."""
         if self._layout is None or self._layout[0] != file:
-            system = SparkFileSystem(session)
-            options = layout_options(
-                self._reader_options,
-                lambda: system.head(file.path, HEAD_BYTES),
-                lambda quote: has_open_line(session, file.path, quote),
-            )
+            head = cache(lambda: SparkFileSystem(session).head(file.path, HEAD_BYTES))
+            options = layout_options(self._reader_options, head, lambda quote: has_open_line(session, file.path, quote))
+            self._ensure_closed(session, file, quote_rule({**options, **self._reader_options}), head)
             self._layout = (file, options)
         return self._layout[1]
+
+    def _ensure_closed(
+        self, session: Session, file: FoundFile, rule: QuoteRule | None, head: Callable[[], bytes]
+    ) -> None:
+        """Raise RecordError for a file whose last quoted value is open: Spark makes one value of all that follows."""
+        if rule is None:
+            return
+        is_whole = len(head()) < HEAD_BYTES
+        if ends_in_quotes(lines_of(head()), rule) if is_whole else ends_in_open_quotes(session, file.path, rule):
+            raise RecordError(f"{file.path} ends within a quoted value: a quote is missing, or the end of the file")
 
     def _schema(self, session: Session, file: FoundFile) -> Any:
         """Return the columns that a file shows: its own, whichever files came before it."""

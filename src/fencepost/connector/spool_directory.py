@@ -4,10 +4,12 @@ import contextlib
 import fnmatch
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.connector import local_directory
+from fencepost.connector.csv_layout import QuoteRule, ends_in_quotes
 
 TAKEN = ".taken"
 _HIDDEN = re.compile(rf"\.(?P<name>.+)\.(?P<size>\d+)\.(?P<modified_ms>-?\d+){re.escape(TAKEN)}", re.DOTALL)
@@ -208,6 +210,16 @@ def has_open_line(session: Any, path: str, quote: str) -> bool:
     """Have Spark say whether a line of a file has an odd number of quotes."""
     lines = session.read.option("__globPaths__", "false").text(path)
     return not lines.where(f"(length(value) - length(replace(value, char({ord(quote)}), ''))) % 2 = 1").isEmpty()
+
+
+def ends_in_open_quotes(session: Any, path: str, rule: QuoteRule) -> bool:
+    """Have an executor say whether the last quoted value of a file is open: line by line, in their order."""
+
+    def found(rows: Iterable[Any]) -> Iterator[bool]:
+        yield ends_in_quotes((row[0].encode(errors="replace") for row in rows), rule)
+
+    lines = session.read.option("__globPaths__", "false").text(path).coalesce(1)
+    return bool(lines.rdd.mapPartitions(found).first())
 
 
 def hidden(file: FoundFile) -> str:

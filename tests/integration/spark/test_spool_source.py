@@ -13,6 +13,8 @@ from secret_values import CHANNEL_SECRET
 from split_worker import NO_SCHEMA, SplitWorker, serving
 
 from fencepost.api import ConfigError, RecordError, Split
+from fencepost.connector import csv_layout, spool
+from fencepost.connector.csv_layout import HEAD_BYTES
 from fencepost.connector.spool import SpoolDirectorySource
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
@@ -345,6 +347,47 @@ def test_broken_row_commits_nothing_and_is_told_apart(worker: SplitWorker, runti
     connector.set_aside(runtime.session, split, raised.value)
     assert (inbox / ".failed" / "a.csv").exists()
     assert list(connector.splits(runtime.session)) == []
+
+
+@pytest.mark.parametrize("date", ["20200101", "12", "-5"])
+def test_digits_alone_are_no_date(worker: SplitWorker, runtime: SparkRuntime, inbox: Path, date: str) -> None:
+    """Spark would take them for days since 1970."""
+    (inbox / "a.json").write_text(f'{{"d":"{date}"}}')
+    connector = source(inbox, input_schema="d DATE", input_format="json")
+    with pytest.raises(SplitError) as raised:
+        worker.run(connector, only_split(connector, runtime))
+    assert is_unreadable(raised.value)
+    (inbox / "a.json").write_text('{"d":"2020-01-01"}')
+    worker.run(connector, only_split(connector, runtime))
+    assert [value for _, value in records(worker)] == [{"d": "2020-01-01"}]
+
+
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+@pytest.mark.parametrize(
+    ("settings", "head_bytes"),
+    [({}, HEAD_BYTES), ({}, 8), ({"input_schema": "id INT, v STRING"}, HEAD_BYTES), ({"reader_multiLine": "true"}, 8)],
+    ids=["small", "large", "columns", "told"],
+)
+def test_a_file_that_ends_within_a_quoted_value_is_told_apart(
+    worker: SplitWorker,
+    runtime: SparkRuntime,
+    inbox: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    head_bytes: int,
+    tolerance: str,
+) -> None:
+    """Else Spark makes one value of the rows that follow."""
+    monkeypatch.setattr(csv_layout, "HEAD_BYTES", head_bytes)
+    monkeypatch.setattr(spool, "HEAD_BYTES", head_bytes)
+    (inbox / "a.csv").write_text('id,v\n1,"a\nb"\n2,"open\n3,b\n4,c\n')
+    connector = source(inbox, **settings, errors_tolerance=tolerance)
+    with pytest.raises(RecordError, match=r"a\.csv ends within a quoted value"):
+        worker.run(connector, only_split(connector, runtime))
+    assert records(worker) == []
+    (inbox / "a.csv").write_text('id,v\n1,"a\nb"\n2,"closed"\n3,b\n')
+    worker.run(connector, only_split(connector, runtime))
+    assert [value["v"] for _, value in records(worker)] == ["a\nb", "closed", "b"]
 
 
 def test_broken_rows_are_dropped_when_errors_are_tolerated(
