@@ -60,7 +60,9 @@ integration: setup ## tests with the real broker and real Spark
 # seventh of the time, two for a third (tests/support/both_ends.py).
 # The unit tests are in `make check`.
 SHARED := tests/chaos tests/planted tests/model tests/integration tests/conformance tests/docs
+# Made beside four processes of tests the archive of Spark's classes takes so long that it is given up for good.
 test: setup ## what needs real parts: faults, planted bugs, model, integration, conformance, docs
+	PYTHONPATH=tests $(PY) -c "from support.quick import spark_options; spark_options()"
 	$(VENV)/bin/pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(SHARED)
 
 bench: setup ## race Kafka Connect on this machine, under an hour; writes docs/explanation/benchmarks.md

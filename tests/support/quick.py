@@ -2,7 +2,7 @@
 
 Kafka and Spark themselves are the real ones. The JVM compiles their code once, by its quick compiler, and Spark's
 classes come from an archive (AppCDS) as Kafka's do always: a Spark that starts, and makes a session, takes half of the
-processor time. The archive is made by the first test that needs it, and lies in the virtual environment.
+processor time. The archive is made by `make test`, or by the first test that needs it, in the virtual environment.
 
 An optimisation and nothing more: where an archive cannot be made or does not fit, the JVM starts without it.
 """
