@@ -1,8 +1,8 @@
-"""Offsets at least once for a task that updates them (KIP-910): only what is acknowledged is committed.
+"""At-least-once offsets of a task that updates them (KIP-910): only acknowledged ones are committed.
 
-In each source partition offsets stand in the order in which the task gave them. One is ready once every record up to it
-is acknowledged. Those of filtered and dropped records, and updated ones, count as acknowledged: they wait for the
-records before them and for nothing else.
+The offsets of each source partition keep the order in which the task produced them. An offset is ready once every
+record up to it is acknowledged. Offsets of filtered and dropped records, and updated ones, count as acknowledged: they
+wait only for the records before them.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
 _MOST_WAITING = 10_000
-_NOTHING: Offset = {}  # by identity: a record without an offset moves nothing, but what follows waits for it
+_NOTHING: Offset = {}  # by identity: a record without an offset changes none, but later offsets wait for it
 
 
 class _Entry:
@@ -30,16 +30,16 @@ class _Entry:
 
 
 class OffsetQueue:
-    """The offsets that are not committed yet, by source partition. One thread: that which flushes."""
+    """The offsets that are not committed yet, by source partition. Used by the thread that flushes."""
 
     def __init__(self) -> None:
         self._entries: dict[PartitionKey, deque[_Entry]] = {}
         self.size = 0
 
     def sent(self, batch: Batch, outgoing: Outgoing) -> OnDelivered:
-        """Note the records of a batch; returns what is to be told of each that is acknowledged, by index.
+        """Add the records of a batch; returns the callback for each acknowledged record, by index.
 
-        A dead letter counts as its record: it has to be acknowledged, too (E15).
+        A dead letter stands for its record: it must be acknowledged, too (E15).
         """
         sent = range(len(batch)) if outgoing.sources is None else set(outgoing.sources)
         if outgoing.letters is not None:
@@ -50,7 +50,7 @@ class OffsetQueue:
         ]
         last, key = None, partition_key({})
         for partition, entry in zip(batch.source_partitions, entries, strict=True):
-            if partition is not last:  # mostly it is
+            if partition is not last:  # usually it is the same
                 last, key = partition, partition_key(partition)
             self._append(key, entry)
         self.updated({partition_key(partition): dict(offset) for partition, offset in batch.ends})
@@ -61,7 +61,7 @@ class OffsetQueue:
         return acknowledged
 
     def updated(self, update: Mapping[PartitionKey, Offset]) -> None:
-        """Note offsets that no record has: what `update_offsets` returned, or the ends of a batch."""
+        """Add offsets without a record: the result of `update_offsets`, or the ends of a batch."""
         for key, offset in update.items():
             self._append(key, _Entry(offset, is_acknowledged=True))
 
@@ -75,7 +75,7 @@ class OffsetQueue:
         self.size += 1
 
     def ready(self) -> dict[PartitionKey, Offset]:
-        """Take the newest offset of each source partition that no unacknowledged record stands before."""
+        """Take the newest offset of each source partition with no unacknowledged record before it."""
         found: dict[PartitionKey, Offset] = {}
         for key, entries in tuple(self._entries.items()):
             while entries and entries[0].is_acknowledged:
@@ -89,7 +89,7 @@ class OffsetQueue:
 
 
 class Flushed(NamedTuple):
-    """What a flush came to. `is_whole`: all records and offsets are acknowledged; `has_written`: some offsets are."""
+    """The result of a flush. `is_whole`: all records and offsets are acknowledged; `has_written`: some offsets are."""
 
     is_whole: bool
     has_written: bool
@@ -101,7 +101,7 @@ class AcknowledgedOffsets:
     def __init__(
         self, spec: TaskSpec, task: SourceTask, book: OffsetBook, to_write: Callable[[], OffsetRecords]
     ) -> None:
-        """`to_write` returns the records for what the book holds as pending."""
+        """`to_write` returns the records for the book's pending offsets."""
         self._spec = spec
         self._task = task
         self._book = book
@@ -109,20 +109,20 @@ class AcknowledgedOffsets:
         self._queue = OffsetQueue()
 
     def sent(self, batch: Batch, outgoing: Outgoing) -> OnDelivered:
-        """Note the records of a batch; returns what is to be told of each that is acknowledged, by index."""
+        """Add the records of a batch; returns the callback for each acknowledged record, by index."""
         return self._queue.sent(batch, outgoing)
 
     def relieve(self, delivery: Delivery) -> None:
-        """Wait for acknowledgements where very many are missing: the next flush may be far away."""
+        """Wait for acknowledgements if very many are missing: the next flush may be far away."""
         if self._queue.size > _MOST_WAITING:
             _flushed(delivery)
             self._book.updated_by(self._queue.ready())
 
     def flush(self, delivery: Delivery) -> Flushed:
-        """Wait for acknowledgements, ask the task for updates, and write what is ready.
+        """Wait for acknowledgements, ask the task for updates, and write the offsets that are ready.
 
-        Where something is not acknowledged in time, a later call goes on; one slow topic holds up no other source
-        partitions than its own.
+        If something is not acknowledged in time, a later call continues. A slow topic delays only its own source
+        partitions.
         """
         is_whole = _flushed(delivery)
         self._book.updated_by(self._queue.ready())
@@ -135,7 +135,7 @@ class AcknowledgedOffsets:
         return Flushed(is_whole and has_written, has_written)
 
     def _write(self, delivery: Delivery) -> bool:
-        """Return whether every offset is acknowledged; else all are written again, at the next flush."""
+        """Return whether every offset is acknowledged; if not, the next flush writes all of them again."""
         records = self._to_write()
         acknowledged: list[int] = []
 
@@ -155,5 +155,5 @@ class AcknowledgedOffsets:
 def _flushed(delivery: Delivery) -> bool:
     """Say whether everything sent is acknowledged within `offset.flush.timeout.ms`."""
     is_whole = delivery.commit(())
-    delivery.finished()  # no commit that anybody should be told of
+    delivery.finished()  # discard it: it is no commit of the task
     return is_whole

@@ -1,4 +1,4 @@
-"""What every start of a task does alike, whichever door it runs through: be admitted, and report."""
+"""What every start of a task does, whatever kind of task it is: get admitted, and report."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,11 +7,11 @@ from fencepost.task.spec import Admission, RunState, TaskReport, TaskSpec
 
 
 class NotAdmittedError(Exception):
-    """The worker says that this start of the task is not, or no longer, the one to run."""
+    """The worker says that this start of the task is not, or is no longer, the one to run."""
 
 
 def admitted(admission: Admission) -> Admission:
-    """Return an admission that is one. Raises NotAdmittedError; FatalError where no start would be admitted."""
+    """Return `admission` if it admits the start. Raises NotAdmittedError; FatalError if no start would be admitted."""
     if admission.failure:
         raise FatalError(admission.failure)
     if not admission.is_admitted:
@@ -22,5 +22,5 @@ def admitted(admission: Admission) -> Admission:
 def report_of(
     spec: TaskSpec, state: RunState, trace: str | None, counters: Mapping[str, float], topics: Iterable[str]
 ) -> TaskReport:
-    """Return what a start says of itself: its state, `trace` where it has failed, counters, and topics written to."""
+    """Return the report of a start: its state, `trace` if it has failed, counters and the topics it wrote to."""
     return TaskReport(spec.connector, spec.task, spec.incarnation, state, trace, counters, tuple(sorted(topics)))

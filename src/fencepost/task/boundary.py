@@ -28,28 +28,28 @@ Segment = tuple[int, int, Verdict]
 
 
 class Boundary(ABC):
-    """Decides where transactions end. Used by the task's thread alone."""
+    """Decides where transactions end. Used by the task's thread only."""
 
     @abstractmethod
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
-        """Cut what one `poll` returned (`count` records, perhaps none) into segments, each with a verdict.
+        """Cut the result of one `poll` (`count` records, possibly none) into segments, each with a verdict.
 
-        `records` are the author's own objects, None where a batch of columns came. The last segment may be empty.
+        `records` are the author's own objects, or None for a batch of columns. The last segment may be empty.
         """
 
     @abstractmethod
     def should_commit_at_end(self) -> bool:
-        """Say whether a clean stop, or a pause, commits what is open (else it is aborted)."""
+        """Say whether a clean stop or a pause commits the open transaction; if not, it is aborted."""
 
     def committed(self) -> None:
-        """Take note that a commit was accepted; a boundary is told of every one."""
+        """Called for every accepted commit."""
 
     may_end_early: ClassVar[bool] = False
-    """Whether a transaction may end behind any batch, where it is large enough."""
+    """Whether a transaction may end after any batch once it is large enough."""
 
 
 class PollBoundary(Boundary):
-    """Each batch that `poll` returns is a transaction; an empty one counts."""
+    """Each batch that `poll` returns is a transaction, even an empty one."""
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
         yield 0, count, Verdict.COMMIT
@@ -80,14 +80,14 @@ class IntervalBoundary(Boundary):
 
 
 class ConnectorBoundary(Boundary):
-    """The task says where transactions end; also its `TransactionContext`.
+    """The task decides where transactions end; this is also its `TransactionContext`.
 
-    A request after a record waits, as in Kafka Connect, until `poll` returns that very object.
+    As in Kafka Connect, a request after a record waits until `poll` returns that very object.
     """
 
     def __init__(self) -> None:
         self._at_end: set[Verdict] = set()
-        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}  # a record that is kept keeps its id
+        self._after: dict[int, tuple[SourceRecord, set[Verdict]]] = {}  # holds the record, so that its id stays unique
         self._has_warned = False
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
@@ -107,7 +107,7 @@ class ConnectorBoundary(Boundary):
         if len(self._after) >= _MOST_WAITING and id(record) not in self._after:
             raise FatalError(
                 f"the task asked for the end of a transaction after each of {len(self._after)} records that poll has "
-                "not returned; name the very objects that poll returns, before it returns them"
+                "not returned; pass the same objects that poll returns, before it returns them"
             )
 
     def segments(self, records: Sequence[SourceRecord] | None, count: int) -> Iterator[Segment]:
@@ -122,23 +122,23 @@ class ConnectorBoundary(Boundary):
         yield start, count, _only(asked, "the end of a batch") if asked else Verdict.GO_ON
 
     def _see_to_what_waits(self, *, has_columns: bool, count: int) -> None:
-        """Say once that requests wait. Raises FatalError for columns: a row of theirs is no record that one names."""
+        """Warn once that requests wait. Raises FatalError for a batch of columns, whose rows are not record objects."""
         if not self._after:
             return
         if has_columns:
             raise FatalError(
-                "the task asked for the end of a transaction after a record, and poll returned a batch of columns, "
-                "whose rows are no records: ask without a record, which means the end of the batch, or return records"
+                "the task asked for the end of a transaction after a record, but poll returned a batch of columns, "
+                "whose rows are not records; call it without a record, for the end of the batch, or return records"
             )
         if count and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "the end of a transaction was asked for after a record that poll did not return this time; the request "
-                "is kept until it does (said once)"
+                "the task asked for the end of a transaction after a record that poll did not return this time; the "
+                "request is kept until it does (logged once)"
             )
 
     def should_commit_at_end(self) -> bool:
-        """Say no: only what the task asked for is committed, and every request was carried out with its batch."""
+        """Return False: only what the task asked for is committed, and every request was carried out with its batch."""
         return False
 
 

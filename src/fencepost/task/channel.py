@@ -20,15 +20,15 @@ class ChannelError(Exception):
 
 
 class ChannelFailedError(ChannelError):
-    """The worker failed while it answered, or could not be asked. Another time it may go well."""
+    """The worker failed while it answered, or the request could not be written. A later call may succeed."""
 
 
 class ChannelRefusedError(ChannelError):
-    """The worker answered, and the answer is no: this slot or run is not, or no longer, known to it."""
+    """The worker answered with a refusal: it does not know this slot or run, or does so no longer."""
 
 
 class ChannelClient:
-    """Calls the worker. Safe for many threads: each keeps a connection of its own."""
+    """Calls the worker. Safe for many threads: each has its own connection."""
 
     def __init__(self, url: str, secret: bytes | None = None, ca_pem: str | None = None) -> None:
         self._url = urlsplit(url)
@@ -37,28 +37,30 @@ class ChannelClient:
         self._local = threading.local()
 
     def call(self, path: str, body: dict[str, Any], *, timeout_s: float = 30.0) -> dict[str, Any]:
-        """POST `body` and return the answer. Raises ChannelError; ChannelRefusedError when the worker says no,
-        ChannelFailedError when it fails."""
+        """POST `body` and return the answer.
+
+        Raises ChannelError: ChannelRefusedError if the worker refuses, ChannelFailedError if it fails.
+        """
         try:
             data = orjson.dumps(body)
         except TypeError as error:
-            raise ChannelFailedError(f"{path}: what is to be sent cannot be written as JSON: {error}") from error
+            raise ChannelFailedError(f"{path}: the request cannot be written as JSON: {error}") from error
         for is_last in (False, True):
             try:
                 return self._exchange(path, data, timeout_s)
             except (OSError, http.client.HTTPException) as error:
                 self._forget()
-                # A kept connection may have been closed since; a fresh one that fails is an answer.
+                # A kept connection may have been closed since; the failure of a new one is final.
                 if is_last or isinstance(error, TimeoutError):
                     raise ChannelError(f"{self._url.geturl()}{path}: {error!r}") from error
         raise AssertionError("unreachable")
 
     def release(self) -> None:
-        """Close the calling thread's connection, until its next call: it may not have one for long."""
+        """Close the calling thread's connection until its next call, which may be far away."""
         self._forget()
 
     def _exchange(self, path: str, data: bytes, timeout_s: float) -> dict[str, Any]:
-        """Send a request, and once again where the worker counts its time otherwise than we thought."""
+        """Send a request, and repeat it once if the worker's clock differs from what we assumed."""
         signed, response, answer = self._post(path, data, timeout_s)
         if response.status == 403 and self._signer.learns(signed, dict(response.headers)):
             _, response, answer = self._post(path, data, timeout_s)

@@ -1,7 +1,7 @@
 """Which client writes the transactions of a source's task, or of a split.
 
-Where nobody has said which (`producer.client=auto`), the batch client writes what is columns or batches already, and
-librdkafka the rest: a record that is objects of Python's has to be looked at by itself in any case.
+With `producer.client=auto` the batch client writes columns and batches, and librdkafka everything else: records that
+are Python objects have to be handled one by one in any case.
 """
 
 import logging
@@ -21,7 +21,7 @@ _LOOKS = "transforms or converters look inside records"
 
 
 def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Processor]) -> Mapping[str, Any]:
-    """Return the settings of the producers of a task that may choose, with the client that it chooses."""
+    """Return the producer settings of a task that may choose its client, with its choice."""
     if not spec.is_exactly_once or form is Form.RECORDS:
         return spec.producer_conf
     conf = {**spec.producer_conf, CLIENT: BATCH}
@@ -38,7 +38,7 @@ def chosen_conf(spec: TaskSpec, form: Form, make_processor: Callable[[], Process
 
 
 def split_conf(run: SplitRun) -> Mapping[str, Any]:
-    """Return the settings of the producers of a split's run, whose records are columns, with the client it chooses."""
+    """Return the producer settings of a split's run, whose records are columns, with its choice of a client."""
     if not run.chooses_client or run.transactional_id is None:
         return run.producer_conf
     refusal = batch_client_fault(run.producer_conf)
@@ -49,19 +49,19 @@ def split_conf(run: SplitRun) -> Mapping[str, Any]:
 
 
 def batches_refusal(spec: TaskSpec, conf: Mapping[str, Any], processor: Processor) -> str | None:
-    """Return why producers with these settings cannot write record batches as they were read; None where they can."""
+    """Return why producers with these settings cannot write record batches unopened; None if they can."""
     compression = conf.get("compression.type", "none")
     if not spec.is_exactly_once:
         return "the worker does not have exactly.once.source.support=enabled"
     if not sends_batches(conf):
         return "producer.client is librdkafka"
     if compression != "none":
-        return f"the producer's compression.type is {compression}, and batches keep what they have"
+        return f"the producer's compression.type is {compression}, but unopened batches keep their own compression"
     return None if processor.keeps_bytes else _LOOKS
 
 
 def _refusal(spec: TaskSpec, conf: Mapping[str, Any], form: Form, processor: Processor) -> str | None:
-    """Return why columns, or batches, would be taken apart before they are written."""
+    """Return why columns or batches would be taken apart before they are written; None if they are not."""
     if form is Form.BATCHES:
         return batches_refusal(spec, conf, processor)
     return None if processor.keeps_columns else _LOOKS

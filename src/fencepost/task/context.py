@@ -1,4 +1,4 @@
-"""What a running task is offered: its configs, its offsets, waiting, and its transactions."""
+"""What a running task can use: its configs, its offsets, waiting, and its transactions."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,10 +1,10 @@
-"""What the worker wants of one task, as seen by the task's thread."""
+"""What the worker wants of one task, as the task's thread sees it."""
 
 import threading
 
 
 class Control:
-    """Set by the slot's directive thread, heeded by the task's thread."""
+    """Set by the slot's directive thread, read by the task's thread."""
 
     def __init__(self, *, is_paused: bool) -> None:
         self._changed = threading.Condition()
@@ -22,7 +22,7 @@ class Control:
 
     @property
     def should_yield(self) -> bool:
-        """Say whether the task should come back from `poll`."""
+        """Say whether the task should return from `poll`."""
         return self._is_stopping or self._is_paused
 
     def stop(self) -> None:
@@ -41,30 +41,33 @@ class Control:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """End one `wait`, the present or the next: the loop has something to see to."""
+        """End one `wait`, the current or the next one: the loop has something to handle."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Sleep for `timeout_s`, or until the task is to stop or pause. Returns `is_stopping`."""
+        """Sleep for `timeout_s`, or until the task is asked to stop or pause, or `wake`. Returns `is_stopping`."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused or self._is_woken, timeout_s)
             self._is_woken = False
             return self._is_stopping
 
     def back_off(self, timeout_s: float) -> None:
-        """Sleep as `wait` does, but `wake` does not end this: what there is to see to is what failed."""
+        """Sleep as `wait` does, except that `wake` does not end it: it would only report the failure again."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_paused, timeout_s)
             self._is_woken = False
 
     def wait_for_stop(self, timeout_s: float) -> bool:
-        """Sleep for `timeout_s`, or until the task is to stop, paused or not. Returns `is_stopping`."""
+        """Sleep for `timeout_s`, or until the task is asked to stop, whether or not it is paused.
+
+        Returns `is_stopping`.
+        """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_stopping, timeout_s)
 
     def wait_while_paused(self) -> None:
-        """Return once the task is resumed or is to stop."""
+        """Return once the task is resumed, or asked to stop."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or not self._is_paused)

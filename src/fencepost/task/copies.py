@@ -1,7 +1,7 @@
-"""Copies of a task's offsets in the worker's topic, where its connector has an offsets topic of its own (KIP-618).
+"""Copies of a task's offsets in the worker's topic, if its connector has an offsets topic of its own (KIP-618).
 
-A tombstone is there, acknowledged, before the transaction that holds it commits (E7): an old value would shine through
-the merged view otherwise. Anything else follows its commit, in the background, and nothing depends on it.
+A tombstone is acknowledged there before the transaction that contains it commits (E7): otherwise the merged view would
+show an old value. All other copies are made after their commit, in the background, and nothing depends on them.
 """
 
 import logging
@@ -24,11 +24,11 @@ _LAST_S = 2.0
 
 
 Copy = Callable[[Sequence[OffsetCopy]], None]
-"""Has the worker write copies; returns when they are acknowledged. Raises ChannelError, or what Kafka raises."""
+"""Lets the worker write copies; returns once they are acknowledged. Raises ChannelError, or what Kafka raises."""
 
 
 class OffsetCopier:
-    """The copies of one task, in order. `forget` is called by the task's thread; `put` and `close` by any."""
+    """The copies of one task, in order. The task's thread calls `forget`; any thread may call `put` and `close`."""
 
     def __init__(self, copy: Copy, task: str) -> None:
         self._copy = copy
@@ -40,20 +40,22 @@ class OffsetCopier:
         self._thread: threading.Thread | None = None
 
     def forget(self, tombstones: Sequence[OffsetCopy]) -> None:
-        """Return once the worker's topic has the tombstones, behind all copies before. Raises ProduceError."""
+        """Return once the worker's topic has the tombstones, after all earlier copies. Raises ProduceError."""
         if not tombstones:
             return
         with self._changed:
             for one in tombstones:
                 self._waiting.pop(one.key, None)
-            self._changed.wait_for(lambda: not self._is_copying)  # else an older value might come behind
+            self._changed.wait_for(lambda: not self._is_copying)  # else an older value might follow the tombstone
         try:
             self._copy(tombstones)
         except Exception as error:
-            raise ProduceError(f"no tombstones in the worker's topic: {error}", is_refused=False) from error
+            raise ProduceError(
+                f"the tombstones were not written to the worker's offsets topic: {error}", is_refused=False
+            ) from error
 
     def put(self, copies: Sequence[OffsetCopy]) -> None:
-        """Copy soon; of one key only what is newest then. Never waits, never raises."""
+        """Copy soon; of several values of a key only the newest. Never waits, never raises."""
         if not copies:
             return
         with self._changed:
@@ -66,7 +68,7 @@ class OffsetCopier:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Give what waits a last chance."""
+        """Allow what waits a short time to be copied, and stop."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -80,7 +82,7 @@ class OffsetCopier:
             except Exception as error:
                 log.log(
                     logging.DEBUG if isinstance(error, ChannelError) else logging.WARNING,
-                    "task %s: its offsets are not copied to the worker's topic for now: %s", self._task, error,
+                    "task %s: its offsets cannot be copied to the worker's topic at the moment: %s", self._task, error,
                 )  # fmt: skip
             with self._changed:
                 self._is_copying = False
@@ -95,7 +97,7 @@ class OffsetCopier:
 
 
 class CopyingDelivery(Delivery):
-    """A delivery whose offsets are copied. What counts is the inner one."""
+    """A delivery whose offsets are copied. Only the inner delivery's offsets count."""
 
     def __init__(self, inner: Delivery, copier: OffsetCopier, offsets_topic: str) -> None:
         self._inner = inner
@@ -158,7 +160,7 @@ class CopyingDelivery(Delivery):
         self._inner.close()
 
     def _note(self, offsets: OffsetRecords) -> None:
-        """Tombstones go ahead of the commit, and no copy of an earlier commit may follow them (E7)."""
+        """Write tombstones before the commit, and let no copy of an earlier commit follow them (E7)."""
         now_ms = int(time.time() * 1000)
         noted = [OffsetCopy(key, value, now_ms) for key, value in offsets]
         tombstones = [one for one in noted if one.value is None]
@@ -170,10 +172,10 @@ class CopyingDelivery(Delivery):
 
 
 def copier_of(spec: TaskSpec, copy: Copy | None) -> OffsetCopier | None:
-    """Return what copies a task's offsets, where its connector has a topic of its own for them."""
+    """Return the copier of a task's offsets, or None unless its connector has an offsets topic of its own."""
     return OffsetCopier(copy, spec.id) if copy is not None and spec.copies_offsets else None
 
 
 def with_copies(inner: Delivery, copier: OffsetCopier | None, offsets_topic: str) -> Delivery:
-    """Return a delivery whose offsets are copied, where they are to be."""
+    """Return a delivery that copies its offsets, or `inner` if there is no copier."""
     return inner if copier is None else CopyingDelivery(inner, copier, offsets_topic)

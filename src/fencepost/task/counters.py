@@ -12,9 +12,9 @@ from fencepost.task.tolerance import ErrorCounters
 
 @dataclass
 class Counters:
-    """Written by the task's thread, read by the slot's reporting thread; single values, no lock.
+    """Written by the task's thread and read by the slot's reporting thread; single values, so no lock.
 
-    `last_record_s` and `last_commit_s` are seconds since 1970, from the task's start on.
+    `last_record_s` and `last_commit_s` are seconds since 1970; both begin with the task's start.
     """
 
     state: RunState = RunState.STARTING
@@ -59,19 +59,19 @@ class Counters:
             self._topics_in_transaction.update(distinct(topics))
 
     def sent_letters(self, count: int) -> None:
-        """Add dead letters of a source: they are in the transaction beside what was sent."""
+        """Add dead letters of a source; they are in the same transaction as the records sent."""
         self.errors.dead_letters += count
         self._letters_in_transaction += count
 
     def commit_begun(self, now_s: float) -> None:
-        """Take note that a commit has begun: what was sent since the last call is one transaction."""
+        """Record that a commit has begun: what was sent since the last call is one transaction."""
         transaction = now_s, self.in_transaction, set(self._topics_in_transaction), self._letters_in_transaction
         self._begun.append(transaction)
         self._topics_in_transaction.clear()
         self.in_transaction = self._letters_in_transaction = 0
 
     def committed(self, ended_s: float) -> None:
-        """Take note that the oldest transaction of those begun was committed at `ended_s`, which may be a while ago."""
+        """Record that the oldest transaction begun was committed at `ended_s`, possibly a while ago."""
         begun_s, size, topics, _ = self._begun.popleft()
         took_s = ended_s - begun_s
         self.topics |= topics
@@ -85,7 +85,7 @@ class Counters:
         self.transaction_size_total += size
 
     def moved(self, count: int) -> None:
-        """Add a split, or several together, that was read, written and committed."""
+        """Add one or more splits that were read, written and committed."""
         self.records_polled += count
         self.records_written += count
         self.batches += 1
@@ -95,7 +95,7 @@ class Counters:
             self.last_record_s = self.last_commit_s
 
     def used_topics(self) -> None:
-        """Count the topics of what was sent as the connector's: what was sent is there."""
+        """Count the topics of what was sent as the connector's: the records are in them."""
         self.topics |= self._topics_in_transaction
         self._topics_in_transaction.clear()
 
@@ -103,7 +103,7 @@ class Counters:
         self.commit_failures += 1
 
     def dropped(self) -> None:
-        """Take note that what was sent and is not committed never will be: whoever sent it is gone."""
+        """Record that what was sent and not committed never will be, as its producer is gone."""
         self.errors.dead_letter_failures += sum(letters for *_, letters in self._begun) + self._letters_in_transaction
         self._begun.clear()
         self._topics_in_transaction.clear()
@@ -122,9 +122,9 @@ class Counters:
 
 @dataclass
 class SinkCounters(Counters):
-    """What a sink's task keeps beside them; a poll is a put here.
+    """The additional totals of a sink's task; a poll is a call of `put` here.
 
-    `lag_max` is that of the partition most behind, in records.
+    `lag_max` is the lag of the partition with the most, in records.
     """
 
     partition_count: int = 0
@@ -133,9 +133,10 @@ class SinkCounters(Counters):
 
 @dataclass
 class StreamCounters(SinkCounters):
-    """What a stream's task keeps beside them; a poll is a call of `process`.
+    """The additional totals of a stream's task; a poll is a call of `process` here.
 
-    `producers_fenced` are those of others that had its input, `is_waiting_for_offsets` is 1 while it waits for them.
+    `producers_fenced` counts others' producers that had its input; `is_waiting_for_offsets` is 1 while it waits for
+    offsets.
     """
 
     producers_fenced: int = 0

@@ -1,4 +1,4 @@
-"""What sinks and sources have in common of dead letters: their topic, and the headers that tell of them (KIP-298)."""
+"""What the dead letters of sinks and sources have in common: their topic, and the headers about them (KIP-298)."""
 
 import logging
 import traceback
@@ -23,33 +23,33 @@ MESSAGE, STACKTRACE = f"{PREFIX}exception.message", f"{PREFIX}exception.stacktra
 
 RESENT = "__fencepost.resent."
 RESENT_TOPIC, RESENT_PARTITION, RESENT_OFFSET = f"{RESENT}topic", f"{RESENT}partition", f"{RESENT}offset"
-"""Where a record came from that was sent again to the sink's own topic for that."""
+"""Where a record came from that was resent to the sink's own topic for that."""
 RESENT_TIMESTAMP = f"{RESENT}timestamp"
-"""The time that a record had at first, in milliseconds since 1970, of one that was sent again anywhere."""
+"""The original time of a record that was resent anywhere, in milliseconds since 1970."""
 
 TIMESTAMP = "__fencepost.record.timestamp"
-"""The time of a letter's record. The letter has its own: by the record's, retention would delete it at once."""
+"""The time of a dead letter's record. The letter itself has a newer one, so that retention keeps it."""
 
 _LONGEST_FACT = 10_000
 
 
 def ensure_topics(spec: TaskSpec) -> None:
-    """Create the topic, and that to send letters again, where it is missing. Raises what Kafka says where it cannot."""
+    """Create the dead letter topic and the topic for resending if they are missing. Raises Kafka's errors."""
     admin, key = Admin(spec.admin_conf), DeadLetterConfig.key_of("dead_letters_replication")
     for topic in filter(None, (spec.dead_letters_topic, spec.resend_topic)):
         try:
             is_new = admin.ensure_topic(topic, partitions=1, replication=spec.dead_letters_replication)
         except TooFewBrokersError as error:
-            text = f"{key}={spec.dead_letters_replication} is more than there are brokers for topic {topic}: {error}"
-            raise FatalError(f"{text}. Set {key} to their number, or create the topic") from error
+            text = f"{key}={spec.dead_letters_replication} exceeds the number of brokers, for topic {topic}: {error}"
+            raise FatalError(f"{text}. Lower {key} to that number, or create the topic") from error
         if is_new:
-            log.info("created the topic %s for dead letters of connector %s", topic, spec.connector)
+            log.info("created topic %s for the dead letters of connector %s", topic, spec.connector)
 
 
 def context_headers(
     spec: TaskSpec, origin: Mapping[str, Any], stage: str, class_name: str, error: Exception
 ) -> list[HeaderBytes]:
-    """Return where a record was (`origin`: by TOPIC, PARTITION and OFFSET), what failed, and why."""
+    """Return headers: where a record was (`origin`, by TOPIC, PARTITION and OFFSET), what failed, and why."""
     kind = type(error)
     facts = {
         **origin,
@@ -65,7 +65,7 @@ def context_headers(
 
 
 def time_headers(timestamp: Any) -> list[HeaderBytes]:
-    """Return the header that keeps a record's time; none where it has no time that a record of Kafka can have."""
+    """Return the header with a record's time; none unless it is one that a Kafka record can have."""
     return [(TIMESTAMP, b"%d" % timestamp)] if isinstance(timestamp, int) and timestamp >= 0 else []
 
 
@@ -76,7 +76,7 @@ def origin_of(record: SinkRecord) -> dict[str, Any]:
 
 
 class Converting(Protocol):
-    """What names the classes of its converters: a `Processor` or a `SinkProcessor`."""
+    """Has converters whose classes can be named: a `Processor` or a `SinkProcessor`."""
 
     key_converter: Converter
     value_converter: Converter
@@ -84,7 +84,7 @@ class Converting(Protocol):
 
 
 def class_of(processor: Converting, stage: str, error: Exception) -> str:
-    """Return the class whose code failed: a converter's by the stage, a transform's by where the error arose."""
+    """Return the class whose code failed: the stage's converter, or the transform in which the error arose."""
     by_stage = {
         "KEY_CONVERTER": processor.key_converter,
         "VALUE_CONVERTER": processor.value_converter,

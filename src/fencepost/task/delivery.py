@@ -25,7 +25,7 @@ OnDelivered = Callable[[int, RecordMetadata], None]
 
 
 class Delivery(ABC):
-    """Where a task's records go. One thread, one incarnation of the producer."""
+    """Where a task's records go: one thread, one incarnation of the producer."""
 
     _ended_s: list[float] | None = None
 
@@ -36,22 +36,22 @@ class Delivery(ABC):
 
     @property
     def must_be_replaced(self) -> bool:
-        """Say whether this delivery must be closed and opened anew before anything more is sent (E5)."""
+        """Say whether this delivery must be closed and reopened before anything more is sent (E5)."""
         return False
 
     @property
     def is_narrow(self) -> bool:
-        """Say whether a delivery with one producer more would be faster; it is as good a reason to replace this."""
+        """Say whether a delivery with one more producer would be faster; that is also a reason to replace this one."""
         return False
 
     @property
     def is_light(self) -> bool:
-        """Say whether transactions take their time whatever is in them: the last one was small."""
+        """Say whether the last transaction was so small that its duration did not depend on its contents."""
         return False
 
     @property
     def is_full(self) -> bool:
-        """Say whether the open transaction is as large as one may be that has to be over in its time."""
+        """Say whether the open transaction is as large as it may be to end before its timeout."""
         return False
 
     def is_ready(self) -> bool:
@@ -59,41 +59,42 @@ class Delivery(ABC):
         return not self.must_be_replaced
 
     def cover(self, offsets: OffsetRecords) -> bool:
-        """Take the offsets that cover what is sent up to the next commit. False: `commit` wants them."""
+        """Take the offsets that cover what is sent up to the next commit. False: pass them to `commit` instead."""
         return False
 
     @abstractmethod
     def send(self, outgoing: Outgoing, on_delivered: OnDelivered | None = None) -> None:
-        """Send records in order; with `on_delivered` each is told of by index. Raises ProduceError."""
+        """Send records in order; `on_delivered` is called for each, with its index. Raises ProduceError."""
 
     @abstractmethod
     def commit(self, offsets: OffsetRecords, closing: Closing | None = None) -> bool:
-        """Make what was sent, and the offsets that cover it, count together (E1); `finished` tells when it does.
+        """Make what was sent and the offsets that cover it count together (E1); `finished` reports when they do.
 
-        `closing` returns more records of the same transaction; it is called when those before are in the log. Returns
-        False when it has to wait longer: nothing has changed then.
+        `closing` returns more records of the same transaction; it is called once the earlier ones are in the log.
+        Returns False if the commit has to wait longer; nothing has changed then.
         """
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
-        """Return when (`time.monotonic`) each commit since the last call was made; `wait`: after all that began.
+        """Return the time (`time.monotonic`) of each commit made since the last call; with `wait`, once all have ended.
 
-        Raises what a commit ended with, and none after it is made; the call after one that returned those before it.
+        Raises the error of a failed commit, and no later one is made. If earlier ones were committed, this call returns
+        them and the next call raises.
         """
         ended_s, self._ended_s = self._ended_s, None
         return ended_s or ()
 
     def _note_commit(self) -> None:
-        """Note that a commit is made now; this is for deliveries that commit at once."""
+        """Record that a commit is made now; for deliveries that commit at once."""
         self._ended_s = self._ended_s or []
         self._ended_s.append(time.monotonic())
 
     @abstractmethod
     def abort(self) -> None:
-        """Take back what was sent since the last commit, where that is possible."""
+        """Discard what was sent since the last commit, if that is possible."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go at once; nothing more is sent."""
+        """Close at once; nothing more is sent."""
 
 
 class PlainDelivery(Delivery):
@@ -102,7 +103,7 @@ class PlainDelivery(Delivery):
     def __init__(
         self, conf: dict[str, Any], offsets_topic: str, flush_timeout_s: float, group: GroupPositions | None = None
     ) -> None:
-        """`group` keeps the offsets, in place of the topic, where it is given."""
+        """`group` keeps the offsets in place of the topic, if it is given."""
         self._client = ProducerClient(conf)
         self._conf = conf
         self._group = group
@@ -143,7 +144,7 @@ class PlainDelivery(Delivery):
                 GroupOffsets(self._conf, self._group.group).commit(positions)
         except ProducerError as error:
             if error.failure is Failure.PASSING and self._client.failed_delivery is None:
-                log.warning("offset commit has to wait: %s", error)
+                log.warning("the offset commit has to wait: %s", error)
                 return False
             raise produce_error(error) from None
         self._has_sent = False
@@ -151,7 +152,7 @@ class PlainDelivery(Delivery):
         return True
 
     def abort(self) -> None:
-        """Do nothing. Nothing can be taken back; offsets of what was sent are not written, so it is sent again."""
+        """Do nothing: at least once cannot take records back. Their offsets are not written, so they are sent again."""
 
     def close(self) -> None:
         self._client.drop()
@@ -167,7 +168,7 @@ class PlainDelivery(Delivery):
 def send_outgoing(
     sink: "TransactionalWriter | PlainDelivery", outgoing: Outgoing, on_delivered: OnDelivered | None = None
 ) -> None:
-    """Send records in order, by columns where that is possible. Raises ProduceError."""
+    """Send records in order, as columns where possible. Raises ProduceError."""
     if not len(outgoing):
         return
     if on_delivered is None and outgoing.is_plain:
@@ -204,7 +205,7 @@ def _filled(column: Sequence[int | None] | None, missing: int, count: int) -> Se
 
 
 def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
-    """Return timestamps as the client takes them: 0 becomes the millisecond behind it, rather than now."""
+    """Return timestamps as the client takes them. For the client 0 means now, so 0 becomes 1 ms."""
     if column is None:
         return Repeated(NOW, count)
     if all(column):
@@ -236,7 +237,7 @@ def offset_records(
 ) -> list[tuple[bytes, bytes | None]]:
     """Return the records of the offsets topic for (partition, offset) pairs.
 
-    `spellings`: key bytes by which the topic knows a partition, a Java worker's for one, by our own.
+    `spellings` maps our key bytes of a partition to those the topic has for it, such as a Java worker's.
     """
     records = [encode(spec.connector, partition, offset) for partition, offset in offsets]
     return [(spellings.get(key, key), value) for key, value in records] if spellings else records

@@ -1,8 +1,8 @@
-"""What belongs to a transaction besides its records: the last things before its commit.
+"""What a transaction contains in addition to its records: the last things before its commit.
 
-Source offsets may have to be committed in a group of the target (`OffsetsInGroup`), and are on their way while the
-records are. A task that wants to may add records that tell where its own went (`SourceTask.closing`), which is known
-only when they are in the log. Both are part of the transaction (E1, E18).
+Source offsets may have to be committed in a group of the target (`OffsetsInGroup`); they are sent at the same time as
+the records are flushed. A task may also add records that say where its own went (`SourceTask.closing`), which is known
+only once those are in the log. Both are part of the transaction (E1, E18).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ Closing = Callable[[], Sequence[SourceRecord]]
 
 
 class LastSent:
-    """The last record of each partition of one transaction: what it was read as, and, once told, where it went.
+    """The last record of each partition of one transaction: its source offset and, once delivered, where it went.
 
-    Used by the task's thread; `closing` by whoever commits, when the records are in the log.
+    Used by the task's thread; the committing thread calls `closing`, once the records are in the log.
     """
 
     def __init__(self, task: SourceTask) -> None:
@@ -34,7 +34,7 @@ class LastSent:
         self._last: dict[tuple[str, int | None], _Last] = {}
 
     def note(self, batch: Batch, outgoing: Outgoing) -> dict[int, DeliveryCallback]:
-        """Note records that are about to be sent; returns what is to be called when some of them are, by index."""
+        """Add records that are about to be sent; returns the delivery callbacks of some of them, by index."""
         told: dict[int, DeliveryCallback] = {}
         for place, index in _last_indexes(outgoing).items():
             source = index if outgoing.sources is None else outgoing.sources[index]
@@ -43,13 +43,16 @@ class LastSent:
         return told
 
     def closing(self) -> Sequence[SourceRecord]:
-        """Return the records that the task adds. Raises ProduceError where it is not known where a record went."""
+        """Return the records that the task adds. Raises ProduceError if it is unknown where a record went."""
         if not self._last:
             return ()
         sent = []
         for (topic, partition), last in self._last.items():
             if last.metadata is None:
-                raise ProduceError(f"nobody told where the last record of {topic}-{partition} went", is_refused=False)
+                raise ProduceError(
+                    f"the producer did not report the offset of the last record of {topic}-{partition}",
+                    is_refused=False,
+                )
             sent.append(Sent(last.partition, last.offset, last.metadata))
         return self._task.closing(sent)
 
@@ -79,16 +82,16 @@ class _Last:
 
 
 class GroupPositions:
-    """A connector's offsets, as the group has them that keeps them."""
+    """A connector's offsets as they are kept in a group."""
 
     def __init__(self, held: OffsetsInGroup) -> None:
         self.group = held.group
         self._held = held
 
     def parted(self, records: OffsetRecords) -> tuple[list[GroupOffset], list[tuple[bytes, bytes | None]]]:
-        """Return what to commit in the group, and the records that go to the offsets topic all the same.
+        """Split offset records into those to commit in the group, and those that still go to the offsets topic.
 
-        A transaction can take no offset out of a group: what a tombstone forgets is marked so.
+        A transaction cannot remove an offset from a group, so a tombstone becomes an offset marked as forgotten.
         """
         offsets, others = [], []
         for key, value in records:
@@ -104,7 +107,7 @@ class GroupPositions:
 
 
 def fields_of(record: SourceRecord) -> dict[str, Any]:
-    """Return what a client is given of a record that a task has added, beside topic and value."""
+    """Return a client's arguments for a record that a task has added, without topic and value."""
     return {
         "key": record.key,
         "partition": record.kafka_partition,
@@ -123,7 +126,7 @@ class Finish:
     signature: Signature | None = None
 
     def begin(self, writer: TransactionalWriter) -> None:
-        """Have the group's offsets added while the records are flushed: these are known, and wait for nothing."""
+        """Start to add the group's offsets while the records are flushed: they are known, and wait for nothing."""
         if self.offsets:
             offsets = self.offsets if self.signature is None else self.signature.sign(writer, self.offsets)  # E20
             writer.begin_group_offsets(offsets, self.group_metadata)  # E18, E19
@@ -134,7 +137,7 @@ class Finish:
             writer.await_group_offsets()
 
     def send(self, writer: TransactionalWriter) -> None:
-        """Send what the task adds, and have it in the log. The records before are there already."""
+        """Send what the task adds, and wait until it is in the log. The earlier records already are."""
         records = () if self.closing is None else self.closing()
         for record in records:
             writer.send(record.topic, record.value, **fields_of(record))

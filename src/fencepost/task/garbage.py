@@ -1,16 +1,16 @@
-"""Python's garbage collector in a slot: by the clock, rather than by the number of new objects.
+"""Python's garbage collector in a slot: run by the clock instead of by the number of new objects.
 
-Python looks for cycles whenever there are 700 objects more than at its last look. A batch makes three for each record,
-which are in no cycle and go when nobody has them any more: for a stream with polls of 20,000 records of 100 bytes these
-looks were a fourth of its processor time, with polls of 500 a hundredth.
+Python looks for cycles whenever there are 700 objects more than at its last look. A batch makes three objects for each
+record, which are in no cycle and are freed by reference counting. For a stream with polls of 20,000 records of 100
+bytes, looking for cycles took a quarter of the processor time; with polls of 500, a hundredth.
 
-Higher thresholds alone would not do. Python counts the objects that have come less those that have gone, so that the
-first one may not be reached for days and the third, which old objects wait for, never; and a cycle of few objects may
-hold a client with its threads and connections, or megabytes of bytes, which nobody counts. Therefore:
+Higher thresholds alone are not enough. Python counts allocations minus deallocations, so the first threshold may not be
+reached for days, and the third, which old objects wait for, never. A cycle of few objects may hold a client with its
+threads and connections, or megabytes of bytes, which Python does not count. Therefore:
 
-- what is there when the slot begins, imported modules above all, is not looked at again;
-- Python looks by itself where 200,000 objects have come to stay, which bounds what cycles that come quickly take;
-- every ten seconds all that is left is collected, of any age, and what is free goes back to the system.
+- objects that exist when the slot begins, mostly imported modules, are not looked at again;
+- Python still collects by itself after a net gain of 200,000 objects, which bounds the memory of fast-growing cycles;
+- every ten seconds all remaining objects of any age are collected, and free memory goes back to the system.
 """
 
 import gc
@@ -26,14 +26,14 @@ _LARGEST_SHARE = 0.005
 
 
 class Garbage:
-    """Collects cycles now and then, and gives free memory back. One thread's."""
+    """Collects cycles from time to time, and gives free memory back. Used by one thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due_s = clock() + _EVERY_S
 
     def collect_if_due(self) -> None:
-        """Collect, not more often than each ten seconds; where much is alive, so rarely that it takes little time."""
+        """Collect at most every ten seconds; less often if many objects are alive, so that it takes little time."""
         begun_s = self._clock()
         if begun_s < self._due_s:
             return
@@ -45,9 +45,10 @@ class Garbage:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Leave what has been imported alone, and collect by itself only where very many objects have come to stay.
+    """Exclude imported objects from collection, and let Python collect by itself only after a large net gain of
+    objects.
 
-    Whoever enters has `Garbage` collect the rest. On leaving all is as before: Spark uses its processes again.
+    The caller uses `Garbage` to collect the rest. On exit all settings are restored: Spark reuses its processes.
     """
     before = gc.get_threshold()
     gc.collect()  # what is frozen is never collected

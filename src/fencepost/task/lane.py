@@ -1,16 +1,16 @@
-"""How one lane carries a transaction to its commit, beside another one (decision 0011).
+"""How one lane takes a transaction to its commit while another lane may do the same (decision 0011).
 
-A transaction, once the task has handed it over, goes these steps; `before` is the one handed over before it:
+After the task hands a transaction over, these steps run. `before` is the transaction handed over before it:
 
-1. `before` is flushed: all its records are in the log, so that these come behind them, and so are the offsets of a
-   group, where that keeps them: of two transactions its coordinator keeps what came to it last;
-2. flush, and the offsets of the group meanwhile;
-3. what the task adds now that it is known where its records went (`Finish`) is flushed, behind what it added to
-   `before`;
-4. `before` is committed: a transaction is never visible without all those before it;
-5. commit.
+1. Wait until `before` is flushed. Its records are then in the log, so these come after them. The same holds for the
+   offsets of a group, where a group keeps them: its coordinator keeps the offsets that reached it last.
+2. Flush, and send the offsets of the group at the same time.
+3. Flush what the task adds once it knows where its records went (`Finish`), after what it added to `before`.
+4. Wait until `before` is committed: a transaction never becomes visible before an earlier one.
+5. Commit.
 
-Up to step 1 its records may wait in the producer's own queue, which lets nothing out by itself for a time (`Room`).
+Until step 1 ends, its records may wait in the producer's own queue, which for a time sends nothing by itself
+(`QueueLimits`).
 """
 
 import logging
@@ -29,34 +29,35 @@ from fencepost.transaction import TransactionalWriter
 
 log = logging.getLogger(__name__)
 
-# The coordinator answers a commit before it has written the markers, and refuses a new transaction of the same id until
-# then; librdkafka tries again after 20 ms. Measured: 2 to 50 % of the transactions without a rest, under 2 % with it.
+# The coordinator answers a commit before it has written the markers, and until then refuses a new transaction of the
+# same id; librdkafka retries after 20 ms. Measured: 2 to 50 % of the transactions without this pause, under 2 % with
+# it.
 _REST_S = 0.001
 _SHORTEST_TIMEOUT_MS = 10_000
 _RECORD_TIMEOUT_MS = 300_000  # librdkafka's, also where a transaction may take longer
 
 HELD_BYTES = 768 * 1024
-"""How much one lane queues while the other is flushed: what fits in one request, so that its flush has nothing else to
-wait for (`ProducerClient.flush`). Larger transactions keep one lane busy by themselves."""
+"""How much one lane queues while the other is flushed. It fits in one request, so that its own flush waits for nothing
+else (`ProducerClient.flush`). Larger transactions keep one lane busy by themselves."""
 
 HELD_COLUMNS_BYTES = 8 * 1024 * 1024
-"""The same for the batch client, which has no thread that sends: what waits are columns that the task has made anyway,
-and the lane's thread makes batches of them while the task polls. Larger transactions go on once the lane before is
-flushed."""
+"""The same limit for the batch client, which has no sender thread. What waits are columns that the task has built
+anyway; the lane's thread encodes them into batches while the task polls. Larger transactions continue once the lane
+before is flushed."""
 
 
 def held_bytes(conf: Mapping[str, Any]) -> int:
-    """Return how much a lane may queue while the other is flushed, by the client that `conf` chooses."""
+    """Return how much a lane may queue while the other is flushed, given the client that `conf` chooses."""
     return HELD_COLUMNS_BYTES if sends_batches(conf) else HELD_BYTES
 
 
 class EarlierTransactionError(RetriableError):
-    """The transaction before this one did not end well, or not in time, so this one must not be committed."""
+    """The transaction before this one failed, or took too long, so this one must not be committed."""
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a producer's queue holds back: the client makes no batch before one of these is reached, or a flush.
+class QueueLimits:
+    """Limits below which a producer keeps records in its queue: it builds no batch until one is reached, or a flush.
 
     https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md: batch.size, batch.num.messages, linger.ms
     """
@@ -66,12 +67,15 @@ class Room:
     time_s: float = 0.0
 
     @classmethod
-    def made_in(cls, conf: dict[str, Any], size_bytes: int | None = None, batch_bytes: int | None = None) -> "Room":
-        """Change the settings of a producer so that it holds that much back, or less where its queue is smaller.
+    def made_in(
+        cls, conf: dict[str, Any], size_bytes: int | None = None, batch_bytes: int | None = None
+    ) -> "QueueLimits":
+        """Change a producer's settings so that it holds back this much, or less where its queue is smaller.
 
-        `batch_bytes` is a bound that its batches have to keep, the user's or a topic's: it holds back no more then.
-        Waiting costs nothing: records of a transaction are visible at its commit, which flushes them. librdkafka wants
-        `linger.ms` to be below the time-out of a record, which is at most that of the transaction.
+        `batch_bytes` is an upper bound for its batches, set by the user or by a topic; the producer then holds back no
+        more than that. Waiting costs nothing: the records of a transaction become visible at its commit, which flushes
+        them. librdkafka requires `linger.ms` to be below the timeout of a record, which is at most that of the
+        transaction.
         """
         timeout_ms = transaction_timeout_ms(conf)
         if timeout_ms < _SHORTEST_TIMEOUT_MS:
@@ -94,17 +98,17 @@ class Held:
     """Records that wait in a producer's queue for the transaction before theirs to be flushed."""
 
     def __init__(self, time_s: float) -> None:
-        """Begin to count: the records are held from now on, for `time_s`."""
+        """Start the clock: the records are held from now on, for `time_s`."""
         self._until_s = time.monotonic() + time_s
 
     def ensure_held(self) -> None:
-        """Raise EarlierTransactionError where they may have been sent: a machine that slept, a broker that was away."""
+        """Raise EarlierTransactionError if they may have been sent, as after a machine slept or a broker was away."""
         if time.monotonic() >= self._until_s:
             raise EarlierTransactionError("the transaction before this one took too long to be flushed")
 
 
 class Turn:
-    """One transaction that the task is done with, on its way to its commit."""
+    """One transaction that the task has handed over, on its way to its commit."""
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class Turn:
 
     @property
     def is_done(self) -> bool:
-        """Say whether the steps are over, well or not."""
+        """Say whether the steps are over, whether or not they succeeded."""
         return self._done.is_set()
 
     @property
@@ -143,7 +147,7 @@ class Turn:
         return self._flushed.is_set() and self.error is None
 
     def run(self) -> None:
-        """Go the steps. Never raises: `error` holds what went wrong."""
+        """Run the commit steps. Never raises: `error` holds the exception of a step that failed."""
         try:
             if self._before is not None:
                 self._before.await_flushed()  # 1
@@ -161,35 +165,35 @@ class Turn:
                 self._before.await_committed()  # 4
             self._writer.commit()  # 5
             self.is_struck = self._writer.is_struck
-        except BaseException as error:  # of `SourceTask.closing`, too: what is not committed must not count as such
+        except BaseException as error:  # also from `SourceTask.closing`: it must not count as committed
             self.error = error
         finally:
-            self._before = None  # else every transaction would keep all those before it
+            self._before = None  # else every transaction would keep all earlier ones in memory
             self.ended_s = time.monotonic()
             self.took_s = self.ended_s - self._begun_s
             for step in (self._done, self._told, self._flushed):
                 step.set()
 
     def await_flushed(self) -> None:
-        """Wait until its records are in the log, and its positions in the transaction.
+        """Wait until its records are in the log and its positions are in the transaction.
 
-        Like the others, raises EarlierTransactionError where that may never be so.
+        Like the other waits, raises EarlierTransactionError if that may never happen.
         """
         self._flushed.wait()
         self._raise_if_failed()
 
     def await_told(self) -> None:
-        """Wait until what the task added to it is in the log, too."""
+        """Wait until the records that the task added to it are in the log, too."""
         self._told.wait()
         self._raise_if_failed()
 
     def await_committed(self) -> None:
-        """Wait until it is committed."""
+        """Wait until it is committed. Raises EarlierTransactionError if it is not."""
         self._done.wait()
         self._raise_if_failed()
 
     def await_done(self) -> None:
-        """Wait until the steps are over, well or not."""
+        """Wait until the steps are over, whether or not they succeeded."""
         self._done.wait()
 
     def _raise_if_failed(self) -> None:
@@ -198,7 +202,7 @@ class Turn:
 
 
 class Lane:
-    """One producer, and a thread that carries its transactions to their commits. The two never use it at once."""
+    """One producer, and a thread that takes its transactions to their commits. Task and thread never use it at once."""
 
     def __init__(self, writer: TransactionalWriter) -> None:
         self.writer = writer
@@ -214,9 +218,9 @@ class Lane:
         return self._turn is not None and not self._turn.is_done
 
     def hand_over(self, turn: Turn, on_failure: Callable[[], None]) -> None:
-        """Let the lane's thread run `turn`; where there is none, the caller's.
+        """Let the lane's thread run `turn`; run it in the caller's thread if the lane has none.
 
-        One that is gone was closed, and so is its writer, which commits nothing.
+        A closed lane has no thread, and its closed writer commits nothing.
         """
         with self._closing:
             has_thread = not self._is_closed and self._try_start(on_failure)
@@ -227,7 +231,7 @@ class Lane:
             self.run(turn)
 
     def _try_start(self, on_failure: Callable[[], None]) -> bool:
-        """Start the lane's thread once. Returns False where this machine gives no more threads just now."""
+        """Start the lane's thread once. Returns False if this machine allows no more threads at the moment."""
         if self._thread is None:
             name = f"{threading.current_thread().name}-lane"
             thread = threading.Thread(target=self._run, args=(on_failure,), name=name, daemon=True)
@@ -235,7 +239,7 @@ class Lane:
                 thread.start()
             except RuntimeError as error:
                 level = logging.DEBUG if self._is_told else logging.WARNING
-                log.log(level, "%s: %s; its commits are waited for", name, error)
+                log.log(level, "%s: %s; the task waits for each of its commits", name, error)
                 self._is_told = True
                 return False
             self._thread = thread
@@ -251,7 +255,7 @@ class Lane:
         if self._turn is not None:
             self._turn.await_done()
             left_s = self._turn.ended_s + _REST_S - time.monotonic()
-            if left_s > 0:  # to sleep for nothing takes a tenth of a millisecond, too
+            if left_s > 0:  # even sleeping for zero seconds takes a tenth of a millisecond
                 time.sleep(left_s)
 
     def close(self) -> None:
@@ -265,4 +269,4 @@ class Lane:
             turn.run()
             if turn.error is not None:
                 on_failure()
-            del turn  # an error's traceback would keep a dropped producer alive, and sending (E6)
+            del turn  # an error's traceback would keep a dropped producer alive, and it would go on sending (E6)

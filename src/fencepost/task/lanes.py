@@ -1,6 +1,6 @@
 """One or two producers of a task that take turns, so that one sends while the other commits (decision 0011).
 
-An error of one transaction is an error of all behind it, and both producers are replaced.
+An error of one transaction fails all later ones, and both producers are replaced.
 """
 
 import time
@@ -12,27 +12,27 @@ from fencepost.kafka.group.memberless import memberless
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.task.delivery import Delivery, OnDelivered, PlainDelivery, send_outgoing
 from fencepost.task.finish import Closing, Finish, GroupPositions, OffsetRecords
-from fencepost.task.lane import HELD_BYTES, Held, Lane, Room, Turn
+from fencepost.task.lane import HELD_BYTES, Held, Lane, QueueLimits, Turn
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.transaction_size import TransactionSize
 from fencepost.transaction import ProduceError, TransactionalWriter, WriterFencedError, lane_ids, open_lanes
 from fencepost.transaction.signature import Signature
 
-# A second lane is asked for after so many transactions that it could queue had to wait for the one before: an idle task
-# has one producer, and larger transactions keep one busy by themselves.
+# A second lane is requested after this many transactions that could have been queued had to wait for the one before.
+# An idle task has one producer; larger transactions keep one producer busy by themselves.
 _NARROW_AFTER = 3
 _LIGHT_BYTES = 64 * 1024
 
 
 class LanedDelivery(Delivery):
-    """Exactly once, through one lane or two. Used by the task's thread; `close` by any."""
+    """Exactly once, through one lane or two. Used by the task's thread; any thread may call `close`."""
 
     def __init__(
         self,
         writers: Sequence[TransactionalWriter],
         offsets_topic: str,
         *,
-        room: Room | None = None,
+        limits: QueueLimits | None = None,
         may_widen: bool = False,
         held_bytes: int = HELD_BYTES,
         on_failure: Callable[[], None] | None = None,
@@ -40,30 +40,37 @@ class LanedDelivery(Delivery):
         signature: Signature | None = None,
         sizes: TransactionSize | None = None,
     ) -> None:
-        """`group` keeps the offsets, in place of the topic, where it is given; `signature` signs what is committed in
-        the group of the input; `sizes` learns how large transactions may be.
+        """Take the lanes' writers, and the places that keep offsets.
 
-        `on_failure`: a commit returns at once, `finished` tells, and this is called, in a lane's thread, when a
-        transaction did not end well; without it a commit is waited for. `room` None: nothing is queued ahead.
-        `held_bytes`: transactions up to this size gain by a second lane, where there may be one.
+        Args:
+            writers: One for each lane, not in a transaction.
+            offsets_topic: Keeps the offsets, unless `group` does.
+            limits: Limits of what may be queued while an earlier transaction is flushed. None: nothing is queued.
+            may_widen: Whether a second lane may be opened.
+            held_bytes: Transactions up to this size are faster with a second lane.
+            on_failure: Called in a lane's thread when a transaction fails. With it, `commit` returns at once and
+                `finished` reports the outcome; without it, `commit` waits.
+            group: Keeps the offsets in place of the topic.
+            signature: Signs what is committed in the group of the input.
+            sizes: Learns how large transactions may be.
         """
         self._lanes = [Lane(writer) for writer in writers]
         self._offsets_topic = offsets_topic
         self._group = group
         self._signature = signature
         self._sizes = sizes
-        self._room = room or Room()
+        self._limits = limits or QueueLimits()
         self._may_widen = may_widen
         self._held_bytes = held_bytes
         self._on_failure = on_failure
         self._current: Lane | None = None  # with the transaction that the task is writing
-        self._turns: deque[Turn] = deque()  # handed over, and not told of yet
+        self._turns: deque[Turn] = deque()  # handed over, and not yet returned by `finished`
         self._last: Turn | None = None
         self._bytes_left = self._records_left = 0
         self._held: Held | None = None
         self._has_strike = self._was_late = False
         self._begun_s = 0.0
-        self._sent_bytes = 0  # of the newest transaction, about
+        self._sent_bytes = 0  # approximate, of the newest transaction
         self._collisions = 0
 
     @property
@@ -95,7 +102,9 @@ class LanedDelivery(Delivery):
         return not (self.must_be_replaced or (self.is_narrow and not self.is_open))
 
     def cover(self, offsets: OffsetRecords) -> bool:
-        """Ahead of the records: the coordinator then hears of all partitions of a small transaction at once."""
+        """Send the offsets before the records: the coordinator then learns all partitions of a small transaction at
+        once.
+        """
         if self._group is not None:
             return False
         self._write_offsets(offsets)
@@ -111,14 +120,14 @@ class LanedDelivery(Delivery):
             raise
 
     def _note_failed(self, size_bytes: int, took_s: float) -> None:
-        """Learn from a transaction that came to nothing; once, as those behind it come to nothing with it."""
+        """Learn from a transaction that failed, once: later ones fail with it."""
         if self._sizes is not None and not self._was_late:
             self._was_late = self._sizes.failed(size_bytes, took_s)
 
     def _send(self, writer: TransactionalWriter, outgoing: Outgoing, on_delivered: OnDelivered | None) -> None:
         start = 0 if self._may_send() else self._fitting(outgoing)
         if start:
-            self._held = self._held or Held(self._room.time_s)
+            self._held = self._held or Held(self._limits.time_s)
             send_outgoing(writer, outgoing.slice(0, start), on_delivered)
         if start < len(outgoing):
             self._await_earlier()
@@ -137,7 +146,7 @@ class LanedDelivery(Delivery):
     def commit_in_group(self, positions: Sequence[GroupOffset], group_metadata: Any) -> None:
         """Commit what was sent together with positions of the group that it was read in, as the member that read it.
 
-        `finished` tells of it as of any commit; StaleMemberError: the group has a newer generation (E19).
+        `finished` reports it like any commit. It raises StaleMemberError if the group has a newer generation (E19).
         """
         self._hand_over(self._begin(), Finish(None, positions, group_metadata, self._signature))
 
@@ -152,7 +161,7 @@ class LanedDelivery(Delivery):
             lane.run(turn)
 
     def stay_narrow(self) -> None:
-        """Do with one producer."""
+        """Never ask for a second producer."""
         self._may_widen = False
 
     def finished(self, *, wait: bool = False) -> Sequence[float]:
@@ -162,7 +171,7 @@ class LanedDelivery(Delivery):
             turn.await_done()
             if turn.error is not None:
                 if ended_s:
-                    break  # first those that are committed; the next call raises
+                    break  # report the committed ones first; the next call raises
                 self._note_failed(turn.size_bytes, turn.took_s)
                 raise turn.error
             if self._sizes is not None:
@@ -184,15 +193,15 @@ class LanedDelivery(Delivery):
             lane.close()
 
     def _begin(self) -> Lane:
-        """Return the lane of the transaction that is being written; of a new one: the lane whose turn it is."""
+        """Return the lane of the transaction that is being written; for a new transaction, the next lane in turn."""
         if self._current is None:
             if self._last is not None and self._last.is_done:
-                self._last.await_committed()  # nothing may follow one that is not
+                self._last.await_committed()  # nothing may follow a transaction that is not committed
             self._current = self._lanes[0]
             self._current.await_idle()
             self._lanes.reverse()
             self._sent_bytes, self._begun_s = 0, time.monotonic()
-            self._bytes_left, self._records_left = self._room.size_bytes, self._room.records
+            self._bytes_left, self._records_left = self._limits.size_bytes, self._limits.records
         return self._current
 
     def _may_send(self) -> bool:
@@ -206,14 +215,14 @@ class LanedDelivery(Delivery):
             self._held = None
 
     def _write_offsets(self, offsets: OffsetRecords) -> None:
-        """Send offsets by their one door into a transaction: the producer that has the records they cover."""
+        """Send offsets through the producer that has the records they cover: their only way into a transaction."""
         if not offsets:
             return
         values = [value for _, value in offsets]
         self.send(Outgoing([self._offsets_topic] * len(values), values, [key for key, _ in offsets]))  # E1
 
     def _fitting(self, outgoing: Outgoing) -> int:
-        """Return how many of the first records the producer will hold back, and count them; of whole batches none."""
+        """Return how many of the first records the producer will hold back, and count them; 0 for whole batches."""
         if outgoing.whole is not None:
             return 0
         most = max(0, min(len(outgoing), self._records_left - 1))
@@ -226,9 +235,9 @@ class LanedDelivery(Delivery):
 def open_delivery(
     producer_conf: Mapping[str, Any], transactional_id: str | None, offsets_topic: str, flush_s: float
 ) -> Delivery:
-    """Open what a short piece of work writes with: one lane, both ids taken (E2); without an id at least once.
+    """Open a delivery for a short piece of work: one lane with both ids taken (E2), or at least once without an id.
 
-    Every commit is waited for. Raises what `open_lanes` raises, and leaves nothing open then.
+    Every commit is waited for. Raises what `open_lanes` raises, after it has closed what it opened.
     """
     if transactional_id is None:
         return PlainDelivery(dict(producer_conf), offsets_topic, flush_s)

@@ -1,7 +1,7 @@
-"""Dead letters that are written in the task's own transaction, with the offsets that pass them (E15).
+"""Dead letters that are written in the task's own transaction, with the offsets that go past them (E15).
 
-Key, value and headers' values are written as they are where they are bytes, as all of a record are that was read from a
-topic; else as JSON, as far as that can tell them: of what a source polled there are no bytes.
+Key, value and header values that are bytes are written unchanged; those of a record read from a topic always are. Other
+values are written as JSON as far as JSON can express them: records polled from a source have no original bytes.
 """
 
 import base64
@@ -19,7 +19,7 @@ from fencepost.task.dead_letter import OFFSET, PARTITION, TOPIC, context_headers
 from fencepost.task.outgoing import Outgoing
 from fencepost.task.spec import TaskSpec
 
-_FRAME_BYTES = 1_000  # of a record beside its contents, and more
+_FRAME_BYTES = 1_000  # more than a record needs in addition to its contents
 _NOT_YET = -1
 
 
@@ -33,7 +33,7 @@ class _Failed:
 
 @dataclass
 class TransactionLetters:
-    """The records of one batch that could not be processed. One task's, one thread's; nothing is sent here.
+    """The records of one batch that could not be processed. Belongs to one task and one thread; sends nothing.
 
     `class_of` names the class whose code failed in a stage.
     """
@@ -43,20 +43,20 @@ class TransactionLetters:
     _failed: list[_Failed] = field(default_factory=list)
 
     def tell(self, stage: str, error: Exception, record: SourceRecord | SinkRecord) -> None:
-        """Keep a record as it was polled, or read."""
+        """Keep a failed record as it was polled or read."""
         self._failed.append(_Failed(record, stage, error))
 
     def at(self, index: int) -> None:
-        """Say which record of the batch was just told of, if one was."""
+        """Set the index in the batch of the record that `tell` kept last, unless it has one."""
         if self._failed and self._failed[-1].index == _NOT_YET:
             self._failed[-1].index = index
 
     def clear(self) -> None:
-        """Forget what an unfinished batch has left: it will be polled again."""
+        """Forget the failures of an unfinished batch, which will be polled again."""
         self._failed = []
 
     def take(self) -> Outgoing | None:
-        """Return the letters, with their indexes in the batch as `sources`; None where there are none."""
+        """Return the dead letters, with their indexes in the batch as `sources`; None if there are none."""
         failed, self._failed = self._failed, []
         if not failed:
             return None
@@ -72,15 +72,15 @@ class TransactionLetters:
 
     def _letter(self, failed: _Failed) -> tuple[bytes | None, bytes | None, list[HeaderBytes]]:
         record = failed.record
-        key, value = told(record.key), told(record.value)
-        headers: list[HeaderBytes] = [(header.key, told(header.value)) for header in record.headers]
+        key, value = to_bytes_for_dlq(record.key), to_bytes_for_dlq(record.value)
+        headers: list[HeaderBytes] = [(header.key, to_bytes_for_dlq(header.value)) for header in record.headers]
         for added in (self._context(failed), time_headers(record.timestamp)):
             if self._is_small([("", key), ("", value), *headers, *added]):
                 return key, value, headers + added
         return key, value, headers
 
     def _context(self, failed: _Failed) -> list[HeaderBytes]:
-        """Return the headers that tell of a record, most of which only some want."""
+        """Return the headers that describe the failure; most of them only if the config asks for them."""
         time = time_headers(failed.record.timestamp)
         if not self.spec.dead_letters_headers:
             return time
@@ -88,7 +88,10 @@ class TransactionLetters:
         return time + context_headers(self.spec, _origin(failed.record), failed.stage, class_name, failed.error)
 
     def _is_small(self, parts: list[HeaderBytes]) -> bool:
-        """Say whether the producer takes it all: else only the context makes it too large, perhaps."""
+        """Say whether the producer accepts a record of these parts.
+
+        If not, perhaps only the context makes it too large.
+        """
         limit = most_record_bytes(self.spec.producer_conf)
         return sum(len(name.encode()) + len(data or b"") for name, data in parts) + _FRAME_BYTES <= limit
 
@@ -98,16 +101,16 @@ def _origin(record: SourceRecord | SinkRecord) -> dict[str, Any]:
         return origin_of(record)
     return {
         TOPIC: record.topic,
-        PARTITION: (told(dict(record.source_partition)) or b"").decode(),
-        OFFSET: "" if record.source_offset is None else (told(dict(record.source_offset)) or b"").decode(),
+        PARTITION: (to_bytes_for_dlq(dict(record.source_partition)) or b"").decode(),
+        OFFSET: "" if record.source_offset is None else (to_bytes_for_dlq(dict(record.source_offset)) or b"").decode(),
     }
 
 
-def told(value: Any) -> bytes | None:
-    """Return a value as a letter holds it: bytes as they are, None as None, all else as JSON, as far as that goes.
+def to_bytes_for_dlq(value: Any) -> bytes | None:
+    """Return a value as a dead letter holds it: bytes unchanged, None as None, anything else as JSON where possible.
 
-    Inside, bytes are base64 and what JSON has no word for is Python's own text of it. Never raises: a record that
-    cannot be told is no reason for its task to fail.
+    Within JSON, bytes are base64, and values that JSON cannot express are their Python text. Never raises: a record
+    that cannot be written down must not fail its task.
     """
     if value is None:
         return None
@@ -116,7 +119,7 @@ def told(value: Any) -> bytes | None:
     for write in (_quickly, _thoroughly):
         try:
             return write(value)
-        except Exception:  # numbers of more than 64 bits, half characters, circles, a broken __repr__
+        except Exception:  # integers of more than 64 bits, lone surrogates, cycles, a broken __repr__
             continue
     return orjson.dumps(f"<{type(value).__qualname__}>")
 

@@ -1,4 +1,4 @@
-"""What the life of a task in a slot is, whichever way its records go: a thread, a state, and one last report."""
+"""The life of a task in a slot, for every kind of task: a thread, a state, and one last report."""
 
 import logging
 import threading
@@ -18,11 +18,11 @@ from fencepost.telemetry.traces import trace_of
 log = logging.getLogger(__name__)
 
 _PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
-_MOST_FIGURES_FAILED = 5  # in a row, a second apart: one may be a race with the task's own thread
+_MOST_FIGURES_FAILED = 5  # in a row, a second apart: a single failure may be a race with the task's own thread
 
 
 class TaskLife(ABC):
-    """Runs one start of a task in its own thread, and reports what becomes of it."""
+    """Runs one start of a task in its own thread, and reports its states."""
 
     counters: Counters
     starts_over: ClassVar[tuple[type[Exception], ...]]
@@ -37,32 +37,35 @@ class TaskLife(ABC):
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._commits_seen = 0
         self._figures_failed = 0
-        self._failure: BaseException | None = None  # met outside the task's thread, which it ends
+        self._failure: BaseException | None = None  # raised outside the task's thread, and ends the task
         self.thread = threading.Thread(target=self.run, name=f"task-{spec.id}", daemon=True)
 
     @abstractmethod
     def abandon(self) -> None:
-        """Give up on a task that does not stop in time: its client is dropped under it. Any thread."""
+        """Abandon a task that does not stop in time: its client is closed while the task uses it. Any thread."""
 
     @abstractmethod
     def _run_instance(self) -> None:
-        """Run a new instance of the task until told to stop. Raises NotAdmittedError, or what `_start_over` is for."""
+        """Run a new instance of the task until asked to stop.
+
+        Raises NotAdmittedError, or an error for `_start_over`.
+        """
 
     @abstractmethod
     def _start_over(self, error: Exception) -> None:
-        """Get ready for another instance after this error. Raises it where another would only meet the same."""
+        """Prepare for another instance after this error. Raises the error if another instance would fail alike."""
 
     @abstractmethod
     def _close(self) -> None:
-        """Let go of what the task holds. Idempotent; called after the last report too."""
+        """Release what the task holds. Idempotent; also called after the last report."""
 
     def _before_the_last_report(self) -> None:
         """Finish what has to be done while the start still counts as running."""
 
     def run(self) -> None:
-        """Run until stopped, not admitted, or failed; reports every change of state.
+        """Run until stopped, not admitted, or failed; report every change of state.
 
-        Authors' code may raise what is no Exception: sys.exit(), CancelledError, the panic of a Rust extension.
+        Authors' code may raise more than Exception: sys.exit(), CancelledError, the panic of a Rust extension.
         """
         try:
             self._run_to_the_end()
@@ -76,7 +79,7 @@ class TaskLife(ABC):
             if self._is_abandoned:
                 log.info("abandoned task %s ended: %r", self.spec.id, error)
                 return
-            log.info("task %s failed", self.spec.id, exc_info=True)  # the worker, which is told, says it as an error
+            log.info("task %s failed", self.spec.id, exc_info=True)  # the worker logs it as an error
             self._end(RunState.FAILED, trace_of(error))
         finally:
             self._close()
@@ -93,7 +96,7 @@ class TaskLife(ABC):
                 self._start_over(error)
 
     def _count_failure(self) -> bool:
-        """Count a failure in a row, unless something was committed since the last; returns whether it was."""
+        """Count a failure in a row, or start over if something was committed since the last; returns whether it was."""
         has_committed = self.counters.commits != self._commits_seen
         self._commits_seen = self.counters.commits
         if has_committed:
@@ -103,14 +106,14 @@ class TaskLife(ABC):
         return has_committed
 
     def _stop(self, task: Any) -> None:
-        """Have the author's task let go of what it has."""
+        """Call the `stop` of the author's task, and log what it raises."""
         try:
             task.stop()
         except BaseException:
             log.exception("task %s: an error in stop() is ignored", self.spec.id)
 
     def _end(self, state: RunState, trace: str | None = None) -> None:
-        """Make the last report. Raises what comes before it and goes wrong where the task was to stop well."""
+        """Make the last report. Raises an error of the steps before it if the task was to stop well."""
         try:
             self._before_the_last_report()
         except BaseException:
@@ -120,7 +123,7 @@ class TaskLife(ABC):
         self.report(state, trace)
 
     def report(self, state: RunState, trace: str | None = None) -> None:
-        """Report a change of state, or of what is to be told of it: `trace` holds until the next report."""
+        """Report a change of state, or of `trace`, which holds until the next report."""
         self.counters.state, self._trace = state, trace
         if not self._is_abandoned:
             self._report(self.snapshot())
@@ -131,13 +134,13 @@ class TaskLife(ABC):
         return replace(report, figures=self._measured())
 
     def figures(self) -> str:
-        """Return what the task itself has measured, as JSON; raises what the author's code does. Any thread."""
+        """Return the task's own measurements as JSON; raises what the author's code raises. Any thread."""
         return ""
 
     def _measured(self) -> str:
-        """Return `figures`, or nothing where they fail: the slot reports its other tasks in the same breath.
+        """Return `figures`, or nothing if they fail: the slot reports its other tasks in the same request.
 
-        Where they fail again and again, the task ends, and fails with that error.
+        After several failures in a row the task fails with that error.
         """
         try:
             found = self.figures()

@@ -1,9 +1,9 @@
-"""The loop of one source task: poll, transform, convert, produce, and at a boundary commit.
+"""The loop of one source task: poll, transform, convert and produce, and commit at a boundary.
 
-That is step 8 of docs/architecture.md.
+This is step 8 of docs/architecture.md.
 
-A delivery may commit in the background. Unless the author wants to know of commits, the next batch is then polled,
-converted and sent meanwhile; the loop learns of what is committed, or failed, on its next turn.
+A delivery may commit in the background. The loop then polls, converts and sends the next batch in the meantime, unless
+the author acts on commits. It learns on its next turn what was committed, or failed.
 """
 
 import logging
@@ -38,7 +38,7 @@ _RETRY_POLL_S = 0.1
 
 
 class Ending(Enum):
-    """Why a loop came back without an error."""
+    """Why a loop returned without an error."""
 
     STOPPED = auto()
     DISCARDED = auto()  # the task instance is ahead of what is committed: start a new one
@@ -48,8 +48,8 @@ class Ending(Enum):
 class SourceLoop:
     """Runs one task instance.
 
-    `replace` retires a struck delivery and returns its admitted successor (E5); `report_state` tells the
-    worker of a change of state. `runs_ahead`: the next batch is polled before the last one is committed.
+    `replace` retires a struck delivery and returns its admitted successor (E5); `report_state` tells the worker of a
+    change of state. `runs_ahead`: the next batch is polled before the last one is committed.
     """
 
     spec: TaskSpec
@@ -66,8 +66,8 @@ class SourceLoop:
     _last_flush: float = field(default_factory=time.monotonic)
     _delivered: list["_Delivered"] = field(default_factory=list)
     _has_failed: bool = False
-    _has_ends: bool = False  # a batch said where a source partition stands: that is committed, new or not
-    _is_cut_short: bool = False  # a batch was polled of which nothing is sent: the author hears of no commit any more
+    _has_ends: bool = False  # a batch had end positions of source partitions: they are committed even if unchanged
+    _is_cut_short: bool = False  # a polled batch was not sent: the author's `commit` is not called any more
 
     def __post_init__(self) -> None:
         self._tracks_records = type(self.task).commit_record is not SourceTask.commit_record
@@ -79,12 +79,12 @@ class SourceLoop:
             self._acknowledged = AcknowledgedOffsets(self.spec, self.task, self.book, self._offsets)
 
     def run(self, delivery: Delivery) -> Ending:
-        """Move data until told to stop. Errors of task, conversion and Kafka pass through."""
+        """Move data until asked to stop. Errors of the task, of conversion and of Kafka propagate."""
         self._delivery = delivery
         try:
             return self._run()
         except BaseException:
-            self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
+            self._learn(wait=True)  # if a commit has failed, its error is the cause, and decides what happens next
             raise
         finally:
             self.counters.dropped()
@@ -93,11 +93,11 @@ class SourceLoop:
         try:
             ending = self._take_turns()
         except StoppedInRetryError as error:
-            log.info("task %s stops without the batch it has at hand: %s", self.spec.id, error)
+            log.info("task %s stops before the batch that it was processing is sent: %s", self.spec.id, error)
             self._is_cut_short = True
             ending = Ending.STOPPED
         if ending is Ending.STOPPED:
-            if not self._delivery.must_be_replaced:  # else nothing is open, and a start for nothing would fence others
+            if not self._delivery.must_be_replaced:  # else nothing is open, and a needless start would fence others
                 self._ends_cleanly()
             self._learn(wait=True)
         return ending
@@ -124,7 +124,7 @@ class SourceLoop:
         self._delivery = self.replace()
 
     def _learn(self, *, wait: bool) -> None:
-        """See what has been committed. Raises what a commit ended with, once all those before it are told of."""
+        """Handle the commits that have ended. Raises the error of a failed one, after all before it are handled."""
         while ended_s := self._finished(wait):
             for one_s in ended_s:
                 self.book.committed()
@@ -139,7 +139,7 @@ class SourceLoop:
             raise
 
     def _commit_failed(self) -> None:
-        """Count it once: those behind it fail with it."""
+        """Count the failure once: later transactions fail with it."""
         if not self._has_failed:
             self._has_failed = True
             self.counters.commit_failed()
@@ -168,7 +168,7 @@ class SourceLoop:
         try:
             return self.task.poll()
         except RetriableError as error:
-            log.warning("task %s: poll failed and is tried again: %s", self.spec.id, error)
+            log.warning("task %s: poll failed and will be retried: %s", self.spec.id, error)
             self.counters.errors.retries += 1
             self.control.wait(_RETRY_POLL_S)
             return None
@@ -186,7 +186,7 @@ class SourceLoop:
                 self._abort()
 
     def _send(self, batches: list[Batch], *, is_last: bool = False) -> bool:
-        """Send; ahead of what is the last before a commit, the offsets. Returns whether they were sent."""
+        """Send `batches`; before the last ones of a transaction, its offsets. Returns whether the offsets were sent."""
         ready = [(batch, self.processor.process(batch)) for batch in batches]
         for _, outgoing in ready:
             self.topics.ensure(outgoing.topics)
@@ -226,7 +226,7 @@ class SourceLoop:
         return offset_records(self.spec, self.book.to_write(), self.book.spellings)
 
     def _on_delivered(self, batch: Batch, outgoing: Outgoing, queued: OnDelivered | None) -> OnDelivered | None:
-        """Return what is to be told of each record that is acknowledged, None where nobody wants to know."""
+        """Return the callback for each acknowledged record, or None if nothing needs it."""
         tracked = self._tracked(batch, outgoing) if self._tracks_records else None
         if queued is None or tracked is None:
             return queued or tracked
@@ -248,18 +248,18 @@ class SourceLoop:
         return delivered
 
     def _commit(self, *, is_covered: bool = False) -> bool:
-        """Commit what is open, if anything. Returns False where it has to wait longer."""
+        """Commit what is open, if anything. Returns False if the commit has to wait longer."""
         if self._acknowledged is not None:
             return not self._is_cut_short and self._flush(self._acknowledged)
         if self._updates_offsets and not self._is_cut_short:
             self.book.updated_by(checked_update(self.task.update_offsets(self.book.pending), self.spec.id))
         if not self._delivery.is_open and not self.book.has_news and not self._has_ends:
             self.book.drop_pending()
-            if not self.book.is_committing:  # else the author would take it for the one that is under way
+            if not self.book.is_committing:  # else the author would take it for the commit in progress
                 self._tell_committed()
             return True
         if not self._delivery.is_open:
-            self._maybe_replace()  # offsets alone begin a transaction, too
+            self._maybe_replace()  # offsets alone also begin a transaction
         begun_s = time.monotonic()
         try:
             is_accepted = self._commit_open(() if is_covered else self._offsets())
@@ -294,27 +294,27 @@ class SourceLoop:
             self.counters.commit_begun(begun_s)
             self.counters.committed(time.monotonic())
         self._tell_records()
-        if flushed.is_whole:  # else an author who acknowledges upstream whatever was polled would lose the rest
+        if flushed.is_whole:  # else an author who acknowledges all polled records upstream would lose the rest
             self.task.commit()
         return flushed.is_whole
 
     def _tell_committed(self) -> None:
         self._tell_records()
-        if not self._is_cut_short:  # an author who acknowledges upstream whatever was polled would lose the rest
+        if not self._is_cut_short:  # else an author who acknowledges all polled records upstream would lose the rest
             self.task.commit()
 
     def _tell_records(self) -> None:
         delivered, self._delivered = self._delivered, []
         for one in delivered:
             if one.is_sent and one.metadata is None:
-                self._delivered.append(one)  # not acknowledged yet; only where a flush took too long
+                self._delivered.append(one)  # not acknowledged yet; only happens if a flush took too long
             else:
                 self.task.commit_record(one.record, one.metadata)
 
     def _abort(self) -> None:
-        """Drop the records of the transaction; their offsets are then committed in a new one (KIP-618)."""
+        """Drop the records of the transaction, and commit their offsets in a new one (KIP-618)."""
         if not self._delivery.is_open:
-            log.warning("task %s asked to abort a transaction, but none is open", self.spec.id)
+            log.warning("task %s asked to abort a transaction, but none is open; nothing is aborted", self.spec.id)
             return
         self._delivery.abort()
         self._last_sent = LastSent(self.task)
@@ -328,7 +328,7 @@ class SourceLoop:
             self._commit()
 
     def _ends_cleanly(self) -> bool:
-        """Commit, or abort, what is open, by the boundary's rule. Returns whether the instance may go on."""
+        """Commit or abort what is open, as the boundary decides. Returns whether the instance may continue."""
         if not self.spec.is_exactly_once or self.boundary.should_commit_at_end():
             is_done = self._commit()
             self._learn(wait=True)
@@ -348,7 +348,7 @@ class SourceLoop:
 
 @dataclass(slots=True)
 class _Delivered:
-    """A record that the author is to be told of once it is committed."""
+    """A record for which the author's `commit_record` is called once it is committed."""
 
     record: SourceRecord
     is_sent: bool
@@ -367,5 +367,5 @@ def _cut(batches: list[Batch], start: int, stop: int) -> list[Batch]:
 
 
 def transaction_context(boundary: Boundary) -> ConnectorBoundary | None:
-    """Return what a task may define its transactions with, None unless the boundary is the connector's."""
+    """Return the context in which a task defines its transactions; None unless the boundary is the connector's."""
     return boundary if isinstance(boundary, ConnectorBoundary) else None

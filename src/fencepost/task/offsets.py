@@ -1,4 +1,4 @@
-"""The task's own record of its source offsets: what is committed, and what waits for the next commit."""
+"""The task's own record of its source offsets: those committed, and those that wait for the next commit."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ Offset = Mapping[str, Any] | None
 
 
 class OffsetBook:
-    """Offsets in the order in which the task gave them (E7). One thread."""
+    """Offsets in the order in which the task produced them (E7). One thread."""
 
     def __init__(
         self,
         committed: Iterable[tuple[Mapping[str, Any], Offset]] = (),
         spellings: Mapping[bytes, bytes] = MappingProxyType({}),
     ) -> None:
-        """`spellings`: offset keys by which the topic knows a partition, by our own."""
+        """`spellings`: maps our offset key of a partition to the key that the topic has for it."""
         self.spellings = spellings
         self._committed: dict[PartitionKey, Offset] = {partition_key(p): o for p, o in committed}
         self._own: dict[PartitionKey, Offset] = {}  # what this incarnation committed; None: it removed the offset
@@ -28,25 +28,25 @@ class OffsetBook:
         self._partitions: dict[PartitionKey, Mapping[str, Any]] = {}
 
     def add(self, offsets: Iterable[tuple[Mapping[str, Any], Offset]]) -> None:
-        """Note the position that records sent, filtered or dropped have brought the task to."""
+        """Add the position that the task has reached with records sent, filtered or dropped."""
         for partition, offset in offsets:
             if offset is None:
                 continue
             key = partition_key(partition)
-            self._pending[key] = dict(offset)  # the author may change his own
+            self._pending[key] = dict(offset)  # the author may change the original
             self._partitions[key] = partition
 
     def updated_by(self, update: Mapping[PartitionKey, Offset]) -> None:
-        """Merge what `update_offsets` returned (KIP-910), checked; unchanged offsets are left out."""
+        """Merge the checked result of `update_offsets` (KIP-910); unchanged offsets are left out."""
         for key, offset in update.items():
             if key in self._pending or self._is_news(key, offset):
                 self._pending[key] = offset
                 self._partitions.setdefault(key, dict(key))
 
     def _is_news(self, key: PartitionKey, offset: Offset) -> bool:
-        """Say whether an offset is another than that which is committed once the commits under way are made.
+        """Say whether an offset will differ from the committed one after the commits in progress.
 
-        A tombstone is, once, also where nothing is known: another task may have committed what it removes.
+        A tombstone does so once even if no offset is known: another task may have committed what it removes.
         """
         for made in (*reversed(self._sealed), self._own, self._committed):
             if key in made:
@@ -60,24 +60,24 @@ class OffsetBook:
 
     @property
     def pending(self) -> Mapping[PartitionKey, Offset]:
-        """Return what the next commit will write as it is now, read-only to the last value."""
+        """Return a read-only view, down to the offsets' values, of what the next commit would write now."""
         return MappingProxyType({k: None if o is None else MappingProxyType(o) for k, o in self._pending.items()})
 
     def to_write(self) -> list[tuple[Mapping[str, Any], Offset]]:
         return [(self._partitions[key], offset) for key, offset in self._pending.items()]
 
     def seal(self) -> None:
-        """Take note that what is pending belongs to one commit, which has begun."""
+        """Assign what is pending to a commit that has begun."""
         self._sealed.append(self._pending)
         self._pending = {}
 
     @property
     def is_committing(self) -> bool:
-        """Say whether a commit has begun that is not known to be made."""
+        """Say whether a commit has begun whose outcome is not known yet."""
         return bool(self._sealed)
 
     def committed(self) -> None:
-        """Take note that the oldest of the commits that have begun is made."""
+        """Record that the oldest commit begun has succeeded."""
         made = self._sealed.popleft()
         self._own.update(made)
         for key, offset in made.items():
@@ -90,20 +90,20 @@ class OffsetBook:
         self._pending.clear()
 
     def offset(self, partition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the committed offset of a source partition, empty when there is none."""
+        """Return the committed offset of a source partition; empty if it has none."""
         return dict(self._committed.get(partition_key(partition)) or {})
 
     def all_committed(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return [(dict(key), dict(offset)) for key, offset in self._committed.items() if offset is not None]
 
     def differs_from(self, stored: Iterable[tuple[Mapping[str, Any], Offset]]) -> bool:
-        """Say whether the stored offsets of partitions that this task committed are not what it committed."""
+        """Say whether stored offsets differ from what this task committed for the same partitions."""
         found = {partition_key(p): o for p, o in stored}
         return any(not is_same(found.get(key), offset) for key, offset in self._own.items())
 
 
 def checked_update(update: Any, task: str) -> dict[PartitionKey, Offset]:
-    """Return what a task's `update_offsets` returned as the book keeps it: sorted keys, copies of the offsets.
+    """Return the result of a task's `update_offsets` as the book keeps it: sorted keys, copies of the offsets.
 
     None and an empty map give an empty one: they change nothing. Raises FatalError, which says what to return.
     """

@@ -16,9 +16,9 @@ from fencepost.record.binary_column import ends
 class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
-    `sources` are the indexes of the records in the polled batch (None: all of them, in order); `letters` are the dead
-    letters of those that are not among them, to be sent beside these (`is_letters` is true of them). `told` holds what
-    is called with (error, message) when the records of these indexes were delivered.
+    `sources` are the indexes of the records in the polled batch (None: all of them, in order). `letters` are the dead
+    letters of the batch's other records, to be sent with these; `is_letters` is true of those. `told` maps indexes to
+    callbacks, which are called with (error, message) when the record is delivered.
     """
 
     topics: Sequence[str]
@@ -41,18 +41,18 @@ class Outgoing:
 
     @property
     def whole(self) -> WholeBatches | None:
-        """Return the batches that all of this is, where it is batches at which nobody has looked, each in its place."""
+        """Return the batches that these records are, if unopened and with a partition for each; else None."""
         if self.partitions is None or self.sources is not None:
             return None
         return whole_batches(self.values, self.keys, self.timestamps, self.headers)
 
     def about_bytes(self) -> int:
-        """Return about how many bytes these records have."""
+        """Return the approximate size of these records in bytes."""
         whole = self.whole
         return sum(self.sizes(1)) * len(self) if whole is None else whole.size_bytes
 
     def slice(self, start: int, stop: int) -> "Outgoing":
-        """Return records `start` to `stop`, the latter excluded."""
+        """Return records `start` to `stop`, excluding `stop`."""
         if (start, stop) == (0, len(self)):
             return self
         part = slice(start, stop)
@@ -77,7 +77,7 @@ class Outgoing:
         return sizes
 
     def fitting(self, most: int, room_bytes: int) -> tuple[int, int]:
-        """Return how many of the first `most` records have less than `room_bytes` together, and how many they have."""
+        """Return how many of the first `most` records have fewer than `room_bytes` in total, and their total."""
         if isinstance(self.values, BinaryColumn) and self.keys is None and self.headers is None:
             behind = ends(self.values.array[:most])
             count = bisect_left(behind, behind[0] + room_bytes, lo=1) - 1

@@ -1,4 +1,4 @@
-"""Builds a task and its processing from a spec, by the names in its configs."""
+"""Builds a task and its processing from the class names in a spec's configs."""
 
 from collections.abc import Mapping
 from functools import lru_cache, partial
@@ -27,18 +27,18 @@ def connector_of(spec: TaskSpec) -> tuple[Any, Any]:
 
 
 def form_of(spec: TaskSpec) -> Form:
-    """Return in which form the task's `poll` gives records."""
+    """Return the form in which the task's `poll` returns records."""
     found: Form = _connector_class(spec).task.form(_config_of(spec))
     return found
 
 
 def tracks_records(spec: TaskSpec) -> bool:
-    """Say whether the task wants to know of every record."""
+    """Say whether the task overrides `commit_record`, and so is called for every record."""
     return _connector_class(spec).task.commit_record is not SourceTask.commit_record
 
 
 def wants_reports(spec: TaskSpec) -> bool:
-    """Say whether the producer is to tell of every record that is acknowledged: where it went, or that it did."""
+    """Say whether the producer must report every acknowledged record."""
     task: type[SourceTask] = _connector_class(spec).task
     if task.closing is not SourceTask.closing:
         return True
@@ -47,13 +47,13 @@ def wants_reports(spec: TaskSpec) -> bool:
 
 
 def makes_smaller(spec: TaskSpec) -> bool:
-    """Say whether transactions become smaller where the runtime asks for that: by the task, or between its polls."""
+    """Say whether transactions can be made smaller, by the task itself or by ending them between its polls."""
     task: type[SourceTask] = _connector_class(spec).task
     return task.heeds_transaction_bytes or spec.boundary == "interval"
 
 
 def group_of(spec: TaskSpec) -> GroupPositions | None:
-    """Return how the connector's offsets are kept in a group, where they are."""
+    """Return how a group keeps the connector's offsets; None if they are not kept in a group."""
     if not spec.has_offsets_in_group:
         return None
     given = {k: v for k, v in spec.connector_config.items() if v is not None}
@@ -64,7 +64,8 @@ def group_of(spec: TaskSpec) -> GroupPositions | None:
 def runs_ahead(spec: TaskSpec) -> bool:
     """Say whether the next batch may be polled before the last one is committed.
 
-    Not with connector-defined boundaries, and not where the author acts on commits, unless the class says so.
+    Never with connector-defined boundaries or a tracking of records. Not if the author acts on commits, unless the
+    class allows it (`polls_ahead`).
     """
     if not spec.is_exactly_once or spec.boundary == "connector" or tracks_records(spec):
         return False
@@ -90,9 +91,9 @@ def _use_plugin_path(directories: tuple[str, ...]) -> None:
 
 
 def processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> Processor:
-    """Return transforms, converters and error handling as a source's config asks for them."""
+    """Return the transforms, converters and error handling that a source's config asks for."""
     processor = Processor(*_parts(spec, control, counters))
-    if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails, and nothing passes it
+    if spec.dead_letters_topic and processor.tolerance.tolerates_all:  # else the task fails instead of going past it
         processor.letters = TransactionLetters(spec, partial(class_of, processor))
         processor.tolerance.tell = processor.letters.tell
     return processor
@@ -104,7 +105,7 @@ def sink_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters)
 
 
 def stream_processor_of(spec: TaskSpec, control: Control, counters: ErrorCounters) -> StreamProcessor:
-    """Return the same for a stream: of the way in and of the way out, whose settings begin with `output.`."""
+    """Return the same for a stream: for its input, and for its output, whose settings begin with `output.`."""
     given = _given(spec)
     incoming = SinkProcessor(*_parts(spec, control, counters), resend_topic=spec.resend_topic)
     return StreamProcessor(spec, incoming, Processor(*_parts(spec, control, counters, output_properties(given))))
@@ -117,7 +118,7 @@ def _given(spec: TaskSpec) -> dict[str, str]:
 def _parts(
     spec: TaskSpec, control: Control, counters: ErrorCounters, way_out: Mapping[str, str] | None = None
 ) -> tuple[Chain, Converter, Converter, HeaderConverter, Tolerance]:
-    """`way_out`: what names converters and transforms in place of the config's own."""
+    """`way_out`: the properties that name converters and transforms, instead of the config's own."""
     properties = _given(spec)
     config = ConnectorConfig(properties)
     tolerance = Tolerance(
@@ -138,14 +139,14 @@ def _parts(
 
 
 def topics_of(spec: TaskSpec) -> TopicCreation:
-    """Return what creates the connector's topics (KIP-158)."""
+    """Return the object that creates the connector's topics (KIP-158)."""
     config = SourceConnectorConfig({k: v for k, v in spec.connector_config.items() if v is not None})
     groups = config.topic_creation() if spec.topic_creation_enabled else ()
     return TopicCreation(groups, spec.admin_conf)
 
 
 def converter_of(properties: Mapping[str, str], key: str, kind: str = "converter") -> Any:
-    """Return the converter that `key` names, configured with the properties below `key.`."""
+    """Return the converter that `key` names, configured with the properties that start with `key.`."""
     prefix = f"{key}."
     own = {k[len(prefix) :]: v for k, v in properties.items() if k.startswith(prefix)}
     own["converter.type"] = key.split(".")[0]

@@ -1,7 +1,7 @@
 """From what `poll` returned to what the producer takes: transforms, then converters.
 
-A batch stays columns where no transform looks inside and the converters take columns; else its records go one by one,
-with retries and tolerance.
+A batch stays columns if no transform looks inside and the converters take columns; otherwise its records are processed
+one by one, with retries and tolerance.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from fencepost.transform.chain import Chain
 
 @dataclass
 class Processor:
-    """Turns batches into `Outgoing`. One task's, one thread's."""
+    """Turns batches into `Outgoing`. Belongs to one task and one thread."""
 
     chain: Chain
     key_converter: Converter
@@ -37,11 +37,11 @@ class Processor:
     header_converter: HeaderConverter
     tolerance: Tolerance
     letters: TransactionLetters | None = None
-    """Takes what could not be processed, where there is a dead letter topic."""
+    """Takes the records that could not be processed, if there is a dead letter topic."""
 
     @property
     def keeps_bytes(self) -> bool:
-        """Say whether keys, values and headers that are bytes go on as they are, and nothing looks inside."""
+        """Say whether keys, values and headers that are bytes pass unchanged, without a look inside."""
         nothing = BytesColumn()
         headers: object = self.header_converter.from_header_column(HeaderColumn(nothing))  # type: ignore[arg-type]
         converted = [each.from_column(None, nothing) for each in (self.key_converter, self.value_converter)]
@@ -49,7 +49,7 @@ class Processor:
 
     @property
     def keeps_columns(self) -> bool:
-        """Say whether a column of bytes, or of text, goes on as it is, and nothing looks inside."""
+        """Say whether a column of bytes, or of text, passes unchanged, without a look inside."""
         if self.chain.apply_topics_only(Repeated("", 1)) is None:
             return False
         raw = BytesColumn()
@@ -57,7 +57,7 @@ class Processor:
         return text is raw or self.value_converter.from_column(None, raw) is raw
 
     def process(self, batch: Batch) -> Outgoing:
-        """Return the batch's records that are to be sent. Raises FatalError where an error is not tolerated."""
+        """Return the batch's records that are to be sent. Raises FatalError if an error is not tolerated."""
         whole = self._as_columns(batch)
         return whole if whole is not None else self._one_by_one(batch)
 
@@ -142,7 +142,7 @@ class Processor:
 
     def _is_unchanged(self, topic: str, header: ReadHeader) -> bool:
         """Say whether a header is as it was read; a list or a map may have been changed in place."""
-        if not hasattr(header, "raw"):  # `_replace` has made it
+        if not hasattr(header, "raw"):  # `_replace` made it
             return False
         if not isinstance(header.value, list | dict):
             return True

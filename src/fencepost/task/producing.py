@@ -1,4 +1,4 @@
-"""The life of a task that writes in transactions of its own: its producers, and what follows each kind of failure.
+"""The life of a task that writes in its own transactions: its producers, and what follows each kind of failure.
 
 Every `init_transactions` (step 5 of docs/architecture.md) is followed by an admission before anything is produced.
 """
@@ -13,7 +13,7 @@ from fencepost.kafka.setting.client_settings import most_record_bytes, transacti
 from fencepost.task.admitted import admitted
 from fencepost.task.delivery import Delivery
 from fencepost.task.finish import GroupPositions
-from fencepost.task.lane import HELD_BYTES, Room, held_bytes
+from fencepost.task.lane import HELD_BYTES, QueueLimits, held_bytes
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.life import TaskLife
 from fencepost.task.spec import Admission, TaskReport, TaskSpec
@@ -37,30 +37,30 @@ _SMALLEST_BATCH_BYTES = 1_024
 
 
 class Admit(Protocol):
-    """How a start asks its worker whether it is still the one to run, and where it stands."""
+    """How a start asks its worker whether it is still the one to run, and for its committed offsets."""
 
     def __call__(self, spec: TaskSpec, /, *, wants_offsets: bool = True) -> Admission: ...
 
 
 class TransactionExpiredError(FatalError):
-    """Transactions of the task always take longer than they may (KIP-618): a start more would change nothing."""
+    """The task's transactions always exceed their timeout (KIP-618): another start would not help."""
 
 
 class StartOverError(Exception):
     """The task instance is to be discarded and the task started again at step 5."""
 
 
-# After an unknown commit, too: its producer is dropped, and what happened is read from the topic (E6).
+# This includes an unknown commit: its producer is dropped, and the next start reads the outcome from the topic (E6).
 _STARTS_OVER = (StartOverError, CommitUnknownError, FencedError, RetriableError, WriterOpenError, ProduceError)
 
 
 def _smaller(batch_bytes: int) -> int:
-    """Return how large batches are tried next; 1: each record in a batch of its own."""
+    """Return the next batch size to try; 1 means one record for each batch."""
     return batch_bytes // 4 if batch_bytes >= 4 * _SMALLEST_BATCH_BYTES else 1
 
 
 class ProducingLife(TaskLife):
-    """Runs one start of such a task, through as many producers and instances as it takes."""
+    """Runs one start of such a task, with as many producers and instances as it takes."""
 
     starts_over = _STARTS_OVER
 
@@ -72,20 +72,20 @@ class ProducingLife(TaskLife):
         self._uses_both_lanes = False
         self._expired = 0
         self._sizes = TransactionSize(transaction_timeout_ms(spec.producer_conf) / 1000)
-        self._batch_bytes = spec.batch_bytes  # what the batches of its producers may not exceed
+        self._batch_bytes = spec.batch_bytes  # upper limit for the batches of its producers
         self._batch_bytes_used = 0
 
     @property
     @abstractmethod
     def _makes_smaller(self) -> bool:
-        """Say whether transactions become smaller where `_sizes` asks for that."""
+        """Say whether transactions can become smaller when `_sizes` asks for it."""
 
     @abstractmethod
     def _open_delivery(self) -> Delivery:
-        """Return a new delivery, whose predecessor is fenced (step 5)."""
+        """Return a new delivery whose predecessor is fenced (step 5)."""
 
     def abandon(self) -> None:
-        """Give up on a task that does not stop in time: its producer is dropped under it."""
+        """Abandon a task that does not stop in time: its producer is closed while the task uses it."""
         self._is_abandoned = True
         self.control.stop()
         delivery = self._delivery
@@ -102,26 +102,27 @@ class ProducingLife(TaskLife):
         self._before_another_try(error)
 
     def _try_smaller_batches(self, error: Exception) -> bool:
-        """Halve batches twice where a topic takes none so large. Returns False where that cannot be the remedy.
+        """Quarter the batch size if a topic refuses batches as too large. Returns False if that cannot help.
 
-        librdkafka makes batches up to its producer's `batch.size`, whatever the topic's `max.message.bytes` is.
+        librdkafka builds batches up to its producer's `batch.size`, whatever the topic's `max.message.bytes` is.
         """
         is_too_large = isinstance(error, ProduceError) and error.is_batch_too_large
         if not is_too_large or self._batch_bytes_used <= 1:
             return False
         self._batch_bytes = _smaller(self._batch_bytes_used)
         log.warning(
-            "task %s: a topic's max.message.bytes is below the size of a batch; batches of at most %s bytes are tried: "
-            "set producer.override.batch.size",
+            "task %s: a topic's max.message.bytes is below the size of a batch; retrying with batches of at most "
+            "%s bytes; set producer.override.batch.size to avoid this",
             self.spec.id,
             self._batch_bytes,
         )
         return True
 
     def _before_another_try(self, error: Exception) -> None:
-        """Back off; whoever may have been fenced asks first whether the task is still its own.
+        """Back off. A start that may have been fenced first asks whether the task is still its own.
 
-        It asks for no offsets: they would not come before its own transaction has ended, which the next producer does.
+        It does not ask for offsets: they are available only after its own transaction ends, which the next producer
+        ends.
         """
         log.warning("task %s starts again: %s", self.spec.id, error)
         self.counters.producers_retired += 1
@@ -136,9 +137,10 @@ class ProducingLife(TaskLife):
             self._ensure_transactions_end(error)
 
     def _ensure_transactions_end(self, error: Exception) -> None:
-        """Give up once two transactions in a row took longer than they may, and cannot be smaller.
+        """Raise TransactionExpiredError after two transactions in a row exceeded their timeout and cannot be smaller.
 
-        One may be the fault of a process that stood still. Asked after the admission: nobody newer has the id.
+        A single one may come from a process that was paused. The check follows the admission: no newer start has the
+        id.
         """
         if self._expired < _MOST_EXPIRED or (self._makes_smaller and not self._sizes.is_at_end):
             return
@@ -153,11 +155,11 @@ class ProducingLife(TaskLife):
         ) from error
 
     def _producer_conf(self) -> Mapping[str, Any]:
-        """Return the settings that all producers of this start have."""
+        """Return the settings that all producers of this start have in common."""
         return self.spec.producer_conf
 
     def _settings(self) -> dict[str, Any]:
-        """Return what the next producers are made with, and note how large their batches may become."""
+        """Return the settings of the next producers, and remember how large their batches may become."""
         conf = dict(self._producer_conf())
         if self._batch_bytes is not None:
             conf["batch.size"] = self._batch_bytes
@@ -172,16 +174,16 @@ class ProducingLife(TaskLife):
         group: GroupPositions | None = None,
         signature: Signature | None = None,
     ) -> LanedDelivery:
-        """Take both ids, also where one is to be used: whoever had them before may have used both (E2)."""
-        room = None
+        """Take both ids even if only one is used: their previous owner may have used both (E2)."""
+        limits = None
         if self._uses_both_lanes and self.spec.boundary == "poll":
-            room = Room.made_in(conf, batch_bytes=self._batch_bytes)
-            self._batch_bytes_used = max(self._batch_bytes_used, min(room.size_bytes, most_record_bytes(conf)))
+            limits = QueueLimits.made_in(conf, batch_bytes=self._batch_bytes)
+            self._batch_bytes_used = max(self._batch_bytes_used, min(limits.size_bytes, most_record_bytes(conf)))
         first, second = (TransactionalWriter(conf, id_) for id_ in lane_ids(transactional_id))
         self._delivery = delivery = LanedDelivery(
             [first, second] if self._uses_both_lanes else [first],
             self.spec.offsets_topic,
-            room=room,
+            limits=limits,
             may_widen=self._lanes_allowed > 1,
             held_bytes=held_bytes(conf),
             on_failure=on_failure,
@@ -192,7 +194,7 @@ class ProducingLife(TaskLife):
         if not open_lanes(first, second, keeps_second=self._uses_both_lanes):
             if self._lanes_allowed > 1:
                 log.warning(
-                    "task %s uses one lane: its principal is not authorised for transactional id %s",
+                    "task %s uses one lane: its principal is not authorised to write with transactional id %s",
                     self.spec.id,
                     second.transactional_id,
                 )
@@ -200,14 +202,14 @@ class ProducingLife(TaskLife):
             delivery.stay_narrow()
             if self._uses_both_lanes:
                 self._uses_both_lanes = False
-                raise StartOverError("the id of the second lane is not authorised any more")
+                raise StartOverError("the transactional id of the second lane is no longer authorised")
         return delivery
 
     def _admit(self) -> Admission:
         return admitted(self._admit_call(self.spec))
 
     def _retire_delivery(self) -> bool:
-        """Let go of producers that are struck (E5), or that want a second beside them; returns whether they are."""
+        """Close producers that are struck (E5), or that need a second one; returns whether they are struck."""
         is_struck = True
         if self._delivery is not None and self._delivery.is_narrow:
             self._uses_both_lanes = True
@@ -217,7 +219,7 @@ class ProducingLife(TaskLife):
         return is_struck
 
     def _close_delivery(self) -> None:
-        """Let go of the producer; a transaction that is known to be open is aborted, so that no reader waits for it."""
+        """Close the producer. A transaction known to be open is aborted, so that no reader waits for it."""
         delivery, self._delivery = self._delivery, None
         if delivery is None:
             return

@@ -1,8 +1,8 @@
 """The life of one task in a slot: the executor's part of the start-up order, and what follows each kind of failure.
 
-Steps (numbers of docs/architecture.md): 5 make the producer and `init_transactions`; 6 be admitted; 7 take the
-offsets, which the worker read after it admitted; 8 start the task and loop. Every `init_transactions` is followed by 6
-and 7 before anything is produced, but for 7 where a task only takes a second producer: it knows what it committed.
+Steps (numbers of docs/architecture.md): 5 create the producer and `init_transactions`; 6 get admitted; 7 take the
+offsets, which the worker read after the admission; 8 start the task and loop. Every `init_transactions` is followed by
+6 and 7 before anything is produced. Only a task that just takes a second producer skips 7: it knows what it committed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,12 +40,12 @@ from fencepost.task.spec import RunState, TaskReport, TaskSpec
 
 
 class TaskRunner(ProducingLife):
-    """Runs one start of a source's task, through as many producers and instances as it takes."""
+    """Runs one start of a source's task, with as many producers and instances as it takes."""
 
     def __init__(
         self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None], copy: Copy | None = None
     ) -> None:
-        """`copy` has the worker write copies of offsets, where the connector has a topic of its own for them."""
+        """`copy` lets the worker write copies of offsets, for a connector with an offsets topic of its own."""
         super().__init__(spec, admit, report)
         self.counters = Counters()
         self._copier = copier_of(spec, copy)
@@ -57,7 +57,7 @@ class TaskRunner(ProducingLife):
         return orjson.dumps(found).decode() if found else ""
 
     def _before_the_last_report(self) -> None:
-        """Have the last copies written: the worker takes copies only of starts that have not ended."""
+        """Let the last copies be written: the worker accepts copies only of starts that have not ended."""
         self._close_copier()
 
     def _close(self) -> None:
@@ -121,7 +121,7 @@ class TaskRunner(ProducingLife):
         return processor_of(self.spec, self.control, self.counters.errors)
 
     def _producer_conf(self) -> Mapping[str, Any]:
-        """Return the settings of all producers of this start: with the client that its first one was chosen to be."""
+        """Return the settings of all producers of this start; the client is the one chosen for the first."""
         if not self.spec.chooses_client:
             return self.spec.producer_conf
         if self._conf is None:
@@ -146,10 +146,10 @@ class TaskRunner(ProducingLife):
         return self._delivery
 
     def _replace_delivery(self, book: OffsetBook) -> Delivery:
-        """Retire a struck producer (E5), or take a second.
+        """Retire a struck producer (E5), or take a second one.
 
-        After a strike the task goes on if what it committed is stored (E7). One that only takes a second producer knows
-        that, and reads nothing: it would stand still until all transactions of other tasks have ended.
+        After a strike the task continues if what it committed is stored (E7). A task that only takes a second producer
+        knows that, and reads no offsets: that would block until all transactions of other tasks have ended.
         """
         is_struck = self._retire_delivery()
         delivery = self._open_delivery()
@@ -158,5 +158,5 @@ class TaskRunner(ProducingLife):
             return delivery
         stored: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]] = self._admit().offsets
         if book.differs_from(stored):
-            raise StartOverError("the stored offsets are not what this incarnation committed last")
+            raise StartOverError("the stored offsets differ from what this incarnation committed last")
         return delivery

@@ -1,7 +1,7 @@
 """Signatures of the channel between slots and their worker: method, path, body, time and nonce (KIP-507, wider).
 
-The time is the worker's own, counted since some moment that nobody else knows. Who signs by another time is refused,
-and told the worker's in an answer that is signed, too; so no clock of an executor has to be right.
+The time is the worker's monotonic clock, whose start no one else knows. A request signed with another time is refused,
+and the signed answer contains the worker's time; so no executor needs a correct clock.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ class SignatureError(Exception):
 
 
 class StaleError(SignatureError):
-    """The signature is right, but made by another time. `headers`, of the answer, tell the signer the worker's."""
+    """The signature is right, but its time is not. `headers` of the answer give the signer the worker's time."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__("stale request")
@@ -39,11 +39,11 @@ def _request_digest(secret: bytes, method: str, path: str, body: bytes, stamp: s
 
 
 class Signer:
-    """Signs requests by the worker's time, as far as it was told of it. Safe for many threads."""
+    """Signs requests with the worker's time as far as it is known. Safe for many threads."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self._ahead_s = 0.0  # of this process: on the worker's own machine both count alike
+        self._ahead_s = 0.0  # difference to this process's clock; zero on the worker's own machine
 
     def sign(self, method: str, path: str, body: bytes) -> dict[str, str]:
         """Return the headers that sign a request."""
@@ -55,7 +55,7 @@ class Signer:
         }
 
     def learns(self, sent: Mapping[str, str], answered: Mapping[str, str | None]) -> bool:
-        """Take the worker's time from the answer to a request with the headers `sent`. False: it does not tell it."""
+        """Take the worker's time from the answer to a request with the headers `sent`. False: the answer has none."""
         stamp, signature = answered.get(_TIME) or "", answered.get(_SIGNATURE) or ""
         if not hmac.compare_digest(_digest(self._secret, sent[_NONCE], stamp).encode(), signature.encode()):
             return False
@@ -64,7 +64,7 @@ class Signer:
 
 
 class Verifier:
-    """Checks signatures, and remembers nonces for as long as their time is accepted. Safe for many threads."""
+    """Checks signatures, and remembers nonces as long as their time is accepted. Safe for many threads."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -72,7 +72,7 @@ class Verifier:
         self._nonces: dict[str, float] = {}
 
     def verify(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Raise SignatureError, and of these StaleError where only the time is wrong."""
+        """Raise SignatureError; its subclass StaleError if only the time is wrong."""
         stamp, nonce = headers.get(_TIME) or "", headers.get(_NONCE) or ""
         expected = _request_digest(self._secret, method, path, body, stamp, nonce)
         if not hmac.compare_digest(expected.encode(), (headers.get(_SIGNATURE) or "").encode()):

@@ -1,8 +1,8 @@
-"""A slot: one process on an executor that runs the tasks it is told to, a thread each.
+"""A slot: one process on an executor that runs its worker's tasks, each in a thread.
 
-The slot registers with its worker, asks for directives over and over (which is also its heartbeat), and reports what
-its tasks do. A slot that cannot reach its worker for the length of its lease stops its tasks and leaves: a process
-that was paused, or that outlives its worker, is the everyday zombie. It is fenced in any case; leaving is courtesy.
+The slot registers with its worker, polls it for directives (which is also its heartbeat), and reports what its tasks
+do. A slot that cannot reach its worker for the length of its lease stops its tasks and leaves: a process that was
+paused, or that outlives its worker, is the common zombie. It is fenced in any case; leaving early only frees resources.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from fencepost.storage.offset_copies import OffsetCopy
 from fencepost.task.channel import ChannelClient, ChannelError, ChannelFailedError, ChannelRefusedError
 from fencepost.task.garbage import Garbage, rare_collections
 from fencepost.task.life import TaskLife
-from fencepost.task.news import News
+from fencepost.task.report_filter import ReportFilter
 from fencepost.task.runner import TaskRunner
 from fencepost.task.sink.runner import SinkRunner
 from fencepost.task.spec import (
@@ -53,14 +53,14 @@ _MOST_FAILED_REPORTS = 50
 
 
 class Message(Protocol):
-    """What is sent over the channel."""
+    """A message sent over the channel."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class SlotSpec:
-    """What a slot is started with; nothing secret (E11)."""
+    """What a slot is started with; it contains no secret (E11)."""
 
     slot: str
     channel_url: str
@@ -72,7 +72,7 @@ class SlotSpec:
 
 
 class Slot:
-    """The tasks of one slot process, and its side of the channel."""
+    """The tasks of one slot process, and its end of the channel."""
 
     def __init__(self, spec: SlotSpec, channel: ChannelClient, attempt: str) -> None:
         self._spec = spec
@@ -80,7 +80,7 @@ class Slot:
         self._attempt = attempt
         self._runners: dict[str, TaskLife] = {}
         self._reports: list[TaskReport] = []
-        self._news = News()
+        self._report_filter = ReportFilter()
         self._starts = StartQueue()
         self._lock = threading.Lock()
         self._has_news = threading.Event()
@@ -89,7 +89,7 @@ class Slot:
         self._last_contact = time.monotonic()
 
     def run(self) -> None:
-        """Serve the worker until it says to leave, or the lease is over."""
+        """Serve the worker until it asks the slot to leave, or the lease is over."""
         if not self._register():
             return
         reporter = threading.Thread(target=self._report_all, name="slot-reporter", daemon=True)
@@ -111,7 +111,7 @@ class Slot:
                 self._call(Path.SLOT_REGISTER, message)
                 return True
             except ChannelRefusedError as error:
-                log.warning("slot %s is not wanted: %s", self._spec.slot, error)
+                log.warning("slot %s leaves: its worker does not expect it: %s", self._spec.slot, error)
                 return False
             except ChannelError:
                 threading.Event().wait(_RETRY_S)
@@ -127,11 +127,11 @@ class Slot:
                 request = DirectivesRequest(self._spec.slot, self._attempt, done)
                 answer = Directives.from_json(self._call(Path.SLOT_DIRECTIVES, request, self._spec.lease_s))
             except ChannelRefusedError as error:
-                log.warning("slot %s has to leave: %s", self._spec.slot, error)
+                log.warning("slot %s leaves: its worker does not know it any more: %s", self._spec.slot, error)
                 return
             except ChannelError as error:
                 if self._is_lease_over():
-                    log.warning("slot %s lost its worker: %s", self._spec.slot, error)
+                    log.warning("slot %s leaves: it cannot reach its worker: %s", self._spec.slot, error)
                     return
                 threading.Event().wait(_RETRY_S)
                 continue
@@ -180,12 +180,12 @@ class Slot:
             runner.thread.start()
 
     def _admit(self, spec: TaskSpec, *, wants_offsets: bool = True) -> Admission:
-        """Ask the worker (step 6 of docs/architecture.md); tries until the lease is over."""
+        """Ask the worker (step 6 of docs/architecture.md); retries until the lease is over."""
         request = AdmissionRequest(spec.connector, spec.task, spec.generation, spec.incarnation, wants_offsets)
         try:
             return self._ask_for_admission(request)
         finally:
-            self._channel.release()  # a thread and a descriptor of the worker for every task, else
+            self._channel.release()  # else every task would hold a thread and a descriptor of the worker
 
     def _ask_for_admission(self, request: AdmissionRequest) -> Admission:
         while True:
@@ -199,7 +199,7 @@ class Slot:
                 threading.Event().wait(_RETRY_S)
 
     def _copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
-        """Have the worker copy a task's offsets to its own topic. Raises ChannelError."""
+        """Let the worker copy a task's offsets to its own topic. Raises ChannelError."""
         try:
             self._call(Path.TASK_COPY, TaskCopies(spec.connector, spec.task, spec.incarnation, tuple(copies)))
         finally:
@@ -215,7 +215,7 @@ class Slot:
         self._has_news.set()
 
     def _report_all(self) -> None:
-        """Send changes of state at once, counters that have changed every second; and take the garbage out."""
+        """Send changes of state at once and changed counters every second; also collect garbage."""
         last_counters, garbage = 0.0, Garbage()
         while True:
             garbage.collect_if_due()
@@ -226,10 +226,10 @@ class Slot:
             with self._lock:
                 changes, self._reports = self._reports, []
                 is_due = time.monotonic() - last_counters >= _REPORT_EVERY_S
-                running = self._news.of([r.snapshot() for r in self._runners.values()]) if is_due else []
+                running = self._report_filter.changed([r.snapshot() for r in self._runners.values()]) if is_due else []
             last_counters = time.monotonic() if is_due else last_counters
             if not self._send([*changes, *running]):
-                self._news = News()
+                self._report_filter = ReportFilter()
                 with self._lock:
                     self._reports = changes + self._reports
                 self._has_news.set()
@@ -245,14 +245,14 @@ class Slot:
         try:
             self._call(Path.SLOT_REPORT, Reports(self._spec.slot, self._attempt, tuple(reports)))
         except ChannelRefusedError as error:
-            log.debug("reports are not wanted: %s", error)
+            log.debug("the worker refuses reports, which are dropped: %s", error)
         except ChannelFailedError as error:
             self._failed_reports += 1
             if self._failed_reports < _MOST_FAILED_REPORTS:
                 return False
-            log.error("the worker fails to take these reports, which are dropped: %s: %s", reports, error)
+            log.error("the worker failed to take these reports, which are dropped: %s: %s", reports, error)
         except ChannelError as error:
-            log.debug("reports are kept: %s", error)
+            log.debug("the worker cannot be reached; reports will be sent again: %s", error)
             return False
         self._failed_reports = 0
         return True
@@ -271,7 +271,7 @@ class Slot:
 
 
 def run_slot(spec_text: str, attempt: int) -> None:
-    """Run a slot until it is told to leave: the body of the Spark job of a slot."""
+    """Run a slot until it is asked to leave: the body of a slot's Spark job."""
     spec = SlotSpec(**orjson.loads(spec_text))
     _allow_descriptors()
     logging.basicConfig(level=spec.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -282,7 +282,7 @@ def run_slot(spec_text: str, attempt: int) -> None:
 
 
 def _allow_descriptors() -> None:
-    """Take as many file descriptors as there may be: each task's producer holds ten, and shells give a thousand."""
+    """Raise the limit of file descriptors to its maximum: a task's producer needs ten, and shells allow a thousand."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""What the executor of a DataFrame split asks of the worker."""
+"""What the executor of a DataFrame split asks the worker."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -20,27 +20,27 @@ from fencepost.task.spec import (
 
 
 class SplitClient(Protocol):
-    """The worker, as the executor of a split sees it."""
+    """The worker as the executor of a split sees it."""
 
     def spec(self) -> SplitRun: ...
 
     def admit(self) -> SplitAdmission:
-        """Called after every `init_transactions` (steps 6 and 7 of docs/architecture.md). Raises FencedError."""
+        """Ask to write, after every `init_transactions` (steps 6 and 7 of docs/architecture.md). Raises FencedError."""
 
     def is_unchanged(self) -> bool:
-        """Say whether the splits still are what was planned; asked before every commit."""
+        """Say whether the splits still are what was planned; called before every commit."""
 
     def copy(self, copies: Sequence[OffsetCopy]) -> None:
-        """Have the worker copy offsets to its own topic; returns when they are acknowledged. Raises ChannelError."""
+        """Let the worker copy offsets to its own topic; returns once they are acknowledged. Raises ChannelError."""
 
     def report(self, rows: Sequence[int], *, skipped: bool) -> None:
-        """Tell that the splits are committed with so many rows each, or were found done (`skipped`)."""
+        """Report that the splits are committed, with their numbers of rows, or were found already done (`skipped`)."""
 
     def expired(self, after_s: float) -> None:
-        """Tell that the broker has ended the transaction, for it was open for longer than it may be."""
+        """Report that the broker ended the transaction because it was open for longer than its timeout."""
 
     def trouble(self, reason: str) -> None:
-        """Tell that the run ends for what passes, so that it is tried again as often as it takes."""
+        """Report that the run ends with a passing error, so that it is retried without a limit."""
 
 
 class _ChannelSplitClient:
@@ -80,5 +80,5 @@ class _ChannelSplitClient:
 
 
 def split_client(channel_url: str, run: str) -> SplitClient:
-    """Return the client of a run, for the process that this is called in."""
+    """Return the client of a run, for the calling process."""
     return _ChannelSplitClient(ChannelClient(channel_url), run)

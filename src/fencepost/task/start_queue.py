@@ -1,13 +1,13 @@
-"""How many tasks of a slot begin at the same moment."""
+"""How many tasks of a slot start at the same moment."""
 
 from collections import deque
 
 
 class StartQueue:
-    """Which tasks may begin: a few at a time.
+    """Lets a few tasks start at a time.
 
-    A thousand producers that connect at the same moment overrun the broker's backlog, and TCP lets those that were
-    dropped wait for seconds. A place is given on when a task has said anything, or has taken `patience_s`.
+    A thousand producers that connect at the same moment overflow the broker's backlog, and TCP lets the dropped ones
+    wait for seconds. A task's place is free again once it has reported anything, or after `patience_s`.
     """
 
     def __init__(self, most: int = 24, patience_s: float = 5.0) -> None:
@@ -23,7 +23,7 @@ class StartQueue:
         self._starting.pop(incarnation, None)
 
     def take(self, now: float) -> list[str]:
-        """Return those whose turn it is."""
+        """Return the tasks that may start now."""
         self._starting = {i: t for i, t in self._starting.items() if now - t < self._patience_s}
         count = min(self._most - len(self._starting), len(self._waiting))
         taken = [self._waiting.popleft() for _ in range(count)]

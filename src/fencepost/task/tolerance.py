@@ -17,9 +17,9 @@ _FIRST_DELAY_S = 0.3
 
 
 class StoppedInRetryError(Exception):
-    """The task is to stop while an operation is tried again: what becomes of the record is not known.
+    """The task was asked to stop while it retried an operation, so the outcome for the record is unknown.
 
-    It is neither sent nor dropped, nor is its offset committed; the next start polls it again.
+    The record is neither sent nor dropped, nor is its offset committed; the next start polls it again.
     """
 
 
@@ -37,12 +37,12 @@ class ErrorCounters:
     dead_letter_failures: int = 0
 
     def met(self) -> None:
-        """Add something that could not be processed."""
+        """Count a record that could not be processed."""
         self.errors += 1
         self.last_error_ms = int(time.time() * 1000)
 
     def left_out(self, count: int) -> None:
-        """Add records that could not be processed, and are dead letters."""
+        """Count records that could not be processed and became dead letters."""
         self.errors += count
         self.failures += count
         self.skipped += count
@@ -53,7 +53,7 @@ class ErrorCounters:
 
 @dataclass
 class Tolerance:
-    """Runs an operation on a record: retries what is retriable, then drops the record or fails the task."""
+    """Runs an operation on a record: retries retriable errors, then drops the record or fails the task."""
 
     tolerates_all: bool
     retry_timeout_ms: int
@@ -64,12 +64,12 @@ class Tolerance:
     task_id: str
     counters: ErrorCounters = field(default_factory=ErrorCounters)
     tell: Callable[[str, Exception, Any], object] | None = None
-    """Is told of the stage, the error and the record of each failure, tolerated or not."""
+    """Called with the stage, the error and the record of each failure, tolerated or not."""
 
     def run(self, stage: str, operation: Callable[[], T], record: ConnectRecord) -> tuple[bool, T | None]:
-        """Return (True, result), or (False, None) where the record is dropped.
+        """Return (True, result), or (False, None) if the record is dropped.
 
-        Raises FatalError, which names the record, where its error is not tolerated; StoppedInRetryError.
+        Raises FatalError, which names the record, if its error is not tolerated; StoppedInRetryError.
         """
         try:
             return True, self._retried(operation)
@@ -96,7 +96,7 @@ class Tolerance:
                 delay_s *= 2
 
     def failed(self, stage: str, error: Exception, record: ConnectRecord) -> object:
-        """Count, log and tell of a failure. Returns what `tell` does. Raises FatalError where it is not tolerated."""
+        """Count, log and report a failure. Returns the result of `tell`. Raises FatalError if it is not tolerated."""
         self.counters.met()
         self.counters.failures += not isinstance(error, RetriableError)
         if self.logs:

@@ -1,4 +1,4 @@
-"""Which record it is that a producer does not take for its size."""
+"""Finds the record that a producer refuses for its size."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,9 @@ from fencepost.transaction import ProduceError
 def with_its_place(
     error: ProduceError, outgoing: Outgoing, most_bytes: int, origin: Callable[[int], str]
 ) -> ProduceError:
-    """Return the refusal of records with the size of the one that is too large, and where it comes from.
+    """Return a refusal of records with the size and the origin of the record that is too large.
 
-    `origin` tells of the record with an index in `outgoing`. Other refusals stay as they are.
+    `origin` describes the record with an index in `outgoing`. Other errors are returned unchanged.
     """
     if not error.is_refused or error.is_denied or outgoing.whole is not None:
         return error
@@ -20,7 +20,7 @@ def with_its_place(
     if index is None:
         return error
     return ProduceError(
-        f"{error}. The record has {sizes[index]:,} bytes, of {most_bytes:,} at most: {origin(index)}",
+        f"{error}. The record has {sizes[index]:,} bytes, and the limit is {most_bytes:,}: {origin(index)}",
         is_refused=True,
         is_batch_too_large=error.is_batch_too_large,
     )

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class TopicCreation:
-    """Knows which topics exist by now. Without groups it does nothing: the broker may create topics by itself."""
+    """Remembers which topics exist. Without groups it does nothing: the broker may create topics by itself."""
 
     def __init__(self, groups: Sequence[TopicCreationGroup], admin_conf: Mapping[str, Any]) -> None:
         self._groups = groups
@@ -20,7 +20,7 @@ class TopicCreation:
         self._known: set[str] = set()
 
     def ensure(self, topics: Sequence[str]) -> None:
-        """Create those of `topics` that are missing, as the first group that matches says. Raises what Kafka says."""
+        """Create the missing topics, each with the first matching group's settings. Raises Kafka's errors."""
         if not self._groups:
             return
         for topic in sorted(distinct(topics) - self._known):
@@ -35,4 +35,4 @@ class TopicCreation:
             topic, partitions=group.partitions, replication=group.replication_factor, configs=group.configs
         )
         if is_new:
-            log.info("created topic %s as group %s of topic.creation says", topic, group.name)
+            log.info("created topic %s with the settings of topic.creation group %s", topic, group.name)

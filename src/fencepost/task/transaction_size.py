@@ -1,24 +1,24 @@
-"""How large the transactions of a task may be, so that each is over before the broker ends it for its age.
+"""How large a task's transactions may be so that each ends before the broker times it out.
 
-Nobody knows how fast records get to the cluster before some of them have. So transactions begin small enough for slow
-links, and grow as long as they are quick; one that took half of the time that it may take makes the next ones smaller,
-and one that came to nothing for its age makes them much smaller.
+How fast records reach the cluster is unknown until some have. So transactions begin small enough for slow links, and
+grow as long as they are quick. One that took half of its timeout makes the next ones smaller; one that timed out makes
+them much smaller.
 """
 
 import threading
 
 _FIRST_BYTES = 8 << 20
 _MOST_BYTES = 64 << 20
-_LEAST_BYTES = 64 << 10  # where one of that size does not get through in its time, size is not the cause
-_QUICK, _SLOW, _LATE = 1 / 6, 1 / 2, 4 / 5  # of the time that a transaction may take
+_LEAST_BYTES = 64 << 10  # if one of this size does not finish in time, size is not the cause
+_QUICK, _SLOW, _LATE = 1 / 6, 1 / 2, 4 / 5  # parts of the transaction timeout
 _SMALLER = 4
 
 
 class TransactionSize:
-    """Learns from transactions that have ended how large the next ones may be. For any thread."""
+    """Learns from ended transactions how large the next ones may be. For any thread."""
 
     def __init__(self, timeout_s: float) -> None:
-        """`timeout_s`: how long a transaction may take, the producer's `transaction.timeout.ms`."""
+        """`timeout_s`: how long a transaction may take, from the producer's `transaction.timeout.ms`."""
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._limit_bytes = _FIRST_BYTES
@@ -26,16 +26,16 @@ class TransactionSize:
 
     @property
     def limit_bytes(self) -> int:
-        """Return about how many bytes a transaction may have."""
+        """Return roughly how many bytes a transaction may have."""
         return self._limit_bytes
 
     @property
     def is_at_end(self) -> bool:
-        """Say whether the last one that failed for its age could not have been smaller, or smaller is no remedy."""
+        """Say whether the last timed-out transaction could not be smaller, or a smaller one would not help."""
         return self._is_at_end
 
     def committed(self, size_bytes: int, took_s: float) -> None:
-        """Take note of a transaction that was open for `took_s`."""
+        """Learn from a transaction that was committed after `took_s`."""
         with self._lock:
             self._is_at_end = False
             if took_s >= _SLOW * self._timeout_s:
@@ -44,7 +44,7 @@ class TransactionSize:
                 self._limit_bytes = min(2 * self._limit_bytes, _MOST_BYTES)
 
     def failed(self, size_bytes: int, took_s: float) -> bool:
-        """Take note of one that came to nothing; returns whether that may be for its age."""
+        """Learn from a transaction that failed; returns whether it may have timed out."""
         with self._lock:
             before = self._limit_bytes
             is_late = took_s >= _LATE * self._timeout_s

@@ -12,7 +12,7 @@ from fencepost.kafka.setting.table import BATCH, CLIENT
 from fencepost.plugin import find
 from fencepost.task.client_choice import batches_refusal, chosen_conf, split_conf
 from fencepost.task.control import Control
-from fencepost.task.lane import HELD_BYTES, HELD_COLUMNS_BYTES, Room, held_bytes
+from fencepost.task.lane import HELD_BYTES, HELD_COLUMNS_BYTES, QueueLimits, held_bytes
 from fencepost.task.plugins import processor_of
 from fencepost.task.processing import Processor
 from fencepost.task.spec import SplitRun, TaskSpec
@@ -137,8 +137,8 @@ def test_a_mirror_gives_batches_unless_its_consumer_has_settings_that_their_read
 
 def test_a_lane_of_the_batch_client_holds_more_back() -> None:
     conf = {**task().producer_conf, CLIENT: BATCH}
-    assert Room.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
-    assert Room.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES
+    assert QueueLimits.made_in(conf).size_bytes == held_bytes(conf) == HELD_COLUMNS_BYTES
+    assert QueueLimits.made_in(dict(task().producer_conf)).size_bytes == held_bytes(task().producer_conf) == HELD_BYTES
 
 
 def test_a_split_is_written_by_the_batch_client_in_transactions_where_nobody_chose_and_settings_allow_it() -> None:

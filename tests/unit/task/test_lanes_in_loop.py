@@ -18,7 +18,7 @@ from fencepost.task.boundary import PollBoundary
 from fencepost.task.control import Control
 from fencepost.task.counters import Counters
 from fencepost.task.delivery import Delivery
-from fencepost.task.lane import Room, Turn
+from fencepost.task.lane import QueueLimits, Turn
 from fencepost.task.lanes import LanedDelivery
 from fencepost.task.loop import SourceLoop
 from fencepost.task.offsets import OffsetBook
@@ -103,7 +103,7 @@ class Stage:
         self.delivery = LanedDelivery(
             [self.first, self.second],  # type: ignore[list-item]
             "offsets",
-            room=Room(10_000, 100, 60.0),
+            limits=QueueLimits(10_000, 100, 60.0),
             on_failure=self.failures.release,
         )
 
@@ -255,7 +255,7 @@ def test_transactions_that_have_expired_together_make_the_next_ones_smaller_once
     stage.second.send_column = expire_at_once  # type: ignore[method-assign]
     stage.delivery.send(large)
     stage.delivery.commit(())
-    stage.delivery._room = Room(2 * sizes.limit_bytes, 100, 60.0)
+    stage.delivery._limits = QueueLimits(2 * sizes.limit_bytes, 100, 60.0)
     with pytest.raises(ProduceError):
         stage.delivery.send(large)
     with pytest.raises(ProduceError):
@@ -385,7 +385,7 @@ def test_a_back_off_is_not_cut_short_by_news_of_a_commit() -> None:
 @pytest.mark.parametrize("timeout_ms", [10_000, 60_000, 301_001, 900_000, 2_147_483_647])
 def test_a_producer_can_be_made_whatever_a_transaction_may_take(timeout_ms: int) -> None:
     conf = dict(transactional_conf({"transaction.timeout.ms": str(timeout_ms)}, "id").conf)
-    Room.made_in(conf)
+    QueueLimits.made_in(conf)
     Producer(conf)
 
 
@@ -396,9 +396,9 @@ def test_records_are_held_back_no_longer_than_the_client_can() -> None:
         "queue.buffering.max.kbytes": "1000",
         "queue.buffering.max.messages": "100",
     }
-    room = Room.made_in(conf)
+    limits = QueueLimits.made_in(conf)
     assert conf["linger.ms"] == 299_000
-    assert room == Room(512_000, 10, 298.0)
+    assert limits == QueueLimits(512_000, 10, 298.0)
     assert conf["batch.size"] == 512_000
 
 

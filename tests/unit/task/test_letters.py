@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.api import Header, SourceRecord
-from fencepost.task.letters import TransactionLetters, told
+from fencepost.task.letters import TransactionLetters, to_bytes_for_dlq
 from fencepost.task.spec import TaskSpec
 
 
@@ -34,18 +34,18 @@ class Wordless:
     ids=["a map", "a text", "a large number", "a decimal", "half a character", "what nobody can print"],
 )
 def test_what_is_not_bytes_is_told_in_json(value: Any, wanted: Any) -> None:
-    assert json.loads(told(value) or b"") == wanted
+    assert json.loads(to_bytes_for_dlq(value) or b"") == wanted
 
 
 def test_bytes_and_nothing_stay_what_they_are() -> None:
-    assert told(b"\x00\xff") == b"\x00\xff"
-    assert told(None) is None
+    assert to_bytes_for_dlq(b"\x00\xff") == b"\x00\xff"
+    assert to_bytes_for_dlq(None) is None
 
 
 def test_a_circle_is_told_somehow() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    assert told(circle)
+    assert to_bytes_for_dlq(circle)
 
 
 def spec(**more: Any) -> TaskSpec:

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.task.counters import StreamCounters
 from fencepost.task.life import TaskLife
-from fencepost.task.news import News
+from fencepost.task.report_filter import ReportFilter
 from fencepost.task.spec import RunState, TaskReport, TaskSpec
 from support.no_exception import PanicException, no_exceptions
 
@@ -49,7 +49,7 @@ def test_a_task_that_is_over_reports_that_itself() -> None:
     task = Waiting([])
     task.run()
     assert task.snapshot().state is RunState.FAILED
-    assert News().of([task.snapshot()]) == []
+    assert ReportFilter().changed([task.snapshot()]) == []
 
 
 class Scripted(TaskLife):

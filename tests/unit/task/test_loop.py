@@ -401,7 +401,9 @@ def test_a_record_that_is_too_large_is_named_with_its_size_and_its_place(transfo
     script = [[*records("a", topic="drop me"), *records("b", "x" * 1_500_000, "c")]]
     stage = Stage(script=script, transforms=transforms)
     stage.delivery.refuses_to_send = ProduceError("MSG_SIZE_TOO_LARGE: raise this", is_refused=True)
-    with pytest.raises(ProduceError, match=r"this\. The record has 1,500,000 bytes, of 1,000,000 at most: topic t, "):
+    with pytest.raises(
+        ProduceError, match=r"this\. The record has 1,500,000 bytes, and the limit is 1,000,000: topic t, "
+    ):
         stage.run()
 
 
