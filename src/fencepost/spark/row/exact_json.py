@@ -34,7 +34,7 @@ _LEAST_WITHOUT_EXPONENT = 1e-4
 _BLANK = r"[\x00-\x20\x7f]*"  # what Spark takes off a text
 _MORE_THAN_DATE = re.compile(rf"{_BLANK}[+-]?\d+-\d+-\d+[T ](?!\s*$|\s*00?:00?(?::00?(?:\.0*)?)?\s*(?:Z|UTC)?\s*$)")
 _DIGITS_ALONE = re.compile(rf"{_BLANK}[+-]?\d+{_BLANK}$")
-_NO_DAY = re.compile(rf"{_BLANK}T?\d{{1,2}}:")
+_NO_DAY = re.compile(rf"{_BLANK}(?:T?\d{{1,2}}:|[+-]?\d+{_BLANK}$)")
 _DECIMAL_TEXT = re.compile(r"\s*[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|[^,]*)\s*$")
 _PADDED_WITHIN = re.compile(r"=\s*[^=\s]")
 _UNITS = (
@@ -297,8 +297,8 @@ def _time(value: Any, kind: Any, path: str) -> Any:
 def _timestamp(value: Any, kind: Any, path: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST_S:
         raise _misfit(value, kind, path)
-    if isinstance(value, str) and (_NO_DAY.match(value) or _DIGITS_ALONE.match(value)):
-        raise _misfit(value, kind, path)  # Spark makes a time of today of the former, a year of the latter
+    if isinstance(value, str) and _NO_DAY.match(value):
+        raise _misfit(value, kind, path)  # Spark makes a time of today of it, a year of digits alone
     _ensure_digits(value, kind, path, _MICROS)
     return value
 

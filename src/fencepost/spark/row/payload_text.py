@@ -46,9 +46,11 @@ def exact_number(text: str) -> Decimal:
 
 def digits_of(number: Decimal) -> str:
     """Return a number as JSON has it, without an exponent where it has not too many digits for that."""
-    exponent = number.as_tuple().exponent
-    is_short = isinstance(exponent, int) and exponent >= -_MOST_PLAIN and number.adjusted() <= _MOST_PLAIN
-    return format(number, "f") if is_short else str(number)
+    text = str(number)
+    if "E" not in text:
+        return text
+    is_short = int(number.as_tuple().exponent) >= -_MOST_PLAIN and number.adjusted() <= _MOST_PLAIN
+    return format(number, "f") if is_short else text
 
 
 def scale_of(parameters: Any, path: str) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from fencepost.spark.row.kafka_columns import MISFIT_REASON, READ
 from fencepost.spark.row.payload_form import Form, Forms
-from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of, exact_number, reason_of
+from fencepost.spark.row.payload_text import UNWRITABLE, MisfitError, digits_of, reason_of
 
 _SCHEMA, _PAYLOAD = "schema", "payload"
 _BEFORE, _BETWEEN, _AFTER = b'{"schema":', b',"payload":', b"}"
@@ -145,11 +145,14 @@ def _is_json(text: bytes) -> bool:
 
 def _loads(text: bytes) -> Any:
     """Parse JSON; numbers that Python or orjson would change stay the text that they are."""
-    return _DECODER.decode(text.decode())
+    try:
+        return _DECODER.decode(text.decode())
+    except InvalidOperation:
+        raise MisfitError("", "it has a number whose exponent is too large") from None
 
 
 def _int(text: str) -> int | Decimal:
-    return int(text) if len(text) <= _LONGEST_INT else exact_number(text)
+    return int(text) if len(text) <= _LONGEST_INT else Decimal(text)
 
 
 def _digits(value: object) -> orjson.Fragment:
@@ -158,4 +161,4 @@ def _digits(value: object) -> orjson.Fragment:
     raise TypeError(f"a {type(value).__name__} came out of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=exact_number, parse_int=_int, parse_constant=Decimal)
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_int, parse_constant=Decimal)
