@@ -1,7 +1,7 @@
-"""The channel's language: the paths, what goes over each in both directions, and the states of a task's start.
+"""The protocol of the channel: its paths, the messages on each in both directions, and the states of a task's start.
 
-A slot, or the executor of a split, asks; the worker answers. All of it travels as JSON. Each message knows both ways:
-`to_json` gives what is sent, `from_json` reads it; what a newer end adds is passed over.
+A slot, or the executor of a split, sends a request; the worker answers. Everything is JSON. Each message has both
+directions: `to_json` returns what is sent, and `from_json` reads it and ignores fields that a newer end adds.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from fencepost.storage.offset_copies import OffsetCopy
 
 
 class Path(StrEnum):
-    """Where a message goes. In brackets: what is asked with, and what is answered."""
+    """Where a message goes. In brackets: the type of the request, and of the answer."""
 
     SLOT_REGISTER = "/slot/register"  # (Registration, nothing)
     SLOT_DIRECTIVES = "/slot/directives"  # (DirectivesRequest, Directives)
@@ -39,7 +39,7 @@ class RunState(StrEnum):
     PAUSED = "PAUSED"
     FAILED = "FAILED"
     STOPPED = "STOPPED"
-    ABANDONED = "ABANDONED"  # it found that it is not, or no longer, the one to run: not a failure
+    ABANDONED = "ABANDONED"  # the task is not, or is no longer, the one to run; this is not a failure
 
     @property
     def is_over(self) -> bool:
@@ -51,7 +51,7 @@ _OVER = frozenset({RunState.FAILED, RunState.STOPPED, RunState.ABANDONED})
 
 
 class Verb(StrEnum):
-    """What a worker tells a slot to do: LEAVE is for the slot, all else for one start of a task."""
+    """What a worker asks a slot to do: LEAVE is for the slot, all others are for one start of a task."""
 
     START = "start"
     STOP = "stop"
@@ -63,7 +63,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One start of a task. `incarnation` names this start and no other; `generation` is the task generation."""
+    """One start of a task. `incarnation` identifies this start only; `generation` is the task generation."""
 
     connector: str
     task: int
@@ -85,22 +85,22 @@ class TaskSpec:
     plugin_path: tuple[str, ...] = ()
     topic_creation_enabled: bool = True
     lanes: int = 2
-    batch_bytes: int | None = None  # the producer's batch.size where the user has set it
-    chooses_client: bool = False  # nobody has said which client writes the transactions: see `client_choice`
+    batch_bytes: int | None = None  # the producer's batch.size if the user has set it
+    chooses_client: bool = False  # the config does not choose the client for transactions: see `client_choice`
     copies_offsets: bool = False
-    has_offsets_in_group: bool = False  # of the cluster that it writes to
-    runs_alone: bool = False  # in a slot of its own, for now: its slots have died
-    consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of a sink; of a source there is none
-    topics: tuple[str, ...] = ()  # that a sink reads, unless a pattern says which
+    has_offsets_in_group: bool = False  # in a group of the cluster that it writes to
+    runs_alone: bool = False  # in a slot of its own for a time, because its slots have died
+    consumer_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of a sink or stream; else empty
+    topics: tuple[str, ...] = ()  # those that a sink reads, unless `topics_regex` selects them
     topics_regex: str = ""
-    most_records: int = 500  # of a batch of a sink
-    reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # by which executors read epochs
-    reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # where epochs are read from
+    most_records: int = 500  # in a batch of a sink
+    reader_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for executors that read epochs
+    reader_admin_conf: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the cluster with the epochs
     dead_letters_topic: str = ""
     dead_letters_replication: int = 3
     dead_letters_headers: bool = False
-    resend_topic: str = ""  # of a sink: what it reads besides, where its dead letters are sent again
-    foreign_ids: tuple[str, ...] = ()  # of a stream: how transactional ids begin that are fenced for no name
+    resend_topic: str = ""  # of a sink: the additional topic through which it receives resent dead letters
+    foreign_ids: tuple[str, ...] = ()  # of a stream: prefixes of transactional ids that it never fences by name
 
     @property
     def id(self) -> str:
@@ -112,7 +112,7 @@ class TaskSpec:
 
     @property
     def is_stream(self) -> bool:
-        """Say whether it writes to topics what it reads there, in transactions."""
+        """Say whether the task reads topics and writes to topics, in transactions."""
         return self.is_sink and self.transactional_id is not None
 
     @property
@@ -133,10 +133,10 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a slot says of one incarnation; counters are totals since it started.
+    """What a slot reports about one incarnation; counters are totals since its start.
 
-    `figures` is what the task itself has measured (`SourceTask.figures`), as JSON: there may be thousands, which are
-    copied at once so, and looked into only where somebody asks for metrics.
+    `figures` holds the task's own measurements (`SourceTask.figures`) as JSON text: there may be thousands, and as
+    text they are copied in one piece, and parsed only when someone asks for metrics.
     """
 
     connector: str
@@ -157,12 +157,12 @@ class TaskReport:
         return cls(**{**values, "state": RunState(data["state"]), "topics": tuple(data.get("topics", ()))})
 
 
-# Between a slot and its worker. `attempt` tells the processes of a slot apart.
+# Between a slot and its worker. `attempt` distinguishes the processes of a slot.
 
 
 @dataclass(frozen=True)
 class Registration:
-    """The process of a slot has begun."""
+    """The process of a slot has started."""
 
     slot: str
     attempt: str
@@ -179,7 +179,7 @@ class Registration:
 
 @dataclass(frozen=True)
 class DirectivesRequest:
-    """A slot asks what to do; it has carried out what is numbered up to `ack`. Its heartbeat."""
+    """A slot asks for directives, having carried out those up to number `ack`. This is also its heartbeat."""
 
     slot: str
     attempt: str
@@ -195,7 +195,7 @@ class DirectivesRequest:
 
 @dataclass(frozen=True)
 class Directive:
-    """One thing to do, in the order of `seq`. START has a `spec`, what is about a start that runs its `incarnation`."""
+    """One thing to do, in the order of `seq`. START has a `spec`; other verbs for a task have its `incarnation`."""
 
     seq: int
     verb: Verb
@@ -215,7 +215,7 @@ class Directive:
 
 @dataclass(frozen=True)
 class Directives:
-    """What a slot has not carried out yet."""
+    """The directives that a slot has not carried out yet."""
 
     directives: tuple[Directive, ...]
 
@@ -229,7 +229,7 @@ class Directives:
 
 @dataclass(frozen=True)
 class Reports:
-    """What the starts in a slot do."""
+    """What the starts in a slot are doing."""
 
     slot: str
     attempt: str
@@ -245,9 +245,10 @@ class Reports:
 
 @dataclass(frozen=True)
 class AdmissionRequest:
-    """A start has initialised its producer: is it still the one to run?
+    """A start has initialised its producer, and asks whether it is still the one to run.
 
-    Unless it `wants_offsets`, which takes until all open transactions of the offsets topic have ended, it knows them.
+    `wants_offsets` asks for the committed offsets, too. That takes until all open transactions of the offsets topic
+    have ended, so a start that knows them does not ask.
     """
 
     connector: str
@@ -268,8 +269,8 @@ class AdmissionRequest:
 class Admission:
     """The worker's answer to a task that has initialised its producer (steps 6 and 7 of docs/architecture.md).
 
-    `spellings`: source partitions that the offsets topic knows by other key bytes than ours, with these. `failure`
-    is what keeps the worker from admitting any start of the task until somebody acts.
+    `spellings`: source partitions whose key bytes in the offsets topic differ from ours, with those bytes. `failure`
+    is an error that keeps the worker from admitting any start of the task until a user acts.
     """
 
     is_admitted: bool
@@ -291,7 +292,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class TaskCopies:
-    """Offsets that a start has the worker copy to its own topic; answered when they are acknowledged there."""
+    """Offsets that a start asks the worker to copy to its own topic; answered once they are acknowledged there."""
 
     connector: str
     task: int
@@ -307,7 +308,7 @@ class TaskCopies:
         return cls(data["connector"], data["task"], data["incarnation"], _copies(data))
 
 
-# Between the executor of a run of splits and the worker. `run` names the run, and tells nothing else.
+# Between the executor of a run of splits and the worker. `run` is the run's name, without further meaning.
 
 
 @dataclass(frozen=True)
@@ -328,8 +329,8 @@ class RunRequest:
 class SplitRun:
     """One run of one split, or of several together, as one transaction.
 
-    `offset_keys` has a key for each of them. `rows_per_commit` 0: all rows in one transaction, as always with several.
-    `forget`: offset keys to tombstone. `chooses_client`: as of TaskSpec.
+    `offset_keys` has a key for each split. With `rows_per_commit` 0 all rows are one transaction, as they always are
+    for several splits. `forget`: offset keys to tombstone. `chooses_client`: see TaskSpec.
     """
 
     run: str
@@ -355,7 +356,7 @@ class SplitRun:
 
 @dataclass(frozen=True)
 class SplitAdmission:
-    """`positions` are the committed offsets of the splits, None where there is none."""
+    """`positions` are the committed offsets of the splits; None for a split without one."""
 
     is_admitted: bool
     reason: str
@@ -371,11 +372,11 @@ class SplitAdmission:
 
 @dataclass(frozen=True)
 class EpochOutput:
-    """How executors write what is made of an epoch's ranges, each in a transaction, in the name of a group's member.
+    """How executors write the output of an epoch's ranges: each range in a transaction, as a member of a group.
 
-    Each range has a transactional id of its own, which begins with `transactional_id`. `metadata` is what the client
-    says of the membership; `note` is kept with the offsets. `read`: the topics that are read, to which nothing may be
-    written, as `ReadTopics` has them in JSON.
+    Each range has its own transactional id, which begins with `transactional_id`. `metadata` is the client's record of
+    the membership; `note` is committed with the offsets. `read`: the topics that are read (`ReadTopics` as JSON), to
+    which nothing may be written.
     """
 
     producer_conf: Mapping[str, Any] = field(repr=False)
@@ -396,7 +397,7 @@ class EpochOutput:
 
 @dataclass(frozen=True)
 class EpochReading:
-    """How executors get at the topics of an epoch, the settings of a consumer, and where its dead letters go."""
+    """What executors need to read an epoch's topics: consumer settings, and where dead letters and output go."""
 
     conf: Mapping[str, Any] = field(repr=False)
     letters: TaskSpec | None = field(default=None, repr=False)
@@ -435,7 +436,7 @@ class SplitUnchanged:
 
 @dataclass(frozen=True)
 class SplitCopies:
-    """Offsets that a run has the worker copy to its own topic; answered when they are acknowledged there."""
+    """Offsets that a run asks the worker to copy to its own topic; answered once they are acknowledged there."""
 
     run: str
     copies: tuple[OffsetCopy, ...]
@@ -450,7 +451,7 @@ class SplitCopies:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """The splits are committed with so many rows each, or an earlier run had done that (`skipped`)."""
+    """The splits are committed, with a number of rows each, or an earlier run had already done so (`skipped`)."""
 
     run: str
     rows: tuple[int, ...]
@@ -466,7 +467,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class SplitExpiry:
-    """The broker has ended the run's transaction, which was open for longer than it may be."""
+    """The broker ended the run's transaction, which was open for longer than its timeout."""
 
     run: str
     after_s: float
@@ -481,7 +482,7 @@ class SplitExpiry:
 
 @dataclass(frozen=True)
 class SplitTrouble:
-    """The run ended for what passes: a broker that is away, a connection that was lost. `reason` says which."""
+    """The run ended with a passing error (`reason`), such as an unreachable broker or a lost connection."""
 
     run: str
     reason: str
@@ -499,6 +500,6 @@ def _copies(data: Mapping[str, Any]) -> tuple[OffsetCopy, ...]:
 
 
 def _known(cls: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is a field of the message; a newer end may send more."""
+    """Return the entries that are fields of the message; a newer end may send more."""
     names = {one.name for one in fields(cls)}
     return {key: value for key, value in data.items() if key in names}

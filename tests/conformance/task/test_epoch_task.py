@@ -303,7 +303,7 @@ LETTERS = {
 
 def test_e13_no_token_and_no_offset_is_durable_before_the_dead_letters_of_an_epoch_are_safe(stage: Stage) -> None:
     stage.produce(5)
-    failures = [RetriableError("a dead letter was not taken"), RetriableError("a dead letter was not taken")]
+    failures = [RetriableError("the broker refused a dead letter"), RetriableError("the broker refused a dead letter")]
     notes: list[Note] = []
 
     def fail(epoch: Epoch) -> None:

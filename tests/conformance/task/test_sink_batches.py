@@ -20,8 +20,8 @@ from support.sink_stage import StartedSink
     [
         ({}, BatchGroupInput, ""),
         ({"group.instance.id": "one", "partition.assignment.strategy": "RoundRobinAssignor"}, BatchGroupInput, ""),
-        ({"client.rack": "here"}, GroupInput, "for the sake of client.rack"),
-        ({"statistics.interval.ms": "1000"}, GroupInput, "for the sake of statistics.interval.ms"),
+        ({"client.rack": "here"}, GroupInput, "because of client.rack"),
+        ({"statistics.interval.ms": "1000"}, GroupInput, "because of statistics.interval.ms"),
     ],
     ids=["as it comes", "settings of groups", "client.rack", "statistics"],
 )

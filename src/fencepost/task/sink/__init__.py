@@ -1,1 +1,1 @@
-"""The life of a sink's task in a slot: it reads as a member of a group, and hands over what it read."""
+"""The life of a sink's task in a slot: it reads as a member of a group, and passes the records to `put`."""

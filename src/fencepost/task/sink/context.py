@@ -1,4 +1,4 @@
-"""What a running task of a sink is offered: its configs, its assignment, and what it may ask for."""
+"""What a running task of a sink can use: its configs, its assignment, and its requests."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from fencepost.task.control import Control
 
 
 class Reading(Protocol):
-    """What is asked of the group's member."""
+    """The part of the group's member that is needed here."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -22,7 +22,7 @@ class Reading(Protocol):
 
 
 class SinkContext:
-    """The `SinkTaskContext` of a task in a slot. It keeps requests; the loop carries them out when the call is over."""
+    """The `SinkTaskContext` of a task in a slot. It stores requests; the loop carries them out after the call."""
 
     def __init__(self, configs: Mapping[str, str], control: Control, task_generation: int) -> None:
         self.configs = configs
@@ -69,10 +69,10 @@ class SinkContext:
         self.is_commit_requested = True
 
     def take_rewinds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where to go on in some partitions, and forget it."""
+        """Take the offsets from which some partitions are to continue."""
         return {place: self.rewinds.pop(place) for place in list(self.rewinds) if place in partitions}
 
     def take_timeout_s(self) -> float | None:
-        """Return the time until the next try that was asked for, and forget it."""
+        """Take the requested time until the next try."""
         timeout_ms, self.timeout_ms = self.timeout_ms, None
         return None if timeout_ms is None else timeout_ms / 1000

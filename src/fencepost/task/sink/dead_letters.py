@@ -1,6 +1,6 @@
 """Records that could not be processed, on their way to the dead letter topic (KIP-298, KIP-610).
 
-They are written as they were read, key, value and headers. They are acknowledged before any offset passes them.
+Key, value and headers are written as they were read. They are acknowledged before any offset goes past them.
 """
 
 import logging
@@ -23,9 +23,9 @@ _SERVE_S = 0.1
 
 
 class DeadLetters:
-    """The producer for the dead letters of one task, whose topic is there. For the task's thread.
+    """The producer for the dead letters of one task, whose topic exists. For the task's thread.
 
-    A thread of its own takes acknowledgements, so that the task may wait for one.
+    A separate thread handles acknowledgements, so that the task can wait for one.
     """
 
     def __init__(self, spec: TaskSpec, counters: ErrorCounters) -> None:
@@ -43,7 +43,7 @@ class DeadLetters:
                 self._client.serve(_SERVE_S)
 
     def add(self, record: SinkRecord, stage: str, class_name: str, error: Exception) -> "Future[None]":
-        """Send a record, whose key, value and headers are bytes. The future is done when it is acknowledged."""
+        """Send a record whose key, value and headers are bytes. The future is done once it is acknowledged."""
         safe: Future[None] = Future()
         headers: list[HeaderBytes] = [(header.key, header.value) for header in record.headers]
         time = time_headers(record.timestamp)
@@ -55,7 +55,7 @@ class DeadLetters:
                 safe.set_result(None)
             else:
                 self._counters.dead_letter_failures += 1
-                safe.set_exception(RetriableError(f"a dead letter was not taken: {refused.str()}"))
+                safe.set_exception(RetriableError(f"the broker refused a dead letter: {refused.str()}"))
 
         self._is_open = True
         fields: dict[str, Any] = {"key": record.key, "on_delivery": delivered}
@@ -67,7 +67,7 @@ class DeadLetters:
         return safe
 
     def _produce(self, value: bytes | None, choices: list[list[HeaderBytes]], fields: Mapping[str, Any]) -> None:
-        """Send with the first of these headers with which the record is not too large."""
+        """Send with the first of these lists of headers with which the record is not too large."""
         topic, (headers, *fewer) = self._spec.dead_letters_topic, choices
         try:
             self._client.produce(topic, value, headers=headers, **fields)
@@ -80,7 +80,7 @@ class DeadLetters:
         return context_headers(self._spec, origin_of(record), stage, class_name, error)
 
     def settle(self, timeout_s: float) -> bool:
-        """Return whether all that was added is safe. Raises RetriableError, or FatalError, for what was refused."""
+        """Return whether all added records are safe. Raises RetriableError or FatalError if one was refused."""
         if not self._is_open:
             return True
         try:
@@ -94,7 +94,7 @@ class DeadLetters:
         return True
 
     def close(self) -> None:
-        """Let go of the producer, without waiting for what is not settled. Idempotent."""
+        """Close the producer, without waiting for records that are not safe yet. Idempotent."""
         self._is_closed.set()
         self._thread.join()
         self._client.drop()

@@ -1,8 +1,8 @@
-"""Which records make up an epoch, and how that is kept with the group's offsets. Asks nobody.
+"""Which records make up an epoch, and how the plan is kept with the group's offsets. Makes no requests.
 
-A plan is durable before its first write: with each offset of the group stands a note that says up to where the epoch
-goes that begins there. All notes of an epoch are committed together, and the coordinator takes them from a member of
-the newest generation only, so that whoever takes over finds the same ranges, and nobody else can plan others (E16).
+A plan is durable before its first write: each offset of the group carries a note with the end of the epoch that begins
+there. All notes of an epoch are committed together, and the coordinator accepts them only from a member of the newest
+generation. So a successor finds the same ranges, and no other member can plan different ones (E16).
 """
 
 import json
@@ -15,21 +15,21 @@ from fencepost.kafka.value.log_range import shares
 from fencepost.record import TopicPartition
 
 NOTE_MAX_BYTES = 4_000
-"""How long a note may be: a broker takes 4,096 bytes with an offset (offset.metadata.max.bytes)."""
+"""The maximal length of a note: a broker accepts 4,096 bytes with an offset (offset.metadata.max.bytes)."""
 
 NOTES_MAX_BYTES = 400_000
-"""How much of notes goes into one commit: it is one batch of the group's log, and a broker takes 1 MiB at most
+"""The maximal size of all notes in one commit, which is one batch of the group's log: a broker accepts 1 MiB
 (message.max.bytes)."""
-NOTE_BYTES = 300  # of the group's log, besides the topic: the group, the note with a short token, and what frames them
+NOTE_BYTES = 300  # in the group's log, without the topic: group name, note with a short token, and framing
 _ROOM_BYTES = 64
 
 
 @dataclass(frozen=True)
 class Note:
-    """What stands with an offset: the newest epoch, and, until that is committed, what is to be known of it.
+    """The text committed with an offset: the newest epoch's number and, until it is committed, its details.
 
-    `epoch` tells it from others of its number, `start` and `end` are its range there: a note whose offset was moved
-    says nothing.
+    `epoch` distinguishes it from others of the same number; `start` and `end` are its range in the partition. A note
+    whose offset was moved has no effect.
     """
 
     number: int = 0
@@ -41,12 +41,12 @@ class Note:
     def to_text(self) -> str:
         fields: dict[str, object] = {k: v for k, v in vars(self).items() if v is not None}
         if self.end is not None and self.token is None:
-            fields["room"] = "." * (_ROOM_BYTES + 1)  # and the longer name of the other
+            fields["room"] = "." * (_ROOM_BYTES + 1)  # one more, as "token" is a longer name
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def of_text(cls, text: str) -> "Note":
-        """Read what was committed. What others have committed there says nothing."""
+        """Read a committed note. Text that others have committed counts as an empty note."""
         try:
             found = json.loads(text)
             note = cls(int(found["number"]), *(found.get(key) for key in ("epoch", "start", "end", "token")))
@@ -59,14 +59,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the group stands in a partition."""
+    """The group's committed offset in a partition, with its note."""
 
     offset: int
     note: Note = Note()
 
     @property
     def is_open(self) -> bool:
-        """Say whether an epoch was begun there that has not ended."""
+        """Say whether an epoch that has not ended begins there."""
         return self.note.end is not None and self.note.start == self.offset < self.note.end
 
 
@@ -75,7 +75,7 @@ Standings = Mapping[TopicPartition, Standing]
 
 @dataclass(frozen=True)
 class Begun:
-    """An epoch whose plan is durable; its token, too, once what was written for it is to be published."""
+    """An epoch whose plan is durable; with its token once what was written for it is to be published."""
 
     epoch: Epoch
     token: str | None = None
@@ -87,26 +87,26 @@ class Begun:
         return replace(self, token=token)
 
     def standings(self) -> dict[TopicPartition, Standing]:
-        """Return what is committed of it while it is under way."""
+        """Return what is committed for the epoch while it is in progress."""
         epoch = self.epoch
         notes = {each.place: Note(epoch.number, epoch.id, each.start, each.end, self.token) for each in epoch.ranges}
         return {each.place: Standing(each.start, notes[each.place]) for each in epoch.ranges}
 
     def ended(self) -> dict[TopicPartition, Standing]:
-        """Return what is committed at its end."""
+        """Return what is committed when it ends."""
         return {each.place: Standing(each.end, Note(self.epoch.number)) for each in self.epoch.ranges}
 
 
 def begun(standings: Standings) -> Begun | None:
-    """Return the oldest epoch that was begun and has not ended; None: there is none."""
+    """Return the oldest epoch that has begun and not ended; None if there is no such epoch."""
     return next(iter(all_begun(standings)), None)
 
 
 def all_begun(standings: Standings) -> list[Begun]:
-    """Return the epochs that were begun and have not ended, the oldest first.
+    """Return the epochs that have begun and not ended, the oldest first.
 
-    Where partitions were taken out of one, it has the others alone. Its token is theirs as well: what is shown already
-    is not written again.
+    An epoch from which partitions were removed has only the remaining ones. They share its token, so that what is
+    already published is not written again.
     """
     open_: dict[tuple[int, str], dict[TopicPartition, Standing]] = {}
     for place, standing in standings.items():
@@ -121,17 +121,17 @@ def _begun(number: int, id_: str, own: Standings) -> Begun:
 
 
 def has_room(token: str) -> bool:
-    """Say whether a note has room for a token from the start: its commit is no larger than that of the plan."""
+    """Say whether a note reserves enough bytes for a token, so that its commit is no larger than that of the plan."""
     return len(json.dumps(token)) - len('""') <= _ROOM_BYTES
 
 
 def decided(standings: Standings) -> dict[TopicPartition, Standing]:
-    """Return those of which an open epoch is only to be published still."""
+    """Return the entries of open epochs that only remain to be published."""
     return {place: s for place, s in standings.items() if s.is_open and s.note.token is not None}
 
 
 def tokens(standings: Standings) -> set[str]:
-    """Return the tokens of all epochs that are to be published still."""
+    """Return the tokens of all epochs that only remain to be published."""
     return {s.note.token for s in decided(standings).values() if s.note.token is not None}
 
 
@@ -147,11 +147,11 @@ def planned(
     known: int = 0,
     notes_max_bytes: int | None = None,
 ) -> Begun | None:
-    """Return the next epoch: from where the group stands up to these ends, or less; None: there is nothing new.
+    """Return the next epoch, from the group's offsets up to at most these ends; None if there is nothing new.
 
-    Where there are more than `rows_max` records, by their offsets, each partition gives the same share of its own.
-    Where there are too many partitions for one commit of their notes, the oldest last epoch comes first. The
-    number is above `known`, and above all of the group's.
+    If there are more than `rows_max` records, by their offsets, each partition contributes the same share of its own.
+    If there are too many partitions for the notes of one commit, those whose last epoch is oldest come first. The
+    number is above `known`, and above all numbers of the group.
     """
     new = {place: ends[place] - s.offset for place, s in standings.items() if ends.get(place, 0) > s.offset}
     if notes_max_bytes is not None:
@@ -166,7 +166,7 @@ def planned(
 
 
 def halved(epoch: Begun) -> dict[TopicPartition, Standing]:
-    """Return what is committed to leave half of the ranges out of an epoch that is not decided."""
+    """Return what to commit in order to remove half of the ranges from an epoch that is not decided."""
     left_out = epoch.epoch.ranges[len(epoch.epoch.ranges) // 2 :]
     return {each.place: Standing(each.start, Note(epoch.epoch.number)) for each in left_out}
 

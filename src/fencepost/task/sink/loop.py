@@ -1,8 +1,8 @@
-"""The loop of one sink task: read, convert, transform, put, and by the clock flush and commit.
+"""The loop of one sink task: read, convert, transform and put; flush and commit at intervals.
 
-An offset is committed only when everything below it in its partition was put and flushed, or dropped as its errors are
-tolerated, in this generation of the group (E13). When a revocation has been granted, nothing of that partition reaches
-`put` any more (E14).
+An offset is committed only when every record below it in its partition was put and flushed, or dropped as a tolerated
+error, in this generation of the group (E13). Once a revocation has been granted, no record of that partition reaches
+`put` (E14).
 """
 
 import logging
@@ -24,7 +24,7 @@ from fencepost.task.tolerance import StoppedInRetryError
 log = logging.getLogger(__name__)
 
 _MEASURE_S = 1.0
-_LONGEST_POLL_S = 0.1  # a stop or a pause is heeded in between
+_LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0, 10.0)
 _NOTHING = SinkBatch.of_records([])
 
@@ -32,19 +32,19 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class Input(Reading, Protocol):
-    """Where records come from, and where positions are kept: `GroupInput`, for one."""
+    """Where records come from and positions are kept, such as `GroupInput`."""
 
     def poll(self, timeout_s: float, most: int) -> Fetched: ...
 
     def seek(self, offsets: Offsets) -> None: ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Fetch nothing of these partitions, and of all others again."""
+        """Stop fetching these partitions, and resume all others."""
 
     def commit(self, offsets: Offsets) -> Offsets: ...
 
     def known_ends(self) -> Offsets:
-        """Return where the logs of the assignment end, as of the last fetch: nobody is asked."""
+        """Return the ends of the assignment's logs as of the last fetch, without a request."""
 
     def close(self) -> None: ...
 
@@ -56,7 +56,7 @@ class Letters(Protocol):
 
 
 class SinkLoop:
-    """Runs one task instance, which it is the assignee for. `join` makes its member of the group."""
+    """Runs one task instance. It is the group member's listener for assignments."""
 
     def __init__(
         self,
@@ -77,31 +77,31 @@ class SinkLoop:
         self._counters = counters
         self._report_state = report_state
         self._letters = letters
-        self._taken: dict[TopicPartition, int] = {}  # the next offset of each partition that put has not seen
-        self._safe: dict[TopicPartition, int] = {}  # from where records are put again if what was taken is not safe
-        self._stored: dict[TopicPartition, int] = {}  # what the group has; not where it has nothing yet
-        self._fresh: dict[TopicPartition, int] = {}  # ends of logs at which the group begins, and does not have yet
-        self._held: tuple[SinkBatch, dict[TopicPartition, int]] | None = None  # refused for now, with what it covers
+        self._taken: dict[TopicPartition, int] = {}  # the next offset for put, of each partition
+        self._safe: dict[TopicPartition, int] = {}  # from where records are put again if a flush fails
+        self._stored: dict[TopicPartition, int] = {}  # the group's offsets; without partitions that have none
+        self._fresh: dict[TopicPartition, int] = {}  # ends of logs where the group begins, not committed yet
+        self._held: tuple[SinkBatch, dict[TopicPartition, int]] | None = None  # refused for now, with its next offsets
         self._refusals = 0
-        self._retry_s = 0.0  # when what is held is put again
+        self._retry_s = 0.0  # when the held batch is put again
         self._is_paused = False
         self.is_abandoned = False
-        """Whether somebody else runs the task by now: nothing more is flushed or committed."""
+        """Whether the task may already run elsewhere: nothing more is flushed or committed."""
         self._commit_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
-        self._idle_due_s = 0.0  # when put is called though nothing has come
+        self._idle_due_s = 0.0  # when put is called even without records
 
     def run(self, input_: Input) -> None:
-        """Move data until told to stop. Errors of task, conversion and Kafka pass, after a last commit."""
+        """Move data until asked to stop. Errors of task, conversion and Kafka propagate after a last commit."""
         self._input = self._context.reading = input_
         try:
             while not self._control.is_stopping:
                 self._turn()
         except StoppedInRetryError as error:
-            log.info("task %s stops without the batch it has at hand: %s", self._spec.id, error)
+            log.info("task %s stops before the batch that it was processing is put: %s", self._spec.id, error)
         finally:
             self._give_up(frozenset(self._taken), is_lost=False)
-            self._are_letters_safe(is_last=True)  # also of the record that has failed the task
+            self._are_letters_safe(is_last=True)  # including that of a record that made the task fail
             self._counters.dropped()
 
     def _turn(self) -> None:
@@ -126,7 +126,7 @@ class SinkLoop:
     def _has_begun(self) -> bool:
         """Commit the ends of logs at which the group begins, and say whether it has them all.
 
-        Nothing is put before that: whoever came next would begin at a later end, and leave out what came in between.
+        Nothing is put before that: a successor would begin at a later end, and skip the records in between.
         """
         if not self._fresh:
             return True
@@ -134,7 +134,7 @@ class SinkLoop:
             self._stored.update(self._input.commit(dict(self._fresh)))
         except ConnectError as error:
             self._counters.commit_failed()
-            log.warning("task %s: where it begins is not committed, now: %s", self._spec.id, error)
+            log.warning("task %s: its starting offsets are not committed yet; retrying: %s", self._spec.id, error)
             return False
         self._fresh.clear()
         return True
@@ -155,27 +155,27 @@ class SinkLoop:
 
     @property
     def _is_halted(self) -> bool:
-        """Say whether nothing is to be put but what is held, if anything is."""
+        """Say whether nothing may be put, except for a held batch."""
         return self._is_paused or self._held is not None
 
     def _put_back(self, fetched: Fetched) -> None:
-        """Have records fetched again later: those of a partition that was assigned while all others are paused."""
+        """Fetch records again later: those of a partition that was assigned while all others are paused."""
         if len(fetched):
             self._input.seek(fetched.first_offsets())
 
     def _take(self, fetched: Fetched) -> None:
-        covered = fetched.next_offsets()  # also of records that are dropped on the way
+        covered = fetched.next_offsets()  # including records that are dropped on the way
         batch = self._processor.process(fetched)
         started = time.monotonic()
         self._put(batch, covered | {p: max(end, covered.get(p, 0)) for p, end in fetched.ends.items()})
         self._counters.polled(len(fetched), time.monotonic() - started)
 
     def _reach(self, ends: Offsets) -> None:
-        """Count as taken what no reader sees: else a topic of transactions seems to have a record left for ever."""
+        """Count invisible records as taken: else a topic of transactions would always seem to have one record left."""
         self._taken.update((p, end) for p, end in ends.items() if p in self._taken and end > self._taken[p])
 
     def _put_nothing(self) -> None:
-        """Let the task do what it does by time, when nothing has come for long, or for as long as it asked for."""
+        """Call put without records after the flush interval, or the time that the task asked for."""
         if self._taken and time.monotonic() >= self._idle_due_s:
             self._put(_NOTHING, {})
 
@@ -202,18 +202,18 @@ class SinkLoop:
     def _hold(self, batch: SinkBatch, covered: dict[TopicPartition, int], error: Exception) -> None:
         asked_s = self._context.take_timeout_s()
         pause_s = pause_after(self._refusals, _PAUSES_S) if asked_s is None else asked_s
-        log.warning("task %s: put is tried again in %g s: %s", self._spec.id, pause_s, error)
+        log.warning("task %s: put failed and will be retried in %g s: %s", self._spec.id, pause_s, error)
         self._refusals += 1
         self._counters.errors.retries += 1
         self._held, self._retry_s = (batch, covered), time.monotonic() + pause_s
 
     def _rewind(self) -> None:
-        """Go where the task wants to go on; what is held of there is read again."""
+        """Continue where the task asked to; held records from there are read again."""
         self._go_back(self._context.take_rewinds(self._taken))
-        self._context.rewinds.clear()  # of partitions that are others'
+        self._context.rewinds.clear()  # those of partitions that are not assigned
 
     def _go_back(self, offsets: Offsets) -> None:
-        """Go on at these offsets. What was taken counts no more, also where the input cannot go there at once."""
+        """Continue at these offsets. What was taken counts no more, even if the input cannot seek at once."""
         if offsets:
             self._taken.update(offsets)
             self._safe.update(offsets)
@@ -234,8 +234,10 @@ class SinkLoop:
             self._report_state(RunState.PAUSED if self._is_paused else RunState.RUNNING)
 
     def _halt_what_is_not_wanted(self) -> None:
-        """Fetch nothing while something is held or the task is paused, nor of what it wants nothing of; it stays a
-        member."""
+        """Pause all partitions while a batch is held or the task is paused, else those that the task paused.
+
+        The task stays a member of the group.
+        """
         self._input.pause(self._input.assignment if self._is_halted else self._context.paused)
 
     # commits
@@ -248,15 +250,15 @@ class SinkLoop:
 
     def _commit(self, offsets: dict[TopicPartition, int], *, is_last: bool) -> None:
         if not self._are_letters_safe(is_last=is_last):
-            return  # before the flush: a store that keeps offsets of its own passes them there
+            return  # before the flush, in which a store that keeps its own offsets advances them
         started = time.monotonic()
         try:
             allowed = self._allowed(offsets, self._task.pre_commit(dict(offsets)))
         except Exception as error:
             self._counters.commit_failed()
-            log.exception("task %s: nothing is committed, since pre_commit failed", self._spec.id)
+            log.exception("task %s: pre_commit failed; nothing is committed", self._spec.id)
             if not is_last:
-                log.warning("task %s goes back to what is safe: %s", self._spec.id, error)
+                log.warning("task %s continues from its last safe offsets: %s", self._spec.id, error)
                 self._go_back({place: self._safe[place] for place in offsets})
             return
         rewinds = self._context.take_rewinds(offsets)
@@ -272,15 +274,15 @@ class SinkLoop:
         except ConnectError as error:
             self._counters.commit_failed()
             self._counters.dropped()
-            log.warning("task %s: offsets are not committed, now: %s", self._spec.id, error)
+            log.warning("task %s: offsets are not committed; retrying at the next commit: %s", self._spec.id, error)
             return
         self._counters.committed(time.monotonic())
         self._stored.update(committed)
-        # Not where the task goes back to: there it takes again what is not safe.
+        # Not for partitions that the task rewinds: it takes records again there that are not safe.
         self._safe.update((place, offset) for place, offset in committed.items() if place not in rewinds)
 
     def _are_letters_safe(self, *, is_last: bool) -> bool:
-        """Wait for dead letters: no offset passes one that is not safe. Raises what refused one, but at the last."""
+        """Wait for dead letters: no offset goes past an unsafe one. Raises the refusal of one, unless `is_last`."""
         if self._letters is None:
             return True
         try:
@@ -288,18 +290,20 @@ class SinkLoop:
         except ConnectError:
             if not is_last:
                 raise
-            log.exception("task %s: nothing is committed, since dead letters are not safe", self._spec.id)
+            log.exception("task %s: its dead letters are not safe; nothing is committed", self._spec.id)
             return False
 
     def _allowed(self, offsets: Offsets, answered: Offsets) -> dict[TopicPartition, int]:
-        """Return what the task lets be committed, of what it was given: never more."""
+        """Return the offsets that the task allows to be committed, never above those it was given."""
         allowed = {}
         for place, offset in answered.items():
             if place not in offsets:
-                log.warning("task %s: pre_commit named %s, which is not the task's: ignored", self._spec.id, place)
+                log.warning(
+                    "task %s: ignoring %s from pre_commit: it is not assigned to the task", self._spec.id, place
+                )
             elif offset > offsets[place]:
                 log.warning(
-                    "task %s: pre_commit named offset %s of %s, and put has taken those below %s only: ignored",
+                    "task %s: ignoring offset %s of %s from pre_commit: put has only taken records below %s",
                     self._spec.id, offset, place, offsets[place],
                 )  # fmt: skip
             else:
@@ -309,14 +313,14 @@ class SinkLoop:
     # the group's assignment
 
     def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
-        """Open partitions; returns where the task wants to begin, where that is not where the group stands."""
+        """Open partitions; returns where the task wants to begin if it is not at the group's offsets."""
         self._taken.update(positions)
         self._safe.update(positions)
-        # What the group does not have yet is committed even if nothing comes: else the next member would begin anew.
+        # Offsets that the group lacks are committed even without records: else the next member would reset again.
         self._stored.update((place, offset) for place, offset in positions.items() if place not in fresh)
         if positions:
             self._task.open(sorted(positions))
-            self._idle_due_s = 0.0  # soon: who does not expect an empty batch is to hear of it at once
+            self._idle_due_s = 0.0  # soon: a task that does not expect an empty batch should fail at once
         begins = self._context.take_rewinds(positions)
         self._taken.update(begins)
         self._safe.update(begins)
@@ -325,7 +329,7 @@ class SinkLoop:
         return begins
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit and close partitions, before anybody else has them."""
+        """Commit and close partitions before another member gets them."""
         self._give_up(frozenset(partitions), is_lost=False)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
@@ -338,7 +342,7 @@ class SinkLoop:
             return
         try:
             if is_lost or self.is_abandoned:
-                log.warning("task %s has lost %s: others have it already", self._spec.id, _named(partitions))
+                log.warning("task %s has lost %s to other members", self._spec.id, _named(partitions))
             else:
                 self._commit({place: self._taken[place] for place in partitions}, is_last=True)
             self._task.close(sorted(partitions))

@@ -1,7 +1,7 @@
-"""From what was read to what `put` is given: converters, then transforms.
+"""From what was read to what `put` receives: converters, then transforms.
 
-A batch stays columns where the converters take columns and no transform looks inside; else its records go one by one,
-with retries and tolerance.
+A batch stays columns if the converters take columns and no transform looks inside; otherwise its records are processed
+one by one, with retries and tolerance.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 @dataclass
 class SinkProcessor:
-    """Turns what was fetched into batches for `put`. One task's, one thread's."""
+    """Turns fetched records into batches for `put`. Belongs to one task and one thread."""
 
     chain: Chain
     key_converter: Converter
@@ -38,13 +38,13 @@ class SinkProcessor:
     header_converter: HeaderConverter
     tolerance: Tolerance
     resend_topic: str = ""
-    """Whose records are taken as those of the topics that they came from."""
+    """The topic whose records are treated as records of the topics that they came from."""
     keeps_header_bytes: bool = False
-    """Whether headers remember the bytes that they were read from, for a way out with the same converter."""
+    """Whether headers remember the bytes that they were read from, for output with the same converter."""
     _fetched: Fetched = field(default_factory=Fetched)
 
     def process(self, fetched: Fetched) -> SinkBatch:
-        """Return the records that are to be put. Raises FatalError where an error is not tolerated."""
+        """Return the records that are to be put. Raises FatalError if an error is not tolerated."""
         self._fetched = fetched
         whole = self._as_columns(fetched)
         return whole if whole is not None else self._one_by_one(fetched)
@@ -61,7 +61,7 @@ class SinkProcessor:
         try:
             values = self.value_converter.to_column(fetched.values)
             keys = _column(self.key_converter, fetched.keys)
-        except Exception:  # the way record by record finds out which it is, and what is tolerated
+        except Exception:  # processing one by one finds the record, and applies the tolerance
             return None
         if values is None or keys is None:
             return None
@@ -111,7 +111,7 @@ class SinkProcessor:
         is_kept, changed = self.tolerance.run("TRANSFORMATION", lambda: self.chain.apply(record), raw)
         if changed is None or changed.at is place:
             return changed
-        return changed.replace(at=place, kafka_offset=raw.kafka_offset)  # a transform made it anew
+        return changed.replace(at=place, kafka_offset=raw.kafka_offset)  # a transform made a new record
 
     def _converted(
         self, stage: str, converter: Converter, raw: SinkRecord, topic: str, data: bytes | None
@@ -127,7 +127,7 @@ class SinkProcessor:
         return found
 
     def raw_of(self, record: SinkRecord) -> SinkRecord:
-        """Return a record that `put` was given as it was read; one of an earlier batch as it would be written."""
+        """Return a record of `put` as it was read. One of an earlier batch is converted back to bytes."""
         for index, (place, offset) in enumerate(zip(self._fetched.places, self._fetched.offsets, strict=True)):
             if offset == record.kafka_offset and place == record.at:
                 return _raw(self._fetched, index)
@@ -163,7 +163,7 @@ def _raw(fetched: Fetched, index: int) -> SinkRecord:
 
 
 def _before_resent(topic: str, timestamp: int | None, pairs: Pairs) -> tuple[str, int | None, Pairs]:
-    """Return topic, time and headers that a record had before it was sent again; as they are where no header tells."""
+    """Return topic, time and headers of a record before it was resent; unchanged if no header has them."""
     told = dict(pairs)
     origin, time = told.get(RESENT_TOPIC), told.get(RESENT_TIMESTAMP) or b""
     own = [pair for pair in pairs if not pair[0].startswith(RESENT)]
@@ -180,7 +180,7 @@ def _apart(places: Sequence[TopicPartition]) -> tuple[Sequence[str], Sequence[in
 
 
 def _column(converter: Converter, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-    """Read a column that most often has nothing in it."""
+    """Read a column that is usually empty."""
     if not _is_empty(column):
         return converter.to_column(column)
     read = converter.to_column([None])

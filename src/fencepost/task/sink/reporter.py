@@ -1,4 +1,4 @@
-"""Telling of records that could not be processed: to the dead letter topic, where there is one."""
+"""Reports records that could not be processed to the dead letter topic, if there is one."""
 
 from concurrent.futures import Future
 from typing import Protocol
@@ -17,7 +17,7 @@ class Taker(Protocol):
 
 
 class Reporter:
-    """The `ErrantRecordReporter` of a task, and what its error handling tells of failures."""
+    """The `ErrantRecordReporter` of a task, and the receiver of failures from its error handling."""
 
     def __init__(self, processor: SinkProcessor, letters: Taker | None) -> None:
         self._processor = processor
@@ -29,7 +29,7 @@ class Reporter:
         return told
 
     def tell(self, stage: str, error: Exception, record: SinkRecord) -> "Future[None]":
-        """Pass on a record, whose key, value and headers are bytes. The future is done when that is safe."""
+        """Pass on a record whose key, value and headers are bytes. The future is done once it is safe."""
         if self._letters is None:
             done: Future[None] = Future()
             done.set_result(None)

@@ -1,7 +1,7 @@
-"""When a partition gives to an epoch, so that small pieces are rolled into larger ones before anybody sees them.
+"""When a partition contributes to an epoch, so that small pieces become larger ones before anyone sees them.
 
-Nothing is put together behind readers' backs: who lists a directory would find rows twice, or not at all. What is too
-little waits in Kafka instead. Asks nobody; time comes from outside.
+Published files are never merged afterwards: a reader that lists a directory would find rows twice, or not at all. Too
+few records wait in Kafka instead. Makes no requests; the time is a parameter.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class _Seen(NamedTuple):
 
 
 class Ripeness:
-    """Which partitions have enough new records, or records that have waited for long enough."""
+    """Finds partitions with enough new records, or with records that have waited long enough."""
 
     def __init__(self, rows_min: int, wait_s: float) -> None:
         self._rows_min = rows_min
@@ -28,9 +28,9 @@ class Ripeness:
     def ripe(
         self, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], now_s: float
     ) -> dict[TopicPartition, int]:
-        """Return how many records are new, of partitions that give to an epoch now: first what has waited longest.
+        """Return how many records are new in partitions that contribute to an epoch now; the longest wait comes first.
 
-        `offsets`: where the group stands; `ends`: where the logs end.
+        `offsets`: the group's committed offsets; `ends`: the ends of the logs.
         """
         new = {place: ends[place] - offset for place, offset in offsets.items() if ends[place] > offset}
         kept = {p: seen for p, seen in self._first.items() if p in new and seen.end > offsets[p]}
@@ -40,15 +40,15 @@ class Ripeness:
         return {place: new[place] for place in sorted(found, key=lambda place: (since[place], place))}
 
     def taken(self, ripe: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-        """Return how much an epoch takes of each, so that it is no more than `most`, and no piece becomes too small.
+        """Return how many records an epoch takes from each, `most` in total, without too small a piece.
 
-        Those that come first are preferred where not all of them can give enough. Without a least number: all there is.
+        If not all of them can contribute enough, the first ones are preferred. Without a minimum everything is taken.
         """
         if self._rows_min <= 1:
             return dict(ripe)
         taken, left = {}, most
         chosen = sorted(list(ripe)[: max(1, most // self._rows_min)], key=lambda place: ripe[place])
-        for number, place in enumerate(chosen):  # who has less than an even share leaves the rest to others
+        for number, place in enumerate(chosen):  # one with less than an even share leaves the rest to the others
             taken[place] = min(ripe[place], left // (len(chosen) - number))
             left -= taken[place]
         return taken

@@ -1,7 +1,7 @@
-"""The life of one sink task in a slot: be admitted, join the group, run, leave; and what follows each kind of failure.
+"""The life of one sink task in a slot: get admitted, join the group, run, leave; and what follows each failure.
 
-No transactional id keeps a predecessor out: the group does. Its coordinator grants a partition to one member at a time,
-and refuses the commits of those whose generation is over (E10).
+No transactional id fences a predecessor here: the group does. Its coordinator grants a partition to one member at a
+time, and refuses commits of older generations (E10).
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class SinkRunner(TaskLife):
-    """Runs one start of a sink's task, through as many memberships and instances as it takes."""
+    """Runs one start of a sink's task, with as many memberships and instances as it takes."""
 
     starts_over = (FencedError, RetriableError)
 
@@ -44,13 +44,13 @@ class SinkRunner(TaskLife):
         self._letters: DeadLetters | None = None
 
     def abandon(self) -> None:
-        """Give up on a task that does not stop in time: it leaves the group, if its thread is not in the client."""
+        """Abandon a task that does not stop in time: it leaves the group, unless its thread is inside the client."""
         self._is_abandoned = True
         self.control.stop()
         loop, input_ = self._loop, self._input
         if loop is not None:
             loop.is_abandoned = True
-        if input_ is not None:  # it may take a while, in which the slot has to give signs of life
+        if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
 
     def _close(self) -> None:
@@ -62,7 +62,7 @@ class SinkRunner(TaskLife):
             letters.close()
 
     def _before_the_last_report(self) -> None:
-        """Leave the group first: who is told that a task has ended may count on it."""
+        """Leave the group first: whoever sees the end of the task may rely on it."""
         self._close()
 
     def _start_over(self, error: Exception) -> None:
@@ -97,9 +97,9 @@ class SinkRunner(TaskLife):
                 self._stop(task)
 
     def _member(self, loop: SinkLoop) -> GroupInput:
-        """Return the group's member: one that reads whole batches where it has all the settings, else by records.
+        """Return the group's member: one that reads whole batches if it supports all the settings, else one by records.
 
-        Raises KafkaRequestError for settings that nobody takes.
+        Raises KafkaRequestError for settings that neither supports.
         """
         conf, topics, whole = self.spec.consumer_conf, subscription(self.spec), (self.spec.resend_topic,)
         why = ", ".join(lacking_to_read(conf))
@@ -110,5 +110,5 @@ class SinkRunner(TaskLife):
                 return BatchGroupInput(conf, topics, loop, whole=whole)
             except KafkaRequestError as error:
                 why = str(error)
-        log.info("task %s reads record by record, for the sake of %s", self.spec.id, why)
+        log.info("task %s reads record by record, because of %s", self.spec.id, why)
         return GroupInput(conf, topics, loop, whole=whole)

@@ -1,4 +1,4 @@
-"""What a sink's or a stream's task reads: topics by name, or those whose names match."""
+"""What the task of a sink or a stream reads: topics by name, or by a pattern."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +14,14 @@ from fencepost.transform.java_regex import compiled
 
 @dataclass(frozen=True)
 class ReadTopics:
-    """Topics by name, and those that a pattern of Java's kind matches; empty: no pattern."""
+    """Topics by name, and those that match a Java regular expression; if it is empty, none."""
 
     names: tuple[str, ...]
     pattern: str = ""
 
     @classmethod
     def of(cls, spec: TaskSpec) -> "ReadTopics":
-        """Return what a task reads, the topic of letters that are sent again among it."""
+        """Return what a task reads, including the topic for resent dead letters."""
         own = (spec.resend_topic,) if spec.resend_topic else ()
         return cls(own, spec.topics_regex) if spec.topics_regex else cls((*spec.topics, *own))
 
@@ -41,25 +41,25 @@ class ReadTopics:
 
 
 class LoopGuard:
-    """Keeps a stream from writing to a topic that it reads: it would read that again, for ever."""
+    """Keeps a stream from writing to a topic that it reads: it would read its output again, for ever."""
 
     def __init__(self, read: ReadTopics) -> None:
         self._read = read
         self._known: set[str] = set()
 
     def ensure_not_read(self, topics: Sequence[str]) -> None:
-        """Raise FatalError where one of these topics is read; call it before anything is sent there."""
+        """Raise FatalError if one of these topics is read; call it before anything is sent there."""
         for topic in sorted(distinct(topics) - self._known):
             if self._read.has(topic):
                 how = f"topics.regex={self._read.pattern}" if topic not in self._read.names else "its topics"
                 raise FatalError(
-                    f"a record is on its way to topic {topic}, which this stream reads ({how}): it would be read "
-                    "again, for ever. Nothing was written there. Send it elsewhere, or read fewer topics"
+                    f"a record would go to topic {topic}, which this stream reads ({how}): it would be read again, "
+                    "for ever. Nothing was written to the topic. Send the record to another topic, or read fewer topics"
                 )
             self._known.add(topic)
 
 
 def subscription(spec: TaskSpec) -> Sequence[str] | Callable[[str], object]:
-    """Return what a task reads: names, or what says of a name whether it is meant."""
+    """Return what a task reads: names, or a predicate on names."""
     read = ReadTopics.of(spec)
     return read.has if read.pattern else read.names

@@ -11,10 +11,10 @@ _CATCHES_UP_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What is asked about: a transaction that began at `begun_s` (`time.monotonic`), and what is around it.
+    """The state of a transaction that began at `begun_s` (`time.monotonic`).
 
-    `is_committing`: the one before it is under way. `has_more`: the batch that was taken last was as large as one may
-    be, so that the next one waits already.
+    `is_committing`: the transaction before it is not committed yet. `has_more`: the last batch was as large as
+    possible, so the next one is already waiting.
     """
 
     begun_s: float
@@ -24,25 +24,25 @@ class Written:
 
 
 class StreamBoundary(ABC):
-    """Decides when the transaction that is being written is handed over. The task's thread asks, after each batch."""
+    """Decides when the current transaction is handed over. The task's thread asks after each batch."""
 
     commits_when_idle = False
-    """Whether it ends, once the one before it is committed, when nothing more waits to be read."""
+    """Whether a transaction also ends when nothing more waits to be read, once the one before it is committed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
 
     @abstractmethod
     def is_due(self, written: Written) -> bool:
-        """Say whether it is handed over now."""
+        """Say whether the transaction is to be handed over now."""
 
     @abstractmethod
     def waits_s(self, begun_s: float) -> float:
-        """Return for how long nobody has to look."""
+        """Return for how long no check is needed."""
 
 
 class PollBoundary(StreamBoundary):
-    """Each batch is a transaction; those that come while one is being committed, or wait already, are one together."""
+    """Each batch is a transaction; batches that come during a commit, or already wait, are combined."""
 
     commits_when_idle = True
 

@@ -1,4 +1,4 @@
-"""What a running task of a stream is offered: its configs, its assignment, and a way to leave records out."""
+"""What a running task of a stream can use: its configs, its assignment, and a way to leave records out."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,9 +1,9 @@
-"""The loop of one stream task: read, convert, transform, process, and back; then commit output and offsets together.
+"""The loop of one stream task: read, convert, transform, process, and convert back; commit output with offsets.
 
-The offsets of what was read are committed in the transaction of what was made of it, with the metadata of the group as
-captured with the assignment, so that its coordinator refuses a member whose generation is over (E19, KIP-447). Nobody
-else commits offsets here. Partitions that are revoked are granted once all that was sent of them is committed; a
-commit that did not end well fails the task's instance, and the next one begins where the group stands.
+The offsets of the records read are committed in the transaction of their output, with the group metadata as of the
+assignment, so that the coordinator refuses a member of an older generation (E19, KIP-447). Nothing else commits offsets
+here. Revoked partitions are granted once everything sent from them is committed. A failed commit fails the task's
+instance, and the next one begins at the group's offsets.
 """
 
 import logging
@@ -35,14 +35,14 @@ from fencepost.transaction import ProduceError, StaleMemberError
 log = logging.getLogger(__name__)
 
 _MEASURE_S = 1.0
-_LONGEST_POLL_S = 0.1  # a stop or a pause is heeded in between
+_LONGEST_POLL_S = 0.1  # a stop or a pause takes effect between polls
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 
 Offsets = Mapping[TopicPartition, int]
 
 
 class Input(Protocol):
-    """Where records come from: `GroupInput`, for one."""
+    """Where records come from, such as `GroupInput`."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -57,7 +57,7 @@ class Input(Protocol):
     def pause(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def stored(self) -> Offsets:
-        """Return where the group stands now, of the assignment."""
+        """Return the group's current offsets of the assignment."""
 
     def known_ends(self) -> Offsets: ...
 
@@ -65,7 +65,7 @@ class Input(Protocol):
 
 
 class StreamLoop:
-    """Runs one task instance, which it is the assignee for.
+    """Runs one task instance. It is the group member's listener for assignments.
 
     `replace` retires a delivery and returns its admitted successor, and whether it was struck (E5).
     """
@@ -95,27 +95,27 @@ class StreamLoop:
         self._report_state = report_state
         self._guard = LoopGuard(ReadTopics.of(spec))
         self._positions = Positions()
-        self._begun_s: float | None = None  # when the transaction that is being written began
+        self._begun_s: float | None = None  # when the current transaction began
         self._flush_due_s = time.monotonic() + spec.offset_flush_interval_ms / 1000
         self._measure_due_s = 0.0
         self._is_paused = False
-        self._is_to_begin = False  # a partition begins at the end of its log, which the group does not have yet
-        self._is_over = False  # nothing is committed any more
+        self._is_to_begin = False  # a partition begins at the end of its log, which is not committed yet
+        self._is_over = False  # nothing more is committed
         self._is_lost = False
         self._has_failed = False
         self._refusals = 0
 
     def run(self, input_: Input, delivery: LanedDelivery) -> None:
-        """Move data until told to stop. Errors of task, conversion and Kafka pass; nothing is committed then."""
+        """Move data until asked to stop. Errors of task, conversion and Kafka propagate, and nothing is committed."""
         self._input, self._delivery = input_, delivery
         try:
             self._take_turns()
             self._commit_all()
         except BaseException:
             self._is_over = True
-            if self._is_lost:  # the client has joined again by itself, and nobody would have what it is given
+            if self._is_lost:  # the client has rejoined by itself, and no one would use its new assignment
                 self._input.close()
-            self._learn(wait=True)  # where a commit has failed, that is the cause, and says what is to be done
+            self._learn(wait=True)  # if a commit has failed, its error is the cause, and decides what happens next
             raise
         finally:
             self._is_over = True
@@ -126,7 +126,7 @@ class StreamLoop:
             while not self._control.is_stopping:
                 self._turn()
         except StoppedInRetryError as error:
-            log.info("task %s stops without the batch it has at hand: %s", self._spec.id, error)
+            log.info("task %s stops before the batch that it was processing is sent: %s", self._spec.id, error)
 
     def _turn(self) -> None:
         self._learn(wait=False)
@@ -181,11 +181,11 @@ class StreamLoop:
         return self._processor.written(self._task.process(batch) if len(batch) else None)
 
     def _try_again(self, fetched: Fetched, error: Exception) -> None:
-        """Have the same records fetched again; what was sent before them is not held up."""
+        """Fetch the same records again later; what was sent before them is committed without delay."""
         if self._begun_s is not None:
             self._commit()
         pause_s = pause_after(self._refusals, _PAUSES_S)
-        log.warning("task %s: process is tried again in %g s: %s", self._spec.id, pause_s, error)
+        log.warning("task %s: process failed and will be retried in %g s: %s", self._spec.id, pause_s, error)
         self._refusals += 1
         self._counters.errors.retries += 1
         self._input.seek(fetched.first_offsets())
@@ -214,7 +214,7 @@ class StreamLoop:
     def _maybe_commit(self, taken: int) -> None:
         if self._begun_s is None:
             if time.monotonic() >= self._flush_due_s:
-                self._commit_all()  # what nobody reads, such as markers, and what the group does not have yet
+                self._commit_all()  # invisible records such as markers, and offsets that the group lacks
         elif self._delivery.is_full or self._boundary.is_due(self._written(self._begun_s, taken)):
             self._commit()
         elif not taken and self._boundary.commits_when_idle:
@@ -226,12 +226,12 @@ class StreamLoop:
         return Written(begun_s, self._counters.in_transaction, self._positions.is_committing, has_more)
 
     def _commit(self) -> None:
-        """Hand the transaction over; what the group has already is no news to it."""
+        """Hand the transaction over, with the offsets that the group does not have yet."""
         self._begun_s = None
         self._flush_due_s = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
         due = self._positions.due()
         if not due and self._delivery.is_open:
-            due = dict(self._positions.sent)  # a topic that was made anew was read up to where the old one stood
+            due = dict(self._positions.sent)  # a recreated topic was read up to the offset where the old one ended
         if not due:
             return
         if not self._delivery.is_open and not self._delivery.is_ready():
@@ -243,12 +243,12 @@ class StreamLoop:
         self._counters.commit_begun(begun_s)
 
     def _commit_all(self) -> None:
-        """Commit what was sent, and wait for that."""
+        """Commit what was sent, and wait for it."""
         self._commit()
         self._learn(wait=True)
 
     def _learn(self, *, wait: bool) -> None:
-        """See what has been committed. Raises what a commit ended with."""
+        """Handle the commits that have ended. Raises the error of a failed one."""
         while ended_s := self._finished(wait):
             for one_s in ended_s:
                 self._positions.committed()
@@ -258,17 +258,17 @@ class StreamLoop:
         try:
             return self._delivery.finished(wait=is_waited_for)
         except Exception:
-            if not self._has_failed:  # once: those behind it fail with it, and it is asked for again
+            if not self._has_failed:  # count it once: later commits fail with it, and this is called again
                 self._has_failed = True
                 self._counters.commit_failed()
             raise
 
     def _replace(self) -> None:
-        """Go on with other producers; after a strike only where the group has what this instance committed last."""
+        """Continue with other producers; after a strike only if the group has what this instance committed last."""
         self._learn(wait=True)
         self._delivery, is_struck = self._replace_delivery()
         if is_struck and self._positions.differ_from(self._input.stored()):
-            raise StaleMemberError("the stored offsets are not what this incarnation committed last")
+            raise StaleMemberError("the stored offsets differ from what this incarnation committed last")
 
     # pausing
 
@@ -282,16 +282,20 @@ class StreamLoop:
     # the group's assignment
 
     def assigned(self, positions: Offsets, fresh: Collection[TopicPartition]) -> Offsets:
-        """Begin where the group stands. The end of a log, where it has nothing, is committed before any record is
-        taken: the next start would take a later one for it, and leave out what came in between."""
+        """Begin at the group's offsets. If it has none, the end of the log is committed before any record is taken.
+
+        Otherwise the next start would begin at a later end, and skip the records in between.
+        """
         self._positions.begin(positions, fresh)
         if fresh and self._spec.consumer_conf.get("auto.offset.reset") == "latest":
             self._is_to_begin = True
         return {}
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit all that was sent before anybody else has them. Where that fails nothing of it was committed, or the
-        next member waits until it is known (E19)."""
+        """Commit everything that was sent before another member gets the partitions.
+
+        If that fails, nothing was committed, or the next member waits until the outcome is known (E19).
+        """
         try:
             if not self._is_over:
                 self._commit_all()
@@ -302,31 +306,33 @@ class StreamLoop:
             self._positions.forget(partitions)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Send nothing more: others have them already. What is under way will be refused."""
+        """Send nothing more: other members already have the partitions, and commits in progress will be refused."""
         is_writing = self._begun_s is not None or self._positions.is_committing
         self._positions.forget(partitions)
         if is_writing and not self._is_over:
             self._is_over = self._is_lost = True
-            raise StaleMemberError(f"task {self._spec.id} has lost its partitions: others have them already")
+            raise StaleMemberError(f"task {self._spec.id} has lost its partitions to other members")
 
 
 class Positions:
-    """Where a stream's task stands in the partitions that it has: what is sent, handed over, and committed."""
+    """The positions of a stream's task in its partitions: sent, handed over, and committed."""
 
     def __init__(self) -> None:
         self.sent: dict[TopicPartition, int] = {}  # the next offset whose record is in no transaction yet
-        self._handed: dict[TopicPartition, int] = {}  # as of the transactions handed over; not where there is none
+        self._handed: dict[TopicPartition, int] = {}  # as of the transactions handed over; missing if there are none
         self._committed: dict[TopicPartition, int] = {}  # by this instance
         self._begun: deque[Offsets] = deque()
 
     @property
     def is_committing(self) -> bool:
-        """Say whether a commit has begun that is not known to be made."""
+        """Say whether a commit has begun whose outcome is not known yet."""
         return bool(self._begun)
 
     def begin(self, positions: Offsets, fresh: Collection[TopicPartition]) -> None:
-        """Take over partitions. What the group does not have is due even if nothing comes: else the next member of it
-        would begin anew."""
+        """Add partitions.
+
+        Offsets that the group lacks are due even without records: else its next member would reset.
+        """
         self.sent.update(positions)
         self._handed.update((place, offset) for place, offset in positions.items() if place not in fresh)
 
@@ -335,7 +341,7 @@ class Positions:
         self.reach(fetched.ends)
 
     def reach(self, ends: Offsets) -> None:
-        """Count as sent what no reader sees, such as the markers of transactions."""
+        """Count invisible records, such as transaction markers, as sent."""
         self._advance({place: end for place, end in ends.items() if end > self.sent.get(place, end)})
 
     def _advance(self, offsets: Offsets) -> None:
@@ -349,7 +355,7 @@ class Positions:
         self._handed.update(offsets)
 
     def committed(self) -> None:
-        """Take note that the oldest of the commits that have begun is made."""
+        """Record that the oldest commit begun has succeeded."""
         self._committed.update(self._begun.popleft())
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -361,5 +367,5 @@ class Positions:
         return any(stored.get(place) != offset for place, offset in self._committed.items())
 
     def lag(self, ends: Offsets) -> int:
-        """Return that of the partition that is most behind, in records."""
+        """Return the lag of the partition with the most, in records."""
         return max((end - self.sent[place] for place, end in ends.items() if place in self.sent), default=0)

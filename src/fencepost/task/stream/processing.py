@@ -1,7 +1,7 @@
-"""Both ways of a stream: from what was read to what `process` is given, and from what it returns to the producer.
+"""Both directions of a stream: from what was read to `process`, and from its result to the producer.
 
-Records stay columns on both where the converters take columns and no transform looks inside. What cannot be processed
-is a dead letter of the transaction, written as it was read (E15).
+Records stay columns in both if the converters take columns and no transform looks inside. Records that cannot be
+processed become dead letters in the transaction, written as they were read (E15).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _PROCESS = "TASK_PUT"
 
 
 class StreamProcessor:
-    """Turns what was fetched into batches, and what a task returns into what is sent. One task's, one thread's."""
+    """Turns fetched records into batches, and a task's results into records to send. One task, one thread."""
 
     def __init__(self, spec: TaskSpec, incoming: SinkProcessor, outgoing: Processor) -> None:
         self._spec = spec
@@ -31,7 +31,7 @@ class StreamProcessor:
         self._outgoing = outgoing
         incoming.keeps_header_bytes = _are_alike(incoming.header_converter, outgoing.header_converter)
         self._letters: TransactionLetters | None = None
-        if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails, and nothing passes it
+        if spec.dead_letters_topic and incoming.tolerance.tolerates_all:  # else the task fails instead
             self._letters = TransactionLetters(spec, partial(class_of, incoming))
             outgoing.letters = TransactionLetters(spec, partial(class_of, outgoing))
             incoming.tolerance.tell = self._letters.tell
@@ -46,21 +46,21 @@ class StreamProcessor:
         self._outgoing.close()
 
     def read(self, fetched: Fetched) -> SinkBatch:
-        """Return the records for `process`. Raises FatalError where an error is not tolerated."""
+        """Return the records for `process`. Raises FatalError if an error is not tolerated."""
         if self._letters is not None:
             self._letters.clear()
         return self._incoming.process(fetched)
 
     def written(self, result: Any) -> list[Outgoing]:
-        """Return what is to be sent of what `process` returned, dead letters last.
+        """Return what is to be sent from the result of `process`, dead letters last.
 
-        Raises FatalError as `read` does, and where these are no rows.
+        Raises FatalError as `read` does, and if the result is not rows.
         """
         sent = [self._outgoing.process(batch) for batch in batches_of(result)]
         return [*sent, *self._taken(sent)]
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """Take a record out of the batch at hand, as the config asks for."""
+        """Remove a record from the current batch, as the config asks."""
         self._incoming.tolerance.failed(_PROCESS, error, self._incoming.raw_of(record))
 
     def _taken(self, sent: Sequence[Outgoing]) -> Iterator[Outgoing]:
@@ -70,7 +70,7 @@ class StreamProcessor:
         return (each for each in letters if each is not None)
 
     def _tell_of_output(self, stage: str, error: Exception, record: SourceRecord) -> None:
-        """Keep a record as it was read, where that is known; else as `process` returned it."""
+        """Keep a record as it was read, if that is known; else as `process` returned it."""
         assert self._outgoing.letters is not None
         self._outgoing.letters.tell(stage, error, self._as_read(record))
 
@@ -84,7 +84,7 @@ class StreamProcessor:
 
 
 class _Origins(Sequence[Mapping[str, Any]]):
-    """Places as source partitions, made when somebody looks."""
+    """Places as source partitions, created on access."""
 
     def __init__(self, places: Sequence[TopicPartition]) -> None:
         self._places = places
@@ -108,7 +108,7 @@ def _are_alike(read: HeaderConverter, written: HeaderConverter) -> bool:
 
 
 def batches_of(result: Any) -> list[Batch]:
-    """Return what `process` returned, as batches. Raises FatalError for anything else than rows."""
+    """Return the result of `process` as batches. Raises FatalError for anything but rows."""
     if result is None:
         return []
     if isinstance(result, Batch):
@@ -162,8 +162,8 @@ def _unless_empty(column: Sequence[Any]) -> Sequence[Any] | None:
 def _ensure_goes_somewhere(target: tuple[str, int | None], place: TopicPartition | None) -> None:
     if target == place:
         raise FatalError(
-            f"process returned records as they came, which would write them to {place.topic}, where they were read: "
-            "say where they go, batch.to(topic) or record.to(topic)"
+            f"process returned records unchanged, which would write them back to {place.topic}, where they were "
+            "read; name their destination with batch.to(topic) or record.to(topic)"
         )
 
 

@@ -1,8 +1,8 @@
-"""The life of one stream task in a slot: take its transactional ids, be admitted, join the group, run, leave.
+"""The life of one stream task in a slot: take its transactional ids, get admitted, join the group, run, leave.
 
-Its own ids are kept from a predecessor of the same number by `init_transactions` (E2), its partitions by the group,
-whose coordinator refuses offsets of members whose generation is over, in transactions too (E19). It reads where the
-group stands only behind both (E3).
+`init_transactions` takes its ids from a predecessor of the same number (E2). The group protects its partitions: the
+coordinator refuses offsets of older generations, in transactions too (E19). The task reads the group's offsets only
+after both (E3).
 """
 
 import threading
@@ -27,7 +27,7 @@ from fencepost.transaction.signature import Signature
 
 
 class StreamRunner(ProducingLife):
-    """Runs one start of a stream's task, through as many producers, memberships and instances as it takes."""
+    """Runs one start of a stream's task, with as many producers, memberships and instances as it takes."""
 
     def __init__(self, spec: TaskSpec, admit: Admit, report: Callable[[TaskReport], None]) -> None:
         super().__init__(spec, admit, report)
@@ -37,21 +37,21 @@ class StreamRunner(ProducingLife):
         self._signature = Signature(Contributors(spec.producer_conf))
 
     def abandon(self) -> None:
-        """Give up on a task that does not stop in time: its producers are dropped under it, and it leaves the group."""
+        """Abandon a task that does not stop in time: its producers are closed under it, and it leaves the group."""
         super().abandon()
         input_ = self._input
-        if input_ is not None:  # it may take a while, in which the slot has to give signs of life
+        if input_ is not None:  # in a thread, as it may take a while and the slot must send heartbeats
             threading.Thread(target=input_.abandon, name=f"abandon-{self.spec.id}", daemon=True).start()
 
     def _close(self) -> None:
-        """Leave the group first: what can still be committed is."""
+        """Leave the group first: this commits what can still be committed."""
         input_, self._input = self._input, None
         if input_ is not None:
             input_.close()
         super()._close()
 
     def _before_the_last_report(self) -> None:
-        """Leave the group first: who is told that a task has ended may count on it."""
+        """Leave the group first: whoever sees the end of the task may rely on it."""
         self._close()
 
     def _run_instance(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a stream's task begins, and what its status tells of whoever was in the way (E20)."""
+"""Where a stream's task begins, and what its status says about producers that it had to fence (E20)."""
 
 from collections.abc import Callable
 
@@ -13,15 +13,15 @@ ReportState = Callable[[RunState, str | None], None]
 
 
 class Takeover:
-    """Tells of what reading the positions of one instance takes: counters, and a text in the task's status."""
+    """Reports what reading the positions of one instance involves: counters, and a text in the task's status."""
 
     def __init__(self, counters: StreamCounters, report_state: ReportState) -> None:
         self._counters = counters
         self._report_state = report_state
-        self._fenced: list[str] = []  # since the last assignment for which somebody was
+        self._fenced: list[str] = []  # since the last assignment for which a producer was fenced
 
     def positions(self, spec: TaskSpec, control: Control) -> StablePositions:
-        """Return what reads the positions of the task, as a member of its group, for one instance of it."""
+        """Return the reader of the task's positions, as a member of its group, for one instance of it."""
         return StablePositions(
             spec.consumer_conf,
             spec.producer_conf,
@@ -33,13 +33,13 @@ class Takeover:
         )
 
     def fenced(self, fenced: list[Fenced]) -> None:
-        """Take note of producers that were fenced for partitions of one assignment."""
+        """Record the producers that were fenced for partitions of one assignment."""
         self._counters.producers_fenced += len(fenced)
         self._fenced = [f"Fenced {each}" for each in fenced]
         self._tell()
 
     def waiting(self, why: str) -> None:
-        """Take note that the task waits, and why; empty: it waits no more."""
+        """Record that the task waits, and why; if `why` is empty, it no longer waits."""
         self._counters.is_waiting_for_offsets = int(bool(why))
         self._tell(why)
 
