@@ -20,7 +20,7 @@ from fencepost.spark.session.session import SparkRuntime
 from fencepost.spark.split.run import SPLIT_COLUMN
 from fencepost.spark.split.splits import SplitReader
 
-FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else (16, 1_000)
+FILES, LINES = (200, 40_000) if os.environ.get("FENCEPOST_CHAOS") == "long" else (8, 1_000)
 PLAIN = [
     "a", "x y", " lead", "trail ", "ü", "𝄞", "\x7f", "\u2028", "\u00a0", "back\\slash", "\\n", "</b>", "#",
 ]  # fmt: skip

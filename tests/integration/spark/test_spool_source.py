@@ -211,6 +211,13 @@ def test_lines_are_cut_no_more_after_files_in_succession_that_were_not_plain(
     assert [value["id"] for _, value in records(worker)] == [str(n) for n in range(7)]
 
 
+def test_lines_are_cut_where_settings_ask_for_nothing_more(runtime: SparkRuntime, inbox: Path) -> None:
+    (inbox / "a.csv").write_text("id,name\n1,2026-11-25\n")
+    splits = list(source(inbox).splits(runtime.session))
+    assert SplitReader(source(inbox), NO_SCHEMA).frame(runtime.session, splits).csv
+    assert not SplitReader(source(inbox), NO_SCHEMA, is_exactly_once=False).frame(runtime.session, splits).csv
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -234,8 +241,6 @@ def test_lines_are_not_cut_where_settings_ask_for_more(
     connector = source(inbox, **settings)
     properties = NO_SCHEMA | settings
     splits = list(connector.splits(runtime.session))
-    assert SplitReader(source(inbox), NO_SCHEMA).frame(runtime.session, splits).csv
-    assert not SplitReader(source(inbox), NO_SCHEMA, is_exactly_once=False).frame(runtime.session, splits).csv
     assert not SplitReader(connector, properties).frame(runtime.session, splits).csv
 
 
