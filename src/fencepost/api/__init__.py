@@ -1,8 +1,8 @@
 """What the author of a connector, transform, predicate or converter imports.
 
-A task connector is a `SourceConnector` (plans) with a `SourceTask` (moves data), a `SinkConnector` with a `SinkTask`,
-or a `StreamConnector` with a `StreamTask`; a `DataFrameConnector` plans bounded `Split`s that Spark reads, a
-`DataFrameSink` writes the `Epoch`s that Spark reads from topics. Settings are fields (`fencepost.config.setting`).
+A connector plans work and its tasks move data: `SourceConnector` with `SourceTask`, `SinkConnector` with `SinkTask`,
+`StreamConnector` with `StreamTask`. A `DataFrameConnector` plans bounded `Split`s that Spark reads. A `DataFrameSink`
+writes the `Epoch`s that Spark reads from topics. Settings are fields (`fencepost.config.setting`).
 Errors are grouped by what the runtime does about them: retry, skip the record, stop quietly, refuse the config, fail.
 """
 

@@ -1,4 +1,4 @@
-"""What the connectors of sources and of sinks have in common: they plan, their tasks move data."""
+"""What source and sink connectors have in common: a connector plans work, and its tasks move data."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
@@ -10,19 +10,19 @@ class ConnectorContext(Protocol):
     """What the runtime offers a connector."""
 
     def request_task_reconfiguration(self) -> None:
-        """Ask for `task_configs` to be called again, soon, from another thread."""
+        """Ask the runtime to call `task_configs` again soon. May be called from any thread."""
 
     def raise_error(self, error: Exception) -> None:
-        """Fail the connector from a thread of its own."""
+        """Fail the connector from one of its own threads."""
 
     def remark(self, text: str | None) -> None:
-        """Say in the connector's status, as its `trace`, what is amiss though it runs; None: nothing any more.
+        """Show a problem of a running connector in its status, as its `trace`. None clears it.
 
-        It is forgotten when the connector ends.
+        The text is also cleared when the connector ends.
         """
 
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (partition, offset) of everything that the connector has committed, read now."""
+        """Read all source offsets that the connector has committed by now, as (partition, offset) pairs."""
 
 
 class Connector(Config):
@@ -31,41 +31,42 @@ class Connector(Config):
     task: ClassVar[type[Any]]
     version: ClassVar[str] = "0.1.0"
     converters: ClassVar[Mapping[str, str]] = {}
-    """Classes of `key.converter`, `value.converter` and `header.converter` that count, where a config names none, in
-    place of the worker's: for a connector whose records are bytes already, say."""
+    """Default classes of `key.converter`, `value.converter` and `header.converter`, used instead of the worker's when a
+    config names none. For a connector whose records are already bytes, for example."""
 
     context: ConnectorContext
 
     client_prefixes: ClassVar[tuple[str, ...]] = ()
-    """What the keys begin with that configure Kafka clients of the connector's own. Settings that would make a worker
-    load code, read files or reach other hosts are refused there, as among the overrides of the worker's clients."""
+    """Prefixes of the keys that configure the connector's own Kafka clients. As with overrides of the worker's clients,
+    settings under these prefixes are refused if they make a worker load code, read files or reach other hosts."""
 
     def start(self) -> None:
-        """Begin to watch the outside system, where that is needed to plan. An exception fails the connector."""
+        """Start watching the outside system, if planning needs that. An exception fails the connector."""
 
     def stop(self) -> None:
-        """End what `start` began."""
+        """Stop what `start` started."""
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
-        """Return the properties of each task, at most `max_tasks`. By default one task with the connector's.
+        """Return the properties of each task, for at most `max_tasks` tasks.
 
-        They are stored as text, which the fields of the task's `config` read back: numbers, booleans, Paths, Enums and
-        lists of these may stand there as they are. Anything else fails the connector.
+        By default there is one task, with the connector's own properties. Values may be strings, numbers, booleans,
+        Paths, Enums and lists of these; any other type fails the connector. They are stored as text, and the fields of
+        the task's `config` parse them again.
 
         Raises:
-            RetriableError: asked again soon; the tasks that there are go on.
+            RetriableError: this is called again soon; the running tasks continue.
         """
         return [{k: str(v) for k, v in self.originals.items() if v is not None}]
 
     @classmethod
     def refusal_to_follow(cls, former: "type[Connector]") -> str | None:
-        """Return why a connector of the class `former` must not become one of this class by a change of its config.
+        """Return why a config change must not turn a connector of class `former` into this class; None allows it.
 
-        Such as offsets that would not be found again. None: it may.
+        One reason to refuse: this class would not find the offsets that `former` has committed.
         """
         return None
 
     @classmethod
     def validate(cls, properties: Mapping[str, object]) -> list[SettingValue]:
-        """Check a config before it is accepted: one answer per declared key."""
+        """Check a config before it is accepted. Returns one result per declared key."""
         return cls.validate_values(properties)

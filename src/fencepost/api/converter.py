@@ -1,4 +1,4 @@
-"""The contract of converters: Python values to the bytes of a Kafka record, and back."""
+"""The contract of converters, which turn Python values into the bytes of a Kafka record and back."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from fencepost.record import HeaderBytes, HeaderColumn, Schema
 
 
 class Converter(Config):
-    """Converts keys or values. Configured with the properties below its prefix, plus `converter.type`."""
+    """Converts keys or values. Its config is the properties under its prefix, plus `converter.type`."""
 
     @abstractmethod
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes of a value (None: no value). Raises RecordError where the value does not fit."""
+        """Return the bytes of a value; None for no value. Raises RecordError if the value does not fit."""
 
     @abstractmethod
     def to_connect_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return schema and value of the bytes of a record. Raises RecordError where they cannot be read."""
+        """Return the schema and the value that the bytes hold. Raises RecordError if they cannot be parsed."""
 
     def from_column(self, schema: Schema | None, values: Sequence[Any]) -> Sequence[bytes | None] | None:
-        """Convert a whole column, for the hot path, if the topic does not matter.
+        """Convert a whole column at once, on the hot path, if the result does not depend on the topic.
 
-        Returns None where this converter, or this column, has to go record by record (also when any value does
-        not fit: the record-by-record way then finds out which).
+        Returns None if this converter or this column must be converted record by record. Return None also if some
+        value does not fit: `from_connect_data` then finds out which one.
         """
         return None
 
     def to_column(self, column: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Read a whole column of records of any topic, for the hot path, where they all have one schema.
+        """Convert a whole column of bytes at once, on the hot path, if all values share a schema, whatever their topic.
 
-        Returns None where this converter, or this column, has to go record by record.
+        Returns None if this converter or this column must be converted record by record.
         """
         return None
 
@@ -40,16 +40,22 @@ class HeaderConverter(Config):
 
     @abstractmethod
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes of a header value. Raises RecordError where the value does not fit."""
+        """Return the bytes of a header value. Raises RecordError if the value does not fit."""
 
     @abstractmethod
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return schema and value of a header's bytes."""
+        """Return the schema and the value that the bytes of a header hold."""
 
     def to_header_column(self, headers: Sequence[Sequence[HeaderBytes]]) -> HeaderColumn | None:
-        """Read the headers of many records, for the hot path, whose values are bytes. None: they go one by one."""
+        """Convert the headers of many records at once, on the hot path, if their values are bytes.
+
+        Returns None if they must be converted one by one.
+        """
         return None
 
     def from_header_column(self, headers: HeaderColumn) -> Sequence[Sequence[HeaderBytes]] | None:
-        """Convert the headers of many records, which are bytes, for the hot path. None: they go one by one."""
+        """Convert the headers of many records at once, on the hot path; their values are bytes.
+
+        Returns None if they must be converted one by one.
+        """
         return None

@@ -1,6 +1,6 @@
-"""The contract of a DataFrame connector: it plans bounded splits, Spark reads them.
+"""The contract of a DataFrame connector: it plans bounded splits, and Spark reads them.
 
-`Session` and `DataFrame` are PySpark's; they are not imported here so that an executor stays light.
+`Session` and `DataFrame` are PySpark types. They are not imported here so that an executor stays light.
 """
 
 from abc import abstractmethod
@@ -17,12 +17,17 @@ DataFrame = Any
 
 @dataclass(frozen=True)
 class Split:
-    """A bounded piece of the source, committed in one transaction, which small ones may share.
+    """A bounded piece of the source, committed in one transaction. Small splits may share a transaction.
 
-    `partition` identifies it for ever, content included (a file: path, size and modification time): what has this
-    identity and is committed as done is never read again. `order` sorts the splits of a run. `is_single_file` says that
-    its rows come in the same order at every read, so that a position inside it means something. `size_bytes` is
-    what planning knows of its size, or None: it is then written by itself. One of 0 bytes has no rows, and is not read.
+    Attributes:
+        partition: identifies the split and its content for ever (for a file: path, size and modification time). A split
+            whose identity is committed as done is never read again.
+        order: the sort key of the splits that one call of `splits` returns.
+        is_single_file: whether every read returns the rows in the same order, so that a position inside the split is
+            meaningful.
+        size_bytes: the size as far as planning knows it. A split of unknown size (None) does not share a transaction;
+            a split of 0 bytes has no rows and is not read.
+        hint: whatever the connector wants to find again in `read`; it is not part of the identity.
     """
 
     partition: Mapping[str, Any]
@@ -34,10 +39,12 @@ class Split:
 
 @dataclass(frozen=True)
 class CsvLines:
-    """How a split is read that is one file of CSV, by the line, with no other options of Spark's CSV source than these.
+    """How to read, line by line, a split that is one CSV file and uses no options of Spark's CSV source but these.
 
-    `schema` is that of the frame that `read` gives; `takes_names`: its names are the header's. `null_value`: what
-    stands for null, as nothing at all does.
+    Attributes:
+        schema: the schema of the frame that `read` returns.
+        takes_names: whether the names in `schema` come from the header.
+        null_value: the text that means null. An empty field means null, too.
     """
 
     path: str
@@ -49,70 +56,72 @@ class CsvLines:
 
 
 class DataFrameConnector(SourceConnector):
-    """Plans splits and says how Spark reads one. Runs on the driver; nothing of it runs on executors.
+    """Plans splits and says how Spark reads each of them. Runs on the driver only, never on executors.
 
-    The runtime calls `splits` over and over, skips those committed as done, reads each of the others with `read`,
-    writes its rows and `{"done": true}` in one transaction, small neighbours in the same one, and calls `finished`.
+    The runtime calls `splits` again and again and skips splits that are committed as done. It reads each other split
+    with `read`, writes its rows and `{"done": true}` in one transaction, and calls `finished`. Small neighbouring
+    splits share a transaction.
     """
 
     is_dataframe: ClassVar[bool] = True
     topic: str
-    """Where records go: a setting of the connector."""
+    """The topic that records are written to: a setting of the connector."""
     poll_interval_ms: int = 1000
-    """How often `splits` is asked when there was nothing new; may be a setting."""
+    """The pause before the next call of `splits` when the last one returned nothing new. May be a setting."""
 
     @abstractmethod
     def splits(self, session: Session) -> Iterable[Split]:
-        """Return what is there to be read now; includes splits done before, if they still exist.
+        """Return the splits that can be read now, including those done before that still exist.
 
-        A RetriableError or OSError is taken for trouble that passes: this is called again, as often as it takes.
+        The runtime treats a RetriableError or OSError as temporary and calls this again until it succeeds.
         """
 
     @abstractmethod
     def read(self, session: Session, split: Split) -> DataFrame:
-        """Return the rows of a split, lazily. May raise RecordError: the split is set aside and reported."""
+        """Return the rows of a split, lazily. If it raises RecordError, the split is skipped and reported."""
 
     def csv_lines(self, session: Session, split: Split) -> CsvLines | None:
-        """Return how to cut the lines of a split that is CSV: executors do it then, much faster, where they can.
+        """Return how executors may cut the lines of a CSV split themselves, which is much faster than Spark.
 
-        They leave it to Spark, hence to `read`, wherever it might read a line in another way. None: they never try.
-        May raise RecordError: the split is set aside and reported.
+        Executors fall back to Spark, and so to `read`, wherever Spark might read a line differently. Return None to
+        always use Spark. If it raises RecordError, the split is skipped and reported.
         """
         return None
 
     def row_settings(self) -> Mapping[str, str]:
-        """Return the settings that decide which rows a split has: parts of it are committed under the same ones only.
+        """Return the settings that determine which rows a split has.
 
-        By default all that the class declares, passwords left out. They are kept as hashes. `transforms.sql` and the
-        columns that `read` gives are looked at besides.
+        A split that is committed in parts is continued only while these settings stay the same. The offset holds hashes
+        of them. By default these are all settings that the class declares, except passwords. The runtime also
+        compares `transforms.sql` and the columns that `read` returns.
         """
         return {k: str(v) for k, v in self._values.items() if not isinstance(v, Secret)}
 
     def is_unchanged(self, session: Session, split: Split) -> bool:
-        """Say whether the split still has the identity that it was planned with. Asked before every commit."""
+        """Return whether the split still has the identity that it was planned with. Called before every commit."""
         return True
 
     def finished(self, session: Session, split: Split, rows: int) -> bool:
-        """Called after a split is committed; again after a crash, so it must be idempotent.
+        """Called after a split is committed, and again after a crash, so it must be idempotent.
 
-        Returns True when the split can never be planned again (its file is gone): its offset is then forgotten.
+        Returns True if the split can never be planned again (its file is gone). Its offset is then deleted.
         """
         return False
 
     def is_removed(self, session: Session, split: Split) -> bool:
-        """Say whether a committed split that `splits` did not return just now was removed for good.
+        """Return whether a committed split that the last call of `splits` did not return is removed for good.
 
-        Its offset is forgotten when this is said twice in a row: should it come back after all, it is read again. That
-        it is not to be seen is not enough: a directory may be away for a while, or the right to look at a file. Asked
-        after each `splits`.
+        Called after each `splits`. When this returns True twice in a row, the runtime deletes the split's offset; a
+        split that comes back later is read again. It is not enough that the split cannot be seen: a directory may be
+        unavailable for a while, or a permission to read a file may be missing.
         """
         return False
 
     def set_aside(self, session: Session, split: Split, error: Exception) -> None:
-        """Called for a split that cannot be read; it is not planned again until its identity changes."""
+        """Called for a split that cannot be read. The task skips it until its identity changes."""
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return one config a task: the connector's own properties."""
+        """Return one config per task: the connector's own properties."""
         own = {k: str(v) for k, v in self.originals.items() if v is not None}
         return [dict(own) for _ in range(max_tasks)]
 

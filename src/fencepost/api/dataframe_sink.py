@@ -1,6 +1,6 @@
-"""The contract of a DataFrame sink: the runtime plans epochs, Spark reads them, the sink says how they are written.
+"""The contract of a DataFrame sink: the runtime plans epochs, Spark reads them, and the sink writes them.
 
-`Session` and `DataFrame` are PySpark's; they are not imported here so that an executor stays light.
+`Session` and `DataFrame` are PySpark types. They are not imported here so that an executor stays light.
 """
 
 from abc import abstractmethod
@@ -14,43 +14,46 @@ from fencepost.api.epoch import Epoch, EpochConnector
 class DataFrameSink(EpochConnector):
     """Writes epochs.
 
-    The runtime plans an epoch, makes its plan durable in the group's offsets, and calls `write`; then makes durable
-    what `write` returned, calls `publish`, and commits. After a crash the epoch is finished by whoever takes over: with
-    `write` again unless its result is durable, with `publish` in any case.
+    The runtime plans an epoch, makes its plan durable in the group's offsets, and calls `write`. It then makes the
+    token that `write` returned durable, calls `publish`, and commits. After a crash the next task finishes the epoch:
+    it calls `write` again unless the token is durable, and it always calls `publish`.
     """
 
     writes_at_once: ClassVar[bool] = False
-    """Whether `write` is one Spark action, which takes each row of the frame. Then the runtime sees on the way whether
-    records are left out that are to be dead letters; else each epoch is read once more to find out."""
+    """Whether `write` is one Spark action that takes each row of the frame. If so, the runtime counts during that
+    action whether records are left out as dead letters. Otherwise it reads each epoch a second time to find out."""
     owner: str = ""
-    """Which group of which cluster the epochs are of: the runtime says so before it calls anything else."""
+    """The group and cluster that the epochs belong to. The runtime sets it before it calls any method."""
 
     def started(self, session: Session, number: int, tokens: Collection[str]) -> int | None:
-        """Called when the group's partitions are this task's, before the first epoch: clean up after earlier ones.
+        """Called when this task owns the group's partitions, before the first epoch. Clean up after earlier epochs.
 
-        What was written for epochs before `number` is nobody's any more, unless its token is among `tokens`: that is to
-        be published still. Others may be writing later ones: this call may come late, of a start that was replaced.
+        Anything written for epochs before `number` is orphaned unless its token is in `tokens`, in which case it will
+        still be published. Leave later epochs alone: this call may come late, from a task that was replaced, while
+        its successor writes them.
 
-        Returns the newest number that the store knows of, if it knows any: the next epochs have higher ones, also where
-        the group's offsets were deleted, and a zombie from before that takes nobody's work for old.
+        Returns the newest epoch number that the store knows, or None. The runtime numbers the next epochs above it.
+        Numbers then keep growing even if the group's offsets were deleted, and a zombie from before that deletion
+        does not mistake current work for orphaned work.
         """
         return None
 
     @abstractmethod
     def write(self, session: Session, frame: DataFrame, epoch: Epoch) -> str:
-        """Write the rows, and return a token (at most 1,000 characters) by which `publish` will find them.
+        """Write the rows, and return a token (at most 1,000 characters) by which `publish` finds them.
 
-        Called again, for the same ranges, after a failure or a crash. A store in which a repeat overwrites itself may
-        do all here and return "". A store that is to show an epoch once and for all writes aside here. After a token of
-        more than 64 bytes it may be called again for fewer ranges, where a broker does not take the tokens of all.
+        Called again, for the same ranges, after a failure or a crash. If a repeated write overwrites the first one, the
+        sink may do all its work here and return "". Otherwise write the rows where readers do not see them yet, and
+        let `publish` show them. If the token has more than 64 bytes, `write` may be called again for fewer ranges,
+        because a broker may refuse a commit that holds the token for all of them.
         """
 
     def publish(self, session: Session, epoch: Epoch, token: str) -> None:
-        """Show what `write` wrote for the ranges of the epoch; its token is durable now.
+        """Make visible what `write` wrote for the ranges of the epoch. Its token is durable now.
 
-        Must be idempotent: it may be called again by others. `epoch` has fewer ranges than `write` was given where
-        topics were deleted, or offsets set, since: what was written for others is not to be shown.
+        Must be idempotent: another task may call it again. `epoch` has fewer ranges than `write` received if topics
+        were deleted or offsets were set in between. Do not show what was written for the missing ranges.
         """
 
     def published(self, session: Session, epoch: Epoch, token: str) -> None:
-        """Called after the epoch is committed, but for crashes: clean up."""
+        """Called after the epoch is committed, to clean up. Not called if the process crashes before."""

@@ -1,4 +1,4 @@
-"""Topics in pieces that Spark reads: what connectors that work in epochs have in common."""
+"""What connectors that process topics in epochs have in common."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fencepost.record import TopicPartition
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
-    """A piece of a partition: the records from `start` up to, but not including, `end`; aborted ones are left out."""
+    """The records of a partition from `start` up to, but not including, `end`, without aborted ones."""
 
     topic: str
     partition: int
@@ -25,11 +25,13 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Epoch:
-    """A piece of the topics that is written as one. It is finished with the same ranges, whoever finishes it.
+    """A range of offsets for each of some partitions, written as one. A task that takes over keeps its ranges.
 
-    `number` grows with each epoch of a connector's group. It begins anew when the group's offsets are deleted, unless
-    the sink's `started` knows better: what is named should be named by the ranges.
-    `ranges` are sorted; row partition `n` of the frame holds range `n`, in order. `id` is this epoch's alone.
+    Attributes:
+        number: grows with each epoch of a connector's group. It restarts when the group's offsets are deleted, unless
+            the sink's `started` returns a higher number; so name files and the like after the ranges.
+        ranges: sorted. Row partition `n` of the frame holds the records of range `n`, in order.
+        id: unique to this epoch.
     """
 
     number: int
@@ -38,37 +40,38 @@ class Epoch:
 
 
 class EpochConnector(SinkConnector):
-    """Reads its topics in epochs. Runs on the driver, in one task; Spark's executors read, and write."""
+    """Reads its topics in epochs. Runs on the driver, in one task; Spark's executors read and write the records."""
 
     is_dataframe: ClassVar[bool] = True
 
     epoch_interval_ms: int = setting(
         "epoch.interval.ms", default=10_000, type=Type.LONG, check=at_least(0),
-        doc="How often an epoch is begun at most, where there are fewer new records than `epoch.rows.max`.",
+        doc="The least time between the starts of two epochs while there are fewer new records than `epoch.rows.max`.",
     )  # fmt: skip
     epoch_rows_max: int = setting(
         "epoch.rows.max", default=1_000_000, type=Type.LONG, check=at_least(1),
-        doc="The most records of an epoch, by their offsets; with so many new ones it begins at once.",
+        doc="The most records of an epoch, counted by offsets. With that many new records an epoch starts at once.",
     )  # fmt: skip
     partition_rows_min: int = setting(
         "epoch.partition.rows.min", default=0, type=Type.LONG, check=at_least(0),
-        doc="The least new records, by their offsets, that an epoch takes of a partition; where there are fewer they "
-        "wait for more, in Kafka. 0: whatever there is.",
+        doc="The least new records, counted by offsets, for which an epoch includes a partition. Fewer records stay in "
+        "Kafka until there are more. 0: an epoch takes what there is.",
     )  # fmt: skip
     partition_wait_max_ms: int = setting(
         "epoch.partition.wait.max.ms", default=600_000, type=Type.LONG, check=at_least(0),
-        doc="How long records wait for that. Counted from when they are first seen; anew when the task starts.",
+        doc="The longest that records wait for `epoch.partition.rows.min`, counted from when the task first sees them. "
+        "The count starts again when the task restarts.",
     )  # fmt: skip
     value_schema: str | None = setting(
         "value.schema", default=None,
-        doc="The columns of a JSON value, as in SQL (`id INT, name STRING`): it becomes the struct `value`. With "
-        "`schemas.enable` each has to fit the schema of its field. Unset: `value` is text.",
+        doc="The columns of a JSON value, in SQL (`id INT, name STRING`). The value becomes the struct `value`. With "
+        "`schemas.enable` each column must fit the schema of its field. Unset: `value` is text.",
     )  # fmt: skip
     transforms_sql: str | None = setting(
         "transforms.sql", default=None,
-        doc="A query over the records, called `records`: projections and filters. There are `key`, `value`, `topic`, "
-        "`partition`, `offset`, `timestamp` and, where the query names them, `headers`. Unset: the fields of `value` "
-        "where it is a struct, else `value` alone.",
+        doc="A query of projections and filters over the table `records`. Its columns are `key`, `value`, `topic`, "
+        "`partition`, `offset`, `timestamp` and, if the query names them, `headers`. Unset: the fields of `value` "
+        "if it is a struct, else `value` alone.",
     )  # fmt: skip
 
     def check_together(self) -> list[str]:
@@ -78,13 +81,13 @@ class EpochConnector(SinkConnector):
         return [f"{least}={self.partition_rows_min} is more than an epoch holds: lower it, or raise {most}"]
 
     def refused(self, columns: Mapping[str, str]) -> tuple[str, str] | None:
-        """Return a condition, in Spark's SQL, of rows that cannot be written, and why they cannot; None: all can be.
+        """Return a Spark SQL condition for rows that cannot be written, and the reason; None if all rows can be.
 
-        `columns` has the expression of each column, by its name. Asked where errors are tolerated and rows are made of
-        values alone, by no query: such records are left out, and are dead letters.
+        `columns` maps each column name to its expression. Called only if errors are tolerated and rows are the values
+        themselves, without a query. Records that meet the condition are left out and become dead letters.
         """
         return None
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
-        """Return the properties of one task: an epoch covers all partitions, each read by a Spark task of its own."""
+        """Return the properties of one task: an epoch covers all partitions, and a Spark task reads each of them."""
         return super().task_configs(1)

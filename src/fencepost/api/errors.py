@@ -2,19 +2,19 @@
 
 
 class ConnectError(Exception):
-    """Base of the errors that the runtime tells apart. Any other exception counts as `FatalError`."""
+    """Base of the errors that the runtime distinguishes. Any other exception counts as `FatalError`."""
 
 
 class RetriableError(ConnectError):
-    """Try the same call again: `poll` at once, a transform or converter within `errors.retry.timeout`."""
+    """The same call is tried again: `poll` at once, a transform or converter within `errors.retry.timeout`."""
 
 
 class RecordError(ConnectError):
-    """This record cannot be handled: skipped where `errors.tolerance` is `all`, else the task fails."""
+    """This record cannot be processed. It is skipped if `errors.tolerance` is `all`; otherwise the task fails."""
 
 
 class FencedError(ConnectError):
-    """Someone newer owns this work: stop quietly."""
+    """A newer owner has taken over this work: the task stops quietly."""
 
 
 class FatalError(ConnectError):

@@ -1,4 +1,4 @@
-"""Source offsets that are kept as the committed offsets of a consumer group (KIP-656)."""
+"""The contract for source offsets that are stored as the committed offsets of a consumer group (KIP-656)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -8,29 +8,29 @@ from fencepost.record import TopicPartition
 
 
 class OffsetsInGroup(ABC):
-    """Says how source offsets stand in a group of the cluster that the connector's tasks write to.
+    """Maps source offsets to committed offsets of a group in the cluster that the connector's tasks write to.
 
-    The group has no members and reads nothing: its committed offsets are where the source stands, and a task commits
-    them in the transaction of the records that they cover. A broker takes offsets of topics that it has, only.
+    The group has no members and reads nothing. Its committed offsets are the source's position, and a task commits
+    them in the transaction of the records that they cover. A broker accepts offsets only for topics that it has.
     """
 
     group: str
 
     @abstractmethod
     def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
-        """Return under which topic and partition a source partition stands; None: it stays in the offsets topic."""
+        """Return the topic partition that stores a source partition's offset; None: the offsets topic stores it."""
 
     @abstractmethod
     def places(self, task_configs: Sequence[Mapping[str, str | None]]) -> Collection[TopicPartition]:
-        """Return where the source partitions of these tasks stand."""
+        """Return the topic partitions that store the offsets of these tasks' source partitions."""
 
     @abstractmethod
     def position(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> tuple[int, str]:
-        """Return as which number, 0 or more, a source offset is committed, and with which note.
+        """Return the number, 0 or more, and the metadata text that are committed for a source offset.
 
-        Raises FatalError for one that cannot be.
+        Raises FatalError if the offset cannot be expressed that way.
         """
 
     @abstractmethod
     def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the source partition and offset that stand there; None for what is not this connector's."""
+        """Return the source partition and offset of a committed offset; None if it is not this connector's."""

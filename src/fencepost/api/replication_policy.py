@@ -1,4 +1,4 @@
-"""The contract of a replication policy: how topics of one cluster are called in another (MirrorMaker 2)."""
+"""The contract of a replication policy: what topics of one cluster are called in another (MirrorMaker 2)."""
 
 from abc import abstractmethod
 
@@ -9,56 +9,56 @@ _MIRROR, _INTERNAL, _CHECKPOINTS = "mm2", ".internal", ".checkpoints.internal"
 
 
 class ReplicationPolicy(Config):
-    """Names remote topics, and recognizes them. Built from the properties of the connector that it serves.
+    """Names remote topics and recognizes them. It is built from the properties of its connector.
 
-    All processes of a flow, and whoever fails over, have to come to the same names: no method may depend on anything
-    but those properties and its arguments.
+    All processes of a flow, and consumers that fail over, must arrive at the same names. So each method may depend only
+    on those properties and on its arguments.
     """
 
     @abstractmethod
     def format_remote_topic(self, source_cluster_alias: str, topic: str) -> str:
-        """Return what `topic` of that cluster is called where it is mirrored to."""
+        """Return the name that `topic` of that cluster has in the cluster it is mirrored to."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
-        """Return the alias of the cluster that `topic` was mirrored from; None: it is no remote topic."""
+        """Return the alias of the cluster that `topic` was mirrored from; None if it is not a remote topic."""
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """Return what a remote topic is called in the cluster that it was mirrored from; None: it is no remote topic.
+        """Return the name of a remote topic in the cluster it was mirrored from; None if it is not a remote topic.
 
-        That may be a remote topic in its turn.
+        The result may itself be a remote topic.
         """
 
     def original_topic(self, topic: str) -> str:
-        """Return what a topic is called where it was not mirrored from anywhere, be it many clusters away."""
+        """Return the name of the topic in the cluster where it originated, even if that is several mirrors away."""
         upstream = self.upstream_topic(topic)
         return topic if upstream in (None, topic) else self.original_topic(str(upstream))
 
     def heartbeats_topic(self) -> str:
-        """Return the topic of heartbeats, which is mirrored from cluster to cluster."""
+        """Return the name of the heartbeats topic, which is mirrored from cluster to cluster."""
         return _HEARTBEATS
 
     def offset_syncs_topic(self, cluster_alias: str) -> str:
-        """Return the topic of offset syncs; the alias is that of the cluster at the other end."""
+        """Return the name of the offset-syncs topic; the alias is that of the other cluster of the flow."""
         return f"{_MIRROR}-offset-syncs.{cluster_alias}{_INTERNAL}"
 
     def checkpoints_topic(self, source_cluster_alias: str) -> str:
-        """Return the topic of checkpoints of that cluster's groups."""
+        """Return the name of the topic that holds checkpoints of that cluster's groups."""
         return f"{source_cluster_alias}{_CHECKPOINTS}"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Say whether a topic has heartbeats, of this cluster or mirrored."""
+        """Return whether a topic holds heartbeats, either this cluster's or mirrored ones."""
         return self.original_topic(topic) == self.heartbeats_topic()
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Say whether a topic has checkpoints, of whichever cluster."""
+        """Return whether a topic holds checkpoints of any cluster."""
         return topic.endswith(_CHECKPOINTS)
 
     def is_mirror_topic(self, topic: str) -> bool:
-        """Say whether a topic belongs to the machinery of mirroring, which is never mirrored."""
+        """Return whether a topic is internal to mirroring; such a topic is never mirrored."""
         return (topic.startswith(_MIRROR) and topic.endswith(_INTERNAL)) or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Say whether a topic is Kafka's own, or of the machinery of mirroring: it is not replicated."""
+        """Return whether a topic is internal to Kafka or to mirroring; such a topic is not replicated."""
         return topic.startswith(("__", ".")) or self.is_mirror_topic(topic)

@@ -1,4 +1,4 @@
-"""The contract of a source: a connector plans, its tasks move data (KIP-618, KIP-910)."""
+"""The contract of a source: a connector plans work, and its tasks move data (KIP-618, KIP-910)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ class ExactlyOnceSupport(Enum):
 
 
 class Form(Enum):
-    """In which form `poll` gives records. With `producer.client=auto` it decides which client writes them."""
+    """The form in which `poll` returns records. With `producer.client=auto` it decides which client writes them."""
 
-    RECORDS = auto()  # whatever has an object of Python's for each value
-    COLUMNS = auto()  # a `BinaryColumn`, by itself or in a `Utf8Column`, where `context.takes_columns`
-    BATCHES = auto()  # record batches of Kafka's, where `context.batches_refusal` is None
+    RECORDS = auto()  # one Python object per value
+    COLUMNS = auto()  # a `BinaryColumn`, by itself or in a `Utf8Column`, if `context.takes_columns`
+    BATCHES = auto()  # Kafka's record batches, if `context.batches_refusal` is None
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went."""
+    """The position in Kafka that a record was written to."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class RecordMetadata(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """The last record of a transaction in one partition of a topic: what it was read as, and where it went."""
+    """The last record that a transaction wrote to one topic partition: its source position and its position there."""
 
     partition: SourcePartition
     offset: SourceOffset | None
@@ -48,9 +48,10 @@ class Sent(NamedTuple):
 class TransactionContext(Protocol):
     """Lets a task define its transactions (`transaction.boundary=connector`).
 
-    With a record, the request takes effect after that record, the very object, whenever `poll` returns it; without
-    one, at the end of the batch that `poll` returns next. Asking for both a commit and an abort at one place fails the
-    task, and so does a request with a record where `poll` returns a `Batch` of columns: its rows are no records.
+    A request with a record takes effect after `poll` has returned that record (the same object). A request without
+    one takes effect at the end of the next batch that `poll` returns. The task fails if it requests both a commit and
+    an abort at the same place, or if it passes a record although `poll` returns a `Batch` of columns, whose rows are
+    not record objects.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
@@ -67,44 +68,44 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Return what lets the task define its transactions; None unless `transaction.boundary` is `connector`."""
+        """Return how the task defines its transactions; None unless `transaction.boundary` is `connector`."""
 
     def offset(self, partition: SourcePartition) -> dict[str, Any]:
-        """Return the committed offset of a source partition, empty when there is none."""
+        """Return the committed offset of a source partition; an empty dict if nothing is committed."""
 
     def offsets(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return (partition, offset) of everything that the connector has committed, as of the task's start."""
+        """Return the source offsets that the connector had committed when the task started: (partition, offset)."""
 
     @property
     def takes_columns(self) -> bool:
-        """Say whether a `BinaryColumn` is sent as it is; else every value of it becomes an object before."""
+        """Return whether a `BinaryColumn` is sent as it is; if not, each value becomes a Python object first."""
 
     @property
     def batches_refusal(self) -> str | None:
-        """Return why Kafka's record batches cannot be written as they were read; None where they can."""
+        """Return why Kafka's record batches cannot be written as they were read; None if they can."""
 
     @property
     def transaction_bytes(self) -> int | None:
-        """Return about how many bytes a transaction may have now, to be over in its time; None: there are none.
+        """Return about how many bytes a transaction may hold now to end before its time-out; None if none are used.
 
-        A task that `heeds_transaction_bytes` returns no more from `poll`, unless one record has more.
+        A task that `heeds_transaction_bytes` returns at most this much from `poll`, unless one record alone is larger.
         """
 
     @property
     def is_stopping(self) -> bool:
-        """Say whether the task should return from `poll` by now."""
+        """Return whether `poll` should return now."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Sleep for `timeout_s`, or until the task should stop, be paused or commit. Returns `is_stopping`."""
+        """Sleep for `timeout_s`, or until the task should stop, pause or commit. Returns `is_stopping`."""
 
     def wake(self) -> None:
-        """End one `wait`, the present or the next. From any thread: something has come that `poll` would return."""
+        """End the current `wait`, or the next one. Call it from any thread when `poll` has something to return."""
 
 
 class SourceTask(ABC):
     """Moves data. All methods run in one thread of a slot, on a Spark executor.
 
-    Order: construction, `initialize`, `start`, then `poll` over and over with `update_offsets`, `commit_record` and
+    Order: construction, `initialize`, `start`, then `poll` again and again with `update_offsets`, `commit_record` and
     `commit` in between, and `stop`. After a crash a new instance starts from the last committed offset.
     """
 
@@ -112,83 +113,85 @@ class SourceTask(ABC):
     context: SourceTaskContext
 
     polls_ahead: ClassVar[bool | None] = None
-    """Whether `poll` may be called while the batch before is still being committed. None: if the class overrides none
-    of `commit`, `commit_record` and `update_offsets`. A batch polled ahead of a commit that fails is polled again, by
-    a new instance, from the committed offset; a `poll` that blocks for long delays that."""
+    """Whether `poll` may be called while the previous batch is still being committed. None means yes if the class
+    overrides none of `commit`, `commit_record` and `update_offsets`. If that commit fails, a new instance starts from
+    the committed offset and polls again; a `poll` that blocks for long delays this."""
 
     polls_late: ClassVar[bool] = False
-    """Whether `poll` is called only when a transaction can begin, as long as transactions are small: for a source that
-    goes on collecting meanwhile, so that all of it is in one and none waits for the next."""
+    """Whether `poll` is called only when a transaction can begin, as long as transactions are small. For a source that
+    collects data between polls: one transaction then holds all of it, and nothing waits for the next one."""
 
     heeds_transaction_bytes: ClassVar[bool] = False
-    """Whether `poll` returns at most `context.transaction_bytes`. A task that does not is failed by transactions that
-    always take longer than `transaction.timeout.ms`."""
+    """Whether `poll` returns at most `context.transaction_bytes`. If False, the task fails when its transactions always
+    take longer than `transaction.timeout.ms`."""
 
     @classmethod
     def form(cls, config: Any) -> Form:
-        """Say what `poll` returns with this config, as far as the context allows it. Asked before a task is made."""
+        """Return the form of what `poll` returns, if the context allows it. Called before a task is created."""
         return Form.RECORDS
 
     def initialize(self, context: SourceTaskContext, config: Any) -> None:
-        """Keep `context` and `config` (the connector class, parsed from the task's properties)."""
+        """Store `context` and `config` (an instance of the connector class, parsed from the task's properties)."""
         self.context = context
         self.config = config
 
     def start(self) -> None:
-        """Open what is needed and go to the committed offset. An exception fails the task."""
+        """Open what the task needs and seek to the committed offset. An exception fails the task."""
 
     @abstractmethod
     def poll(self) -> Batch | Sequence[SourceRecord] | None:
-        """Return the next records, or None when there are none now; may block, but should heed `is_stopping`.
+        """Return the next records, or None if there are none yet. May block, but should heed `is_stopping`.
 
         Raises:
-            RetriableError: poll again.
-            Exception: the task fails; nothing of this batch is written.
+            RetriableError: `poll` is called again.
+            Exception: the task fails, and nothing of this batch is written.
         """
 
     def commit(self) -> None:
-        """Called after offsets were committed: what `poll` returned before may be acknowledged upstream.
+        """Called after offsets are committed: the task may acknowledge the committed records upstream.
 
-        With `transaction.boundary` `interval` or `connector`, or exactly-once off, records polled later than the
-        commit are not covered.
+        With `transaction.boundary` `interval` or `connector`, or with exactly-once off, the commit does not cover
+        records that were polled after it.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Called once a record is committed, or was filtered or dropped (`metadata` is None then)."""
+        """Called once a record is committed, or is filtered or dropped (`metadata` is None then)."""
 
     def update_offsets(
         self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]
     ) -> Mapping[tuple[tuple[str, Any], ...], SourceOffset | None] | None:
-        """Change what is about to be committed (KIP-910). Called right before that, records or not.
+        """Change the offsets that are about to be committed (KIP-910). Called before each commit, even without records.
 
-        `offsets`, read-only, holds what is about to be committed: not all that was polled. A source partition stands as
-        its sorted items, and may be returned with its items in any order (`partition_key` makes such a key, where 1,
-        1.0 and True differ, as in the topic). Return additions and changes; None as an offset writes a
-        tombstone. What is left out is committed as it is; None, or an empty map, changes nothing.
+        `offsets` is read-only and holds only the offsets about to be committed, not everything that was polled. Its
+        keys are the sorted items of source partitions. Returned keys may have their items in any order;
+        `partition_key` makes such a key, in which 1, 1.0 and True differ, as they do in the topic. Return additions
+        and changes. An offset of None writes a tombstone. Offsets that are left out are committed unchanged; None
+        or an empty map changes nothing.
 
-        Exactly once, it is called in the transaction that the offsets will be committed in; with boundaries of the
-        connector's only when the task asks for a commit, or for an abort, after which offsets alone are committed. At
-        least once, it is called when a flush is due, unless records of the last poll were not processed; an offset
-        returned then waits for the unacknowledged records of its source partition. An exception fails the task.
+        With exactly-once, it is called in the transaction that commits the offsets. If the connector defines the
+        transactions, it is called only when the task requests a commit, or an abort, after which offsets alone are
+        committed. With at-least-once, it is called when a flush is due, unless records of the last poll are not
+        processed yet; a returned offset then waits for the unacknowledged records of its source partition. An exception
+        fails the task.
         """
         return None
 
     def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
-        """Return records that end a transaction: of what was sent in it, the last record of each partition is told.
+        """Return records to add at the end of a transaction, given the last record sent to each topic partition.
 
-        Called once the records are in the log, in another thread than `poll`, in the order of the transactions; what it
-        returns is committed with them. Keys, values and values of headers are bytes: no transform or converter sees
-        them. Records whose partition Kafka's client chose are not told of. At least once, they are written behind the
-        records.
+        Called once the transaction's records are in the log, in the order of the transactions, and not in the thread of
+        `poll`. The returned records are committed with them. Their keys, values and header values must be bytes: no
+        transform or converter is applied. `sent` leaves out records whose partition Kafka's client chose. With
+        at-least-once, the returned records are written after the task's records.
         """
         return ()
 
     def figures(self) -> Mapping[str, Sequence[Sequence[str | float]]]:
-        """Return what the task has measured itself, for `GET /metrics`: rows of labels and numbers, by kind.
+        """Return the task's own measurements for `GET /metrics`: for each kind, rows of labels and numbers.
 
-        The kinds are those that the worker knows: a mirror's. Called once a second, in another thread, also before
-        `start` and after `stop`. It must not raise: an error is logged and the figures are left out; the fifth in a row
-        stops the task, which commits, and fails it.
+        The worker knows only a mirror's kinds. Called once a second in another thread, also before `start` and after
+        `stop`. It must not raise: an error is logged and the figures are left out. After the fifth error in a row the
+        task commits, stops and fails.
         """
         return {}
 
@@ -205,21 +208,21 @@ class SourceConnector(Connector):
     task: ClassVar[type[SourceTask]]
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
-        """Say whether this config gives exactly-once; None means that the author did not say."""
+        """Return whether this config supports exactly-once; None if the author does not declare it."""
         return None
 
     def demands_exactly_once(self) -> str | None:
-        """Return the setting by which this config asks for exactly-once, besides `exactly.once.support`; None: none."""
+        """Return a setting, other than `exactly.once.support`, by which this config requires exactly-once, or None."""
         return None
 
     def can_define_transaction_boundaries(self) -> bool:
-        """Say whether the tasks use `context.transaction`."""
+        """Return whether the tasks use `context.transaction`."""
         return False
 
     def offsets_in_group(self, name: str) -> OffsetsInGroup | None:
-        """Return how offsets of the connector `name` are kept in a group of the target; None: in the offsets topic."""
+        """Return how a group of the target stores the offsets of connector `name`; None: the offsets topic does."""
         return None
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], SourceOffset | None]) -> bool:
-        """Check, or carry out outside, a change of offsets by an administrator. Raise to refuse it."""
+        """Check an administrator's change of offsets, or carry it out in the outside system. Raise to refuse it."""
         return False

@@ -1,4 +1,4 @@
-"""The contract of a stream: its tasks read topics, and write topics of the same cluster, exactly once (KIP-447)."""
+"""The contract of a stream: its tasks read topics and write topics of the same cluster, exactly once (KIP-447)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from fencepost.api.sink import SinkConnector
 from fencepost.record import Batch, SinkBatch, SinkRecord, TopicPartition
 
 Rows = SinkBatch | Batch | Sequence[SinkBatch | Batch | SinkRecord] | None
-"""What a task makes of a batch: records on their way to topics, as columns, several lots of them, or one by one."""
+"""The output of a task for one batch: a batch of columns, or a sequence of such batches and of single records."""
 
 
 class StreamTaskContext(Protocol):
-    """What the runtime offers a running task. For the task's thread."""
+    """What the runtime offers a running task. Use it in the task's thread only."""
 
     @property
     def configs(self) -> Mapping[str, str]:
@@ -20,49 +20,49 @@ class StreamTaskContext(Protocol):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are the task's now."""
+        """Return the partitions that the task owns now."""
 
     @property
     def is_stopping(self) -> bool:
-        """Say whether the task should return from `process` by now."""
+        """Return whether `process` should return now."""
 
     def report(self, record: SinkRecord, error: Exception) -> None:
-        """Leave out a record of the batch that `process` was given: the config says whether it is logged, or written
-        to a dead letter topic, in the transaction that passes it.
+        """Report a record of the current batch as failed: it is logged, or written to a dead letter topic in the
+        transaction that commits past it, as the config says.
 
-        Raises FatalError where errors are not tolerated: let it pass, the task fails.
+        Raises FatalError if errors are not tolerated; do not catch it, so that the task fails.
         """
 
 
 class StreamTask(ABC):
-    """Makes records of records. All methods run in one thread of a slot, on a Spark executor.
+    """Turns records into other records. All methods run in one thread of a slot, on a Spark executor.
 
-    Order: construction, `initialize`, `start`, then `process` over and over, and `stop`. What `process` returns and the
-    offsets of what it was given are committed in one transaction. After a crash, or once partitions have moved, what
-    was not committed is given again, to some task: keep nothing that `process` would then count twice.
+    Order: construction, `initialize`, `start`, then `process` again and again, and `stop`. One transaction commits the
+    records that `process` returns and the offsets of the records it received. After a crash, or after partitions have
+    moved, some task receives the uncommitted records again: keep no state in which `process` would count them twice.
     """
 
     config: Any
     context: StreamTaskContext
 
     def initialize(self, context: StreamTaskContext, config: Any) -> None:
-        """Keep `context` and `config` (the connector class, parsed from the task's properties)."""
+        """Store `context` and `config` (an instance of the connector class, parsed from the task's properties)."""
         self.context = context
         self.config = config
 
     def start(self) -> None:
-        """Open what is needed. An exception fails the task."""
+        """Open what the task needs. An exception fails the task."""
 
     @abstractmethod
     def process(self, batch: SinkBatch) -> Rows:
-        """Return what is written for a batch, to any topics; None for nothing.
+        """Return the records to write for a batch, to any topics; None to write nothing.
 
-        Say where records go: `batch.to(topic)`, `record.to(topic)`. They keep key, timestamp and headers unless they
-        are given others; those of one partition of a topic are written in the order in which they are returned.
+        Set the topic with `batch.to(topic)` or `record.to(topic)`. Records keep their key, timestamp and headers unless
+        you set others. Records for one partition of a topic are written in the order in which they are returned.
 
         Raises:
-            RetriableError: the same records are given again a little later, in batches that may be cut otherwise.
-            Exception: the task fails; nothing of this batch is written.
+            RetriableError: `process` receives the same records again a little later, perhaps in different batches.
+            Exception: the task fails, and nothing of this batch is written.
         """
 
     def stop(self) -> None:
@@ -72,16 +72,17 @@ class StreamTask(ABC):
 class StreamConnector(SinkConnector):
     """Plans the work of a stream. Its settings are its fields; the instance holds their values.
 
-    To the worker, and to REST, it is a sink: it has `topics`, a consumer group among whose members partitions are
-    divided, and that group's offsets.
+    To the worker and in REST it is a sink: it has `topics`, a consumer group whose members share the partitions, and
+    that group's offsets.
     """
 
     task: ClassVar[type[StreamTask]]  # type: ignore[assignment]
 
     def output_topic(self, topic: str | None) -> str | None:
-        """Return where records of a topic go, before `output.transforms`; None where each record says so.
+        """Return the topic that records of `topic` are written to, before `output.transforms`; None if records set it.
 
-        A topic of None asks for the one that all records go to, wherever they come from. The config is refused where
-        what is read would be written to; where this is not known, the task fails when it comes to that.
+        With `topic` None, return the one topic that all records are written to, whatever topic they come from. A config
+        is refused if a topic would be both read and written. If that is not known in advance, the task fails when
+        a record would be written to a topic that it reads.
         """
         return None

@@ -8,7 +8,7 @@ from fencepost.config import Config
 from fencepost.record import ConnectRecord
 
 Record = TypeVar("Record", bound=ConnectRecord)
-"""A record of a source, or of a sink: what goes in is what comes out."""
+"""A source record or a sink record. A transform returns the same kind that it receives."""
 
 
 class Predicate(Config):
@@ -22,24 +22,25 @@ class Predicate(Config):
 class Transform(Config):
     """Changes records between `poll` and conversion, or between conversion and `put`.
 
-    Runs on executors, one instance a task. `record.replace` changes records of both kinds.
+    Runs on executors, with one instance per task. `record.replace` changes both source and sink records.
     """
 
     @abstractmethod
     def apply(self, record: Record) -> Record | None:
-        """Return the record as it shall go on, or None to filter it.
+        """Return the changed record, or None to filter it.
 
         Raises:
-            RetriableError: called again within `errors.retry.timeout`.
-            Exception: as RecordError: the record is dropped or the task fails (`errors.tolerance`).
+            RetriableError: this is called again within `errors.retry.timeout`.
+            Exception: the same as RecordError: the record is dropped or the task fails (`errors.tolerance`).
         """
 
     def apply_topics(self, topics: Sequence[str]) -> Sequence[str] | None:
-        """Return the new topics of a batch if topics are all that this transform looks at and changes, else None.
+        """Return the new topics of a batch if this transform reads and changes nothing but topics; otherwise None.
 
-        Keeps batches of columns whole on the hot path; without it records are taken apart and packed again.
+        This keeps column batches whole on the hot path. If it returns None, they are unpacked into records and packed
+        again.
         """
         return None
 
     def close(self) -> None:
-        """Let go of what the transform holds."""
+        """Release the resources that the transform holds."""
