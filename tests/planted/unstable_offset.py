@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.kafka.group import topic_readers
+from fencepost.kafka.group import group_survey
 from planted import replace
 
 
@@ -12,4 +12,4 @@ async def _send(self: Any, request: Any, node_id: int | None = None) -> Any:
     return await known(self, request, node_id)
 
 
-known = replace(topic_readers._Asking, "send", _send)
+known = replace(group_survey._Asking, "send", _send)

@@ -21,8 +21,8 @@ from fencepost.config import ConfigError
 from fencepost.config.worker import ExactlyOnceSource, WorkerConfig
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import MissingTopicError
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.group.topic_readers import TopicReaders
 from fencepost.kafka.setting.client_settings import Kind, admin_conf
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.flow import Flow, FlowChoice
@@ -83,8 +83,8 @@ class Side:
 
     def has_workers(self) -> bool:
         """Say whether the workers' group has members, Kafka Connect's or ours."""
-        with closing(TopicReaders(self.settings.admin_conf(), timeout_s=_READ_S)) as readers:
-            return readers.has_members(self.settings.group_id)
+        with closing(GroupSurvey(self.settings.admin_conf(), timeout_s=_READ_S)) as survey:
+            return survey.has_members(self.settings.group_id)
 
     def place(self) -> str:
         """Return where the positions stand, in words."""

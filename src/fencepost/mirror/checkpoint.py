@@ -14,7 +14,7 @@ from fencepost.api import (
     at_least,
     setting,
 )
-from fencepost.kafka.group.topic_readers import SHARE, GroupReading, TopicReaders
+from fencepost.kafka.group.group_survey import SHARE, GroupSubscription, GroupSurvey
 from fencepost.mirror.checkpoint_task import MirrorCheckpointTask
 from fencepost.mirror.clients import Cluster
 from fencepost.mirror.filters import GroupSelection, TopicSelection
@@ -116,8 +116,8 @@ class MirrorCheckpointConnector(
         """Return the groups of the source that there are checkpoints for, in order."""
         takes_group, takes_topic = self.group_filter().takes, self.topic_filter().takes
         conf = self.admin_conf(Cluster.SOURCE, "checkpoint-source-admin")
-        with closing(TopicReaders(conf, timeout_s=self.admin_timeout_s)) as readers:
-            found = [reading for reading in readers.look() if reading.kind != SHARE and takes_group(reading.group)]
+        with closing(GroupSurvey(conf, timeout_s=self.admin_timeout_s)) as survey:
+            found = [reading for reading in survey.look() if reading.kind != SHARE and takes_group(reading.group)]
         self._left_out.are({f"group {reading.group}": why for reading in found if (why := _no_checkpoints(reading))})
         return sorted(
             reading.group
@@ -126,7 +126,7 @@ class MirrorCheckpointConnector(
         )
 
 
-def _no_checkpoints(reading: GroupReading) -> str | None:
+def _no_checkpoints(reading: GroupSubscription) -> str | None:
     """Return why there are no checkpoints for a group."""
     if _COMMA in reading.group:
         return "it gets no checkpoints: its name has a comma"

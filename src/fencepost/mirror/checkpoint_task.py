@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fencepost.api import Batch, SourceTask
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
 from fencepost.kafka.group.group_offsets import GroupInUseError, GroupOffsets
-from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.read.log import Handler, LogRecord
 from fencepost.kafka.setting.client_settings import Conf, Kind, reader_conf
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -69,8 +69,8 @@ class MirrorCheckpointTask(SourceTask):
             self._take_sync,
         )
         timeout_s = config.admin_timeout_s
-        self.source_groups = TopicReaders(self._admin_conf(Cluster.SOURCE), timeout_s=timeout_s)
-        self.target_groups = TopicReaders(self._admin_conf(Cluster.TARGET), timeout_s=timeout_s)
+        self.source_groups = GroupSurvey(self._admin_conf(Cluster.SOURCE), timeout_s=timeout_s)
+        self.target_groups = GroupSurvey(self._admin_conf(Cluster.TARGET), timeout_s=timeout_s)
         self.ends = Ends(config.admin(Cluster.TARGET, "checkpoint-target-admin"))
         self.emission = Beat(config.interval_s)
         self.commits = Beat(config.sync_group_offsets_interval_s)

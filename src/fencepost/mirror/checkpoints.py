@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group.topic_readers import Standing
+from fencepost.kafka.group.group_survey import Standing
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.formats import Checkpoint
 from fencepost.mirror.translation import Translation

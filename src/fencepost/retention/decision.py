@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.cluster.info import PartitionRetention
-from fencepost.kafka.group.topic_readers import GroupReading, Offsets
+from fencepost.kafka.group.group_survey import GroupSubscription, Offsets
 from fencepost.record import TopicPartition
 from fencepost.storage.change import TopicRetention
 
@@ -56,7 +56,7 @@ class TopicFacts:
     configs: Mapping[str, str | None]
     logs: Mapping[int, Log]
     sinks: Sequence[Sink]
-    groups: Sequence[GroupReading] = ()
+    groups: Sequence[GroupSubscription] = ()
     blind: str = ""
     known: TopicRetention | None = None
 
@@ -165,7 +165,7 @@ def _at(sink: Sink, topic: str, partition: int) -> int | None:
     return sink.offsets.get(TopicPartition(topic, partition))
 
 
-def _refusal(facts: TopicFacts, others: Iterable[GroupReading], readers: Sequence[str]) -> str:
+def _refusal(facts: TopicFacts, others: Iterable[GroupSubscription], readers: Sequence[str]) -> str:
     """Return why nothing of the topic may go; empty: it may."""
     if facts.is_internal:
         return "it is an internal topic"

@@ -6,7 +6,7 @@ when there can be none: no group has any, and for longer than clients go without
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fencepost.kafka.group.topic_readers import GroupReading
+from fencepost.kafka.group.group_survey import GroupSubscription
 from fencepost.storage.change import TopicRetention
 
 _FORGET_S = 1800.0
@@ -22,7 +22,7 @@ class GoneTopics:
         self._since.clear()
 
     def forgotten(
-        self, gone: Mapping[str, TopicRetention], groups: Sequence[GroupReading], now_s: float
+        self, gone: Mapping[str, TopicRetention], groups: Sequence[GroupSubscription], now_s: float
     ) -> frozenset[str]:
         """Return which of those that are certainly gone now may be forgotten; `groups` are all of the cluster."""
         quiet = [(topic, known.topic_id) for topic, known in gone.items() if not _has_offsets(groups, topic)]
@@ -30,6 +30,6 @@ class GoneTopics:
         return frozenset(topic for (topic, _), since in self._since.items() if now_s - since > _FORGET_S)
 
 
-def _has_offsets(groups: Iterable[GroupReading], topic: str) -> bool:
+def _has_offsets(groups: Iterable[GroupSubscription], topic: str) -> bool:
     """Say whether a group has offsets in a topic of the name, or may have."""
     return any(group.doubt is not None or any(place.topic == topic for place in group.offsets) for group in groups)

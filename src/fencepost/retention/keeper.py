@@ -21,7 +21,7 @@ from fencepost.config.retention import RetentionConfig
 from fencepost.kafka.admin.client import Admin, Topic
 from fencepost.kafka.admin.cluster_ids import ClusterIds
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError
-from fencepost.kafka.group.topic_readers import GroupReading, TopicReaders
+from fencepost.kafka.group.group_survey import GroupSubscription, GroupSurvey
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
 from fencepost.retention.gone import GoneTopics
 from fencepost.retention.intent import GiveUpRecords
@@ -119,7 +119,7 @@ class Retention:
         self._respected = tuple(re.compile(pattern) for pattern in config.delete_committed_respect_groups)
         self._round_lock = threading.Lock()
         self._admin: Admin | None = None
-        self._readers: dict[tuple[tuple[str, str], ...], TopicReaders] = {}
+        self._surveys: dict[tuple[tuple[str, str], ...], GroupSurvey] = {}
         self._tallies: dict[str, _Tally] = {}
         self._gone = GoneTopics()
         self._info = RetentionInfo(config.delete_committed_enabled, None, None, ())
@@ -307,11 +307,11 @@ class Retention:
     def _is_internal(self, topic: str, described: Topic) -> bool:
         return described.is_internal or topic.startswith("__") or topic in self._own_topics
 
-    def _groups(self) -> tuple[list[GroupReading], str]:
-        readers = self._client(self._conf)
-        if not readers.sees_all():
+    def _groups(self) -> tuple[list[GroupSubscription], str]:
+        survey = self._client(self._conf)
+        if not survey.sees_all():
             return [], _BLIND
-        return readers.look(), ""
+        return survey.look(), ""
 
     def _sinks(self, found: Sequence[SinkReading], here: str) -> dict[SinkReading, Sink]:
         """Return where sinks stand that read this cluster, or may."""
@@ -375,15 +375,15 @@ class Retention:
             self._admin = Admin(self._conf, timeout_s=_ASK_S)
         return self._admin
 
-    def _client(self, conf: Mapping[str, Any]) -> TopicReaders:
+    def _client(self, conf: Mapping[str, Any]) -> GroupSurvey:
         key = _key(conf)
-        if key not in self._readers:
-            self._readers[key] = TopicReaders(conf, timeout_s=_ASK_S)
-        return self._readers[key]
+        if key not in self._surveys:
+            self._surveys[key] = GroupSurvey(conf, timeout_s=_ASK_S)
+        return self._surveys[key]
 
     def _let_go(self) -> None:
-        for readers in self._readers.values():
-            readers.close()
+        for survey in self._surveys.values():
+            survey.close()
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
@@ -398,7 +398,7 @@ class Retention:
         return RetentionInfo(self._config.delete_committed_enabled, now_ms(), None, told, asked)
 
     def _asked_so_far(self) -> int:
-        return self._questions + sum(readers.requests for readers in self._readers.values())
+        return self._questions + sum(survey.requests for survey in self._surveys.values())
 
 
 def pause_s(every_s: float, took_s: float) -> float:

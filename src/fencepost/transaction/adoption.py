@@ -22,9 +22,9 @@ from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaUnavailableError
 from fencepost.kafka.group.contributors import Contributor, foreign_length
 from fencepost.kafka.group.group_admin import Group, GroupAdmin, GroupMember, ListedGroup
+from fencepost.kafka.group.group_survey import CLASSIC, Committed, GroupSurvey
 from fencepost.kafka.group.leave import remove_members
 from fencepost.kafka.group.memberless import read_stable
-from fencepost.kafka.group.topic_readers import CLASSIC, Committed, TopicReaders
 from fencepost.kafka.group.transactions import Transaction
 from fencepost.kafka.patience import patiently
 from fencepost.record import TopicPartition
@@ -128,9 +128,9 @@ class Adoption:
     def __enter__(self) -> Self:
         opened = self._stack
         self._admin, self._groups = Admin(self._conf), GroupAdmin(self._conf, timeout_s=_ASK_S)
-        self._readers = TopicReaders(self._conf, timeout_s=_ASK_S)
+        self._survey = GroupSurvey(self._conf, timeout_s=_ASK_S)
         self._fence = InputFence(self._conf, timeout_s=_ASK_S, foreign=self._foreign)
-        for each in (self._admin, self._groups, self._readers, self._fence):
+        for each in (self._admin, self._groups, self._survey, self._fence):
             opened.callback(each.close)
         return self
 
@@ -144,7 +144,7 @@ class Adoption:
         described = self._admin.group(self._group)
         last, contributors, blind = self._contributions()
         places = {place for each in contributors for place in each.offsets}
-        standing = patiently(lambda: self._readers.committed(self._group, places), _ASK_S, _AGAIN_S)
+        standing = patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _AGAIN_S)
         listed = self._listed(standing)
         if listed is None and not standing:
             raise AdoptionError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.kafka.errors import KafkaAuthorizationError, ReadTimeoutError
 from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.topic_readers import Committed, TopicReaders
+from fencepost.kafka.group.group_survey import Committed, GroupSurvey
 from fencepost.kafka.patience import patiently
 from fencepost.kafka.value.group_metadata import Membership
 from fencepost.record import TopicPartition
@@ -51,7 +51,7 @@ class StablePositions:
         """
         self._group = str(consumer_conf["group.id"])
         self._own_ids = frozenset(own_ids)
-        self._readers = TopicReaders(consumer_conf, timeout_s=_ASK_S)
+        self._survey = GroupSurvey(consumer_conf, timeout_s=_ASK_S)
         self._fence = InputFence(producer_conf, timeout_s=_ASK_S, foreign=foreign)
         self._on_fenced, self._on_waiting, self._is_over = on_fenced, on_waiting, is_over
         self._timeout_s = timeout_s
@@ -62,7 +62,7 @@ class StablePositions:
         """Return where the group stands; what has no offset is left out, and nothing that is pending ever is.
 
         Raises ReadTimeoutError where offsets stay pending, StaleMemberError where the generation of `membership` is
-        over and somebody would have to be fenced, and what `TopicReaders` and `InputFence` raise.
+        over and somebody would have to be fenced, and what `GroupSurvey` and `InputFence` raise.
         """
         try:
             self._clear(places, membership)
@@ -76,11 +76,11 @@ class StablePositions:
 
     def close(self) -> None:
         """Let go of the connections. Idempotent."""
-        self._readers.close()
+        self._survey.close()
         self._fence.close()
 
     def _standing(self, places: Places) -> Standing:
-        return patiently(lambda: self._readers.committed(self._group, places), _ASK_S, _LOOK_S)
+        return patiently(lambda: self._survey.committed(self._group, places), _ASK_S, _LOOK_S)
 
     def _awaited(self, places: Places, pending: Places, membership: Membership | None) -> Standing:
         """Return where the group stands once nothing of `places` is pending, whoever ends that."""
@@ -128,7 +128,7 @@ class StablePositions:
         except KafkaAuthorizationError as error:
             self._note_blindness(error)
         unstable = _pending(self._standing(places), places)
-        notes = self._readers.notes(self._group, unstable) if unstable else {}
+        notes = self._survey.notes(self._group, unstable) if unstable else {}
         noted = {place: named for place, note in notes.items() if (named := contribution_of(note)) is not None}
         return self._fence.clear_noted(self._group, noted, self._own_ids, is_current=is_current)
 
@@ -141,7 +141,7 @@ class StablePositions:
             self._note_blindness(error)
 
     def _is_current(self, membership: Membership | None) -> Callable[[], bool]:
-        return lambda: membership is None or self._readers.is_current(self._group, *membership)
+        return lambda: membership is None or self._survey.is_current(self._group, *membership)
 
     def _note_blindness(self, error: Exception) -> None:
         """Take note that the principal may not read whose the offsets are; it is tried again the next time."""

@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.group.contribution import contribution_of
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.group.topic_readers import TopicReaders
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.record import TopicPartition
@@ -72,9 +72,9 @@ def test_e20_what_a_stream_s_task_commits_names_its_producer_and_nobody_is_looke
     stage.await_values(3)
     run.stop()
     place = TopicPartition(stage.source, 0)
-    readers = TopicReaders({"bootstrap.servers": stage.bootstrap, "group.id": stage.group}, timeout_s=30)
-    named = eventually(lambda: contribution_of(readers.notes(stage.group, [place])[place]), within_s=30)
-    readers.close()
+    survey = GroupSurvey({"bootstrap.servers": stage.bootstrap, "group.id": stage.group}, timeout_s=30)
+    named = eventually(lambda: contribution_of(survey.notes(stage.group, [place])[place]), within_s=30)
+    survey.close()
     assert named is not None
     assert named.transactional_id == run.runner.spec.transactional_id
     assert (named.producer_id >= 0, named.producer_epoch >= 0) == (True, True)

@@ -13,9 +13,9 @@ from fencepost.kafka.errors import ReadTimeoutError
 from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contribution import Contribution, beside, contribution_of
 from fencepost.kafka.group.contributors import Contributors
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.kafka.group.leave import MemberRemoval
 from fencepost.kafka.group.memberless import memberless, read_stable
-from fencepost.kafka.group.topic_readers import TopicReaders
 from fencepost.kafka.group.transactions import TransactionAdmin
 from fencepost.kafka.read.group_input import GroupInput
 from fencepost.kafka.setting.client_settings import sink_conf
@@ -302,10 +302,10 @@ def test_e20_a_task_is_not_fenced_for_what_it_has_read_once(scene: Scene) -> Non
 def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was_noted(scene: Scene) -> None:
     task, signature = scene.producer("task"), Signature(Contributors(scene.conf))
     offsets = signature.sign(task, [GroupOffset(*scene.place(0), 8, "noted")])
-    readers = TopicReaders({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
+    survey = GroupSurvey({**scene.conf, "group.id": scene.group}, timeout_s=LONG_S)
 
     def note() -> str:
-        return readers.notes(scene.group, scene.places(0))[scene.place(0)]
+        return survey.notes(scene.group, scene.places(0))[scene.place(0)]
 
     scene.produce(task)
     task.send_group_offsets(offsets, memberless(scene.group))
@@ -318,7 +318,7 @@ def test_e20_an_offset_names_its_producer_in_its_own_transaction_beside_what_was
     named = eventually(lambda: contribution_of(note()), within_s=LONG_S)
     assert named == Contribution(task.transactional_id, pending.producer_id, pending.producer_epoch)
     assert beside(note()) == "noted"
-    readers.close()
+    survey.close()
 
 
 def test_e20_who_may_not_read_whose_offsets_are_pending_fences_who_is_noted(
@@ -427,8 +427,8 @@ def test_a_member_is_current_in_its_generation_alone(scene: Scene, make_member: 
     one.join()
     generation, member_id = one.input.generation, one.input._member
     assert generation is not None
-    readers = TopicReaders(one.conf, timeout_s=LONG_S)
-    assert readers.is_current(scene.group, generation, member_id)
-    assert not readers.is_current(scene.group, generation - 1, member_id)
-    assert not readers.is_current(scene.group, generation, "another")
-    readers.close()
+    survey = GroupSurvey(one.conf, timeout_s=LONG_S)
+    assert survey.is_current(scene.group, generation, member_id)
+    assert not survey.is_current(scene.group, generation - 1, member_id)
+    assert not survey.is_current(scene.group, generation, "another")
+    survey.close()

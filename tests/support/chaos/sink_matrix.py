@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 
-from fencepost.kafka.group.topic_readers import TopicReaders
+from fencepost.kafka.group.group_survey import GroupSurvey
 from fencepost.testing import eventually
 from fencepost.testing.proxy import Action, ApiKey, KafkaProxy, Rule
 from support.chaos import wire
@@ -39,7 +39,7 @@ class SinkTarget:
         self.group = f"connect-{name}"
         self.file = SinkFile(directory / f"{name}.txt")
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        self._readers = TopicReaders({"bootstrap.servers": bootstrap}, timeout_s=30)
+        self._survey = GroupSurvey({"bootstrap.servers": bootstrap}, timeout_s=30)
 
     def config(self, gate: int) -> dict[str, str]:
         return {
@@ -52,11 +52,11 @@ class SinkTarget:
         }
 
     def committed(self) -> dict[int, int]:
-        found = self._readers.committed(self.group, ())
+        found = self._survey.committed(self.group, ())
         return {place.partition: stands.offset for place, stands in found.items() if stands is not None}
 
     def close(self) -> None:
-        self._readers.close()
+        self._survey.close()
 
     def is_committed_up_to(self, ends: dict[int, int]) -> bool:
         committed = self.committed()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.api import ReplicationPolicy
-from fencepost.kafka.group.topic_readers import Committed
+from fencepost.kafka.group.group_survey import Committed
 from fencepost.kafka.value.group_offset import GroupOffset
 from fencepost.mirror.checkpoint import divided
 from fencepost.mirror.checkpoints import Checkpoints, is_within, remote_partition, steps_of_group, translated

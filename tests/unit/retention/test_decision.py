@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.kafka.group.topic_readers import GroupReading, Offsets
+from fencepost.kafka.group.group_survey import GroupSubscription, Offsets
 from fencepost.record import TopicPartition
 from fencepost.retention.decision import Log, Rules, Sink, TopicFacts, Verdict, decide
 from fencepost.storage.change import TopicRetention
@@ -27,9 +27,9 @@ def sink(*offsets: int | None, name: str = "a", fault: str = "") -> Sink:
     return Sink(name, f"connect-{name}", at(*offsets), fault)
 
 
-def outside(name: str, *offsets: int | None, **more: Any) -> GroupReading:
+def outside(name: str, *offsets: int | None, **more: Any) -> GroupSubscription:
     topics = frozenset({TOPIC} if offsets else ())
-    return GroupReading(name, "classic", **{"topics": topics, "offsets": at(*offsets), **more})
+    return GroupSubscription(name, "classic", **{"topics": topics, "offsets": at(*offsets), **more})
 
 
 def facts(*sinks: Sink, **more: Any) -> TopicFacts:
@@ -335,7 +335,7 @@ SINKS = st.lists(
 )  # fmt: skip
 GROUPS = st.lists(
     st.builds(
-        lambda name, offsets, doubt: GroupReading(
+        lambda name, offsets, doubt: GroupSubscription(
             name, "classic", frozenset(place.topic for place in offsets), (), offsets, doubt
         ),
         st.sampled_from(["w", "w", "x"]), st.just({}) | offsets_of_some(),
@@ -352,7 +352,7 @@ GROUPS = st.lists(
 )  # fmt: skip
 def test_e9_nothing_goes_that_a_reader_may_still_want(
     sinks: list[Sink],
-    groups: list[GroupReading],
+    groups: list[GroupSubscription],
     logs: dict[int, Log],
     known: TopicRetention | None,
     keep: int,

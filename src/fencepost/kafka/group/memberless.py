@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from fencepost.kafka.errors import ReadTimeoutError
-from fencepost.kafka.group.topic_readers import Committed, TopicReaders
+from fencepost.kafka.group.group_survey import Committed, GroupSurvey
 from fencepost.kafka.patience import patiently
 from fencepost.record import TopicPartition
 
@@ -46,14 +46,14 @@ def read_stable(
     Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError while transactions
     stay open.
     """
-    readers = TopicReaders(conf, timeout_s=_ASK_S)
+    survey = GroupSurvey(conf, timeout_s=_ASK_S)
     deadline_s = time.monotonic() + timeout_s
     stable: dict[TopicPartition, Committed] = {}
 
     try:
         while True:
             left_s = max(deadline_s - time.monotonic(), 0.0)
-            found = patiently(lambda: readers.committed(group, places), left_s, _LOOK_EVERY_S)
+            found = patiently(lambda: survey.committed(group, places), left_s, _LOOK_EVERY_S)
             stable |= {place: committed for place, committed in found.items() if committed is not None}
             awaited = found.keys() & set(places) if are_all else found.keys()
             if awaited <= stable.keys():
@@ -64,4 +64,4 @@ def read_stable(
                 )
             time.sleep(_LOOK_EVERY_S)
     finally:
-        readers.close()
+        survey.close()

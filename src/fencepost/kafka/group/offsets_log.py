@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fencepost.kafka.errors import KafkaAuthorizationError
 from fencepost.kafka.group.contribution import contribution_of
-from fencepost.kafka.group.topic_readers import Committed
+from fencepost.kafka.group.group_survey import Committed
 from fencepost.record import TopicPartition
 
 TOPIC = "__consumer_offsets"

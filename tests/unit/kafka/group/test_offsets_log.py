@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.kafka.group import offsets_log
 from fencepost.kafka.group.contributors import Contributor
-from fencepost.kafka.group.topic_readers import Committed
+from fencepost.kafka.group.group_survey import Committed
 from fencepost.record import TopicPartition
 
 

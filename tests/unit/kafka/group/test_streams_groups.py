@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.kafka.group.group_message import StreamsGroupDescribeResponse
-from fencepost.kafka.group.topic_readers import _is_still_there, _processed
+from fencepost.kafka.group.group_survey import _is_still_there, _processed
 
 Group = StreamsGroupDescribeResponse.DescribedGroup
 Part, Member = Group.Topology.Subtopology, Group.Member

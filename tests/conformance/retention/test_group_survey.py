@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.errors import KafkaUnavailableError
-from fencepost.kafka.group import topic_readers
+from fencepost.kafka.group import group_survey
 from fencepost.kafka.group.group_offsets import GroupOffsets
-from fencepost.kafka.group.topic_readers import GroupReading, TopicReaders
+from fencepost.kafka.group.group_survey import GroupSubscription, GroupSurvey
 from fencepost.record import TopicPartition as Place
 from fencepost.testing import eventually
 from support.log_writer import LogWriter
@@ -28,8 +28,8 @@ def topic(kafka: EmbeddedKafka) -> Iterator[str]:
 
 
 @pytest.fixture
-def readers(kafka: EmbeddedKafka) -> Iterator[TopicReaders]:
-    made = TopicReaders({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=30)
+def survey(kafka: EmbeddedKafka) -> Iterator[GroupSurvey]:
+    made = GroupSurvey({"bootstrap.servers": kafka.bootstrap_servers}, timeout_s=30)
     yield made
     made.close()
 
@@ -46,25 +46,25 @@ def member(kafka: EmbeddedKafka, group: str, topic: str, protocol: str) -> Itera
     consumer.close()
 
 
-def of(found: list[GroupReading], group: str) -> GroupReading:
+def of(found: list[GroupSubscription], group: str) -> GroupSubscription:
     return next(each for each in found if each.group == group)
 
 
 def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
     """Have something happen before a question is asked, once."""
-    known, acts = getattr(topic_readers, name), [act]
+    known, acts = getattr(group_survey, name), [act]
 
     async def ask(*arguments: Any) -> Any:
         while acts:
             acts.pop()()
         return await known(*arguments)
 
-    monkeypatch.setattr(topic_readers, name, ask)
+    monkeypatch.setattr(group_survey, name, ask)
 
 
 @pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
 def test_what_a_member_commits_before_it_leaves_is_seen_at_any_moment(
-    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, protocol: str, question: str,
+    kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, protocol: str, question: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     group = f"leaving-{topic}"
@@ -75,13 +75,13 @@ def test_what_a_member_commits_before_it_leaves_is_seen_at_any_moment(
             consumer.close()
 
         before(monkeypatch, question, leave)
-        found = of(readers.look(), group)
+        found = of(survey.look(), group)
     assert found.reads(topic)
 
 
 @pytest.mark.parametrize(("protocol", "question"), [("classic", "_classic_members"), ("consumer", "_members")])
 def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
-    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, protocol: str, question: str,
+    kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, protocol: str, question: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     group = f"ending-{topic}"
@@ -92,45 +92,45 @@ def test_a_group_that_ends_while_it_is_looked_at_is_a_doubt(
             GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).delete()
 
         before(monkeypatch, question, end)
-        found = of(readers.look(), group)
+        found = of(survey.look(), group)
     assert "a moment ago" in str(found.doubt)
-    assert [each for each in readers.look() if each.group == group] == []
+    assert [each for each in survey.look() if each.group == group] == []
 
 
 def test_a_group_that_was_seen_and_is_not_listed_is_asked_for_by_its_name(
-    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is while its coordinator moves: nobody lists it until the next one has read its log."""
     group = f"unlisted-{topic}"
     GroupOffsets({"bootstrap.servers": kafka.bootstrap_servers}, group).alter({Place(topic, 0): 1})
-    assert of(readers.look(), group).reads(topic)
-    listed, hidden = topic_readers._Asking._of_brokers, [True]
+    assert of(survey.look(), group).reads(topic)
+    listed, hidden = group_survey._Asking._of_brokers, [True]
 
     async def without(self: Any) -> list[dict[str, Any]]:
         found = await listed(self)
         return [each for each in found if each["group_id"] != group] if hidden and hidden.pop() else found
 
-    monkeypatch.setattr(topic_readers._Asking, "_of_brokers", without)
-    assert of(readers.look(), group).reads(topic)
+    monkeypatch.setattr(group_survey._Asking, "_of_brokers", without)
+    assert of(survey.look(), group).reads(topic)
 
 
 def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
-    kafka: EmbeddedKafka, readers: TopicReaders, topic: str, monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, survey: GroupSurvey, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafka.errors import CoordinatorNotAvailableError
 
-    readers.look()
-    readers.seen |= {f"away-{topic}"}
-    known = topic_readers._offsets
+    survey.look()
+    survey.seen |= {f"away-{topic}"}
+    known = group_survey._offsets
 
     async def ask(asking: Any, groups: Any) -> Any:
         if set(groups) == {f"away-{topic}"}:
             raise CoordinatorNotAvailableError("moving")
         return await known(asking, groups)
 
-    monkeypatch.setattr(topic_readers, "_offsets", ask)
+    monkeypatch.setattr(group_survey, "_offsets", ask)
     with pytest.raises(KafkaUnavailableError):
-        readers.look()
+        survey.look()
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_a_group_that_was_seen_and_has_no_coordinator_stops_the_look(
     ],
 )
 def test_a_pattern_that_is_not_understood_takes_every_topic(pattern: str, topic: str, is_read: bool) -> None:
-    assert GroupReading("g", "consumer", patterns=(pattern,)).reads(topic) is is_read
+    assert GroupSubscription("g", "consumer", patterns=(pattern,)).reads(topic) is is_read

@@ -41,7 +41,7 @@ Standing = Mapping[TopicPartition, Committed | None]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupReading:
+class GroupSubscription:
     """What a group reads, as far as can be seen.
 
     Attributes:
@@ -72,7 +72,7 @@ def _matches(pattern: str, topic: str) -> bool:
         return True
 
 
-class TopicReaders:
+class GroupSurvey:
     """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first question; one thread.
 
     Every method raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
@@ -141,9 +141,9 @@ class TopicReaders:
             raise KafkaAuthorizationError(f"Group {group} cannot be described: {_MAY_NOT}")
         return bool(has)
 
-    def look(self) -> list[GroupReading]:
+    def look(self) -> list[GroupSubscription]:
         """Return what every group reads."""
-        found: list[GroupReading] = self._run("looking at all groups", _look)
+        found: list[GroupSubscription] = self._run("looking at all groups", _look)
         return found
 
     def _run(self, doing: str, ask: Any, *arguments: Any) -> Any:
@@ -162,7 +162,7 @@ class TopicReaders:
 class _Asking:
     """Sends requests, and counts them."""
 
-    def __init__(self, owner: TopicReaders, client: Any) -> None:
+    def __init__(self, owner: GroupSurvey, client: Any) -> None:
         self._owner = owner
         self._client = client
 
@@ -293,7 +293,7 @@ def _numbers(standing: Standing) -> Offsets:
     return {place: None if committed is None else committed.offset for place, committed in standing.items()}
 
 
-async def _look(asking: _Asking) -> list[GroupReading]:
+async def _look(asking: _Asking) -> list[GroupSubscription]:
     groups = {g["group_id"]: g for g in await asking.listed()}
     kinds = {group: str(listed.get("group_type") or CLASSIC).lower() for group, listed in groups.items()}
     reading = {g for g, kind in kinds.items() if kind != CLASSIC or groups[g]["protocol_type"] in _OF_CONSUMERS}
@@ -323,7 +323,7 @@ async def _look(asking: _Asking) -> list[GroupReading]:
         if kinds[group] not in (*of_kind, STREAMS):
             doubts[group] = f"it is a {kinds[group]} group with members, and what they read cannot be seen"
     return [
-        GroupReading(
+        GroupSubscription(
             group, kind, frozenset(topics[group]), tuple(sorted(patterns.get(group, ()))), standing.get(group, {}),
             doubts.get(group),
         )
