@@ -180,7 +180,7 @@ def send_outgoing(
     whole = outgoing.whole
     if on_delivered is None and whole is not None and isinstance(sink, TransactionalWriter):
         partitions: Sequence[Any] = outgoing.partitions or ()
-        sink.send_whole(whole.placed(outgoing.topics, partitions, outgoing.told))
+        sink.send_whole(whole.placed(outgoing.topics, partitions, outgoing.callbacks))
         return
     sink.send_placed(_placed(outgoing, on_delivered))
 
@@ -194,7 +194,7 @@ def _placed(outgoing: Outgoing, on_delivered: OnDelivered | None) -> PlacedRecor
         _filled(outgoing.partitions, NO_PARTITION, count),
         _times(outgoing.timestamps, count),
         outgoing.headers or Repeated((), count),
-        outgoing.told if on_delivered is None else _told_of_each(outgoing, on_delivered),
+        outgoing.callbacks if on_delivered is None else _callback_of_each(outgoing, on_delivered),
     )
 
 
@@ -213,13 +213,13 @@ def _times(column: Sequence[int | None] | None, count: int) -> Sequence[int]:
     return [NOW if each is None else each or EARLIEST for each in column]
 
 
-def _told_of_each(outgoing: Outgoing, on_delivered: OnDelivered) -> dict[int, DeliveryCallback]:
+def _callback_of_each(outgoing: Outgoing, on_delivered: OnDelivered) -> dict[int, DeliveryCallback]:
     return {index: _callback(outgoing, index, on_delivered) for index in range(len(outgoing))}
 
 
 def _callback(outgoing: Outgoing, index: int, on_delivered: OnDelivered) -> DeliveryCallback:
     source = index if outgoing.sources is None else outgoing.sources[index]
-    also = outgoing.told.get(index)
+    also = outgoing.callbacks.get(index)
 
     def delivered(error: Any, message: Any) -> None:
         if error is None:

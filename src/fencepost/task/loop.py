@@ -200,7 +200,7 @@ class SourceLoop:
         for batch, outgoing in ready:
             queued = None if self._acknowledged is None else self._acknowledged.sent(batch, outgoing)
             if self._closes:
-                outgoing = replace(outgoing, told=self._last_sent.note(batch, outgoing))
+                outgoing = replace(outgoing, callbacks=self._last_sent.note(batch, outgoing))
             try:
                 self._delivery.send(outgoing, self._on_delivered(batch, outgoing, queued))
             except ProduceError as error:

@@ -17,8 +17,8 @@ class Outgoing:
     """Converted records, in order; a column that no record needs is None.
 
     `sources` are the indexes of the records in the polled batch (None: all of them, in order). `letters` are the dead
-    letters of the batch's other records, to be sent with these; `is_letters` is true of those. `told` maps indexes to
-    callbacks, which are called with (error, message) when the record is delivered.
+    letters of the batch's other records, to be sent with these; `is_letters` is true of those. `callbacks` maps
+    indexes to functions, which are called with (error, message) when the record is delivered.
     """
 
     topics: Sequence[str]
@@ -29,13 +29,13 @@ class Outgoing:
     headers: Sequence[Sequence[HeaderBytes]] | None = None
     sources: Sequence[int] | None = None
     letters: "Outgoing | None" = None
-    told: Mapping[int, DeliveryCallback] = field(default_factory=dict)
+    callbacks: Mapping[int, DeliveryCallback] = field(default_factory=dict)
     is_letters: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Say whether every record is a topic, a value and perhaps a key, and nothing else."""
-        if self.partitions is not None or self.timestamps is not None or self.told:
+        if self.partitions is not None or self.timestamps is not None or self.callbacks:
             return False
         return self.headers is None or not any(self.headers)
 
@@ -64,7 +64,7 @@ class Outgoing:
             None if self.timestamps is None else self.timestamps[part],
             None if self.headers is None else self.headers[part],
             range(start, stop) if self.sources is None else self.sources[part],
-            told={index - start: call for index, call in self.told.items() if start <= index < stop},
+            callbacks={index - start: call for index, call in self.callbacks.items() if start <= index < stop},
         )
 
     def sizes(self, count: int) -> list[int]:

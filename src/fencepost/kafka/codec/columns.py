@@ -28,15 +28,15 @@ class Columns(NamedTuple):
     """Records of one partition, in order: Arrow arrays of bytes, a null being a tombstone or no key.
 
     `keys` is None where no record has one, `headers` where none has any. `timestamps` are milliseconds since 1970: one
-    for all, or an array of one for each. `told` holds what is called with (error, message) about the records of these
-    indexes, once they are written.
+    for all, or an array of one for each. `callbacks` are called with (error, message), by the index of
+    their record, once that record is written.
     """
 
     values: Any
     keys: Any = None
     timestamps: Any = 0
     headers: Headers | None = None
-    told: Mapping[int, DeliveryCallback] = MappingProxyType({})
+    callbacks: Mapping[int, DeliveryCallback] = MappingProxyType({})
 
     def part(self, start: int, stop: int) -> "Columns":
         """Return records `start` to `stop`, the latter excluded."""
@@ -48,7 +48,7 @@ class Columns(NamedTuple):
             None if self.keys is None else self.keys[start:stop],
             times if isinstance(times, int) else times[start:stop],
             None if self.headers is None else self.headers[start:stop],
-            {index - start: call for index, call in self.told.items() if start <= index < stop},
+            {index - start: call for index, call in self.callbacks.items() if start <= index < stop},
         )
 
     @property
@@ -91,7 +91,7 @@ class Taken(NamedTuple):
     """A batch that goes as it is, and what is called about its records."""
 
     batch: EncodedBatch
-    told: Mapping[int, DeliveryCallback]
+    callbacks: Mapping[int, DeliveryCallback]
 
     @property
     def rows(self) -> int:
@@ -218,17 +218,17 @@ def binary(column: Sequence[bytes | None]) -> Any:
 
 
 def _joined(pieces: Sequence[Columns]) -> Columns:
-    told: dict[int, DeliveryCallback] = {}
+    callbacks: dict[int, DeliveryCallback] = {}
     at = 0
     for piece in pieces:
-        told.update({at + index: call for index, call in piece.told.items()})
+        callbacks.update({at + index: call for index, call in piece.callbacks.items()})
         at += len(piece.values)
     keys = headers = None
     if any(piece.keys is not None for piece in pieces):
         keys = _array([piece.keys if piece.keys is not None else _nulls(piece) for piece in pieces])
     if any(piece.headers is not None for piece in pieces):
         headers = list(chain.from_iterable(piece.headers or [()] * len(piece.values) for piece in pieces))
-    return Columns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, told)
+    return Columns(_array([piece.values for piece in pieces]), keys, _joined_times(pieces), headers, callbacks)
 
 
 def _joined_times(pieces: Sequence[Columns]) -> Any:

@@ -291,7 +291,7 @@ class BatchClient(TransactionalClient):
                 if placed.place.partition >= len(self._leaders(placed.place.topic)):
                     raise _refused(KafkaError._UNKNOWN_PARTITION, placed.place.topic)
                 if isinstance(placed.batch, CopiedBatch) and self._is_whole(placed.place.topic, placed.batch.batch):
-                    self._add_taken(placed.place, Taken(placed.batch.batch, placed.told))
+                    self._add_taken(placed.place, Taken(placed.batch.batch, placed.callbacks))
                 else:
                     columns = _chosen(placed_records(placed), range(placed.batch.count), _now_ms())
                     self._add_all(columns, partial(_same, placed.place))
@@ -479,12 +479,12 @@ def _chosen(records: PlacedRecords, indexes: Sequence[int], now_ms: int) -> Colu
     def of(column: Sequence[Any]) -> list[Any]:
         return [column[index] for index in indexes]
 
-    keys, headers = of(records.keys), of(records.headers)
+    keys, headers, callbacks = of(records.keys), of(records.headers), records.callbacks
     times = [now_ms if each == NOW else each for each in of(records.timestamps)]
     return Columns(
         binary(of(records.values)),
         binary(keys) if any(key is not None for key in keys) else None,
         times[0] if len(set(times)) == 1 else pa.array(times, pa.int64()),
         headers if any(headers) else None,
-        {at: records.told[index] for at, index in enumerate(indexes) if index in records.told} if records.told else {},
+        {at: callbacks[index] for at, index in enumerate(indexes) if index in callbacks} if callbacks else {},
     )

@@ -249,11 +249,11 @@ class ProducerClient(TransactionalClient):
         self._fork.check("a producer")
         records.ensure_even()
         at, count = 0, len(records.values)
-        for index in (*sorted({*records.told, *self._firsts(records)}), count):
+        for index in (*sorted({*records.callbacks, *self._firsts(records)}), count):
             while at < index:
                 at = self._produce_run(records, at, index)
             if index < count:
-                self._produce_one_placed(records, index, records.told.get(index))
+                self._produce_one_placed(records, index, records.callbacks.get(index))
                 at = index + 1
 
     def _firsts(self, records: PlacedRecords) -> Iterator[int]:

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError
 from fencepost.kafka.codec.columns import Content, Encode, Taken
 from fencepost.kafka.codec.encode_header import Producer as Stamp
 from fencepost.kafka.produce import requests
+from fencepost.kafka.produce.delivery_report import report_delivered
 from fencepost.kafka.produce.requests import Producer
-from fencepost.kafka.produce.told import tell
 from fencepost.kafka.setting.batch_settings import BatchSettings
 from fencepost.kafka.value.group_metadata import Committer
 from fencepost.kafka.value.group_offset import GroupOffset
@@ -452,7 +452,7 @@ def _taken(answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
             elif each.error_code:
                 failures[place] = AnswerError(each.error_code, f"record for topic {topic.name}", each.error_message)
             else:
-                tell(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
+                report_delivered(place, sent[place].columns, each.base_offset, each.log_append_time_ms)
     return failures
 
 

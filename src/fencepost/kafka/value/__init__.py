@@ -1,1 +1,1 @@
-"""What is passed around: records as columns, whole batches, positions in logs and groups."""
+"""The values that the other rooms exchange: records as columns, whole batches, positions in logs and groups."""

@@ -1,4 +1,4 @@
-"""Records that were fetched, as columns."""
+"""Fetched records, as columns."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,19 +24,19 @@ class Fetched:
     values: Sequence[bytes | None] = ()
     headers: Sequence[Sequence[tuple[str, bytes | None]]] | None = None
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    """Where partitions end behind these records: past what no reader sees, such as the markers of transactions."""
+    """The position after these records, by partition. It is past entries that readers never see, such as markers."""
     epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    """Of partitions of which it is known: an offset, and the epoch of the leader that took what lies before it."""
+    """By partition, if known: an offset, and the leader epoch of the record before it."""
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     @classmethod
     def of(cls, messages: Sequence[Any], read_again: ReadAgain) -> "Fetched":
-        """Return the client's messages, none of which is an error, as columns; `read_again` reads headers as bytes.
+        """Convert the client's messages to columns; none may be an error. `read_again` reads headers as bytes.
 
-        Column by column, by the client's own methods: a step of Python's for each record would cost as much as all of
-        these together.
+        This maps the client's own methods over all messages, one column at a time. One Python-level step per record
+        would cost as much as all of these together.
         """
         if not messages:
             return cls()
@@ -53,7 +53,7 @@ class Fetched:
 
     @classmethod
     def joined(cls, lots: "Sequence[Fetched]") -> "Fetched":
-        """Return what came in several lots as one."""
+        """Concatenate several fetches."""
         if len(lots) <= 1:
             return lots[0] if lots else cls()
         has_headers = any(lot.headers is not None for lot in lots)
@@ -71,7 +71,7 @@ class Fetched:
         )
 
     def without(self, places: Collection[TopicPartition]) -> "Fetched":
-        """Return what is not of these partitions."""
+        """Return the records and positions of all other partitions."""
         return replace(
             self._records_without(places),
             ends={place: end for place, end in self.ends.items() if place not in places},
@@ -97,7 +97,7 @@ class Fetched:
         )
 
     def part(self, start: int, stop: int) -> "Fetched":
-        """Return records `start` to `stop`, the latter excluded, without what is told of partitions."""
+        """Return records `start` up to before `stop`, without the partitions' `ends` and `epochs`."""
         part = slice(start, stop)
         headers = None if self.headers is None else self.headers[part]
         return Fetched(
@@ -116,24 +116,24 @@ class Fetched:
         return dict(zip(reversed(self.places), reversed(self.offsets), strict=True))
 
     def size_bytes(self, start: int, stop: int) -> int:
-        """Return how many bytes the values of records `start` to `stop` have, the latter excluded."""
+        """Return the size of the values of records `start` up to before `stop`."""
         values = self.values[start:stop]
         return values.size_bytes if isinstance(values, BinaryColumn) else sum(map(len, filter(None, values)))
 
     def times_ms(self, start: int, stop: int, most: int) -> list[int]:
-        """Return timestamps of some of these records."""
+        """Return the timestamps of about `most` of these records."""
         step = -(-(stop - start) // most)
         return [each for each in self.timestamps[start:stop:step] if each is not None]
 
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition."""
+        """Return the offset after the last record of each partition."""
         if isinstance(self.places, Repeated | Runs):
             return {place: self.offsets[stop - 1] + 1 for place, _, stop in _runs(self.places)}
         return {place: offset + 1 for place, offset in dict(zip(self.places, self.offsets, strict=True)).items()}
 
 
 def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition]:
-    """Return topics and partitions as a column; records come in runs, and often of one partition alone."""
+    """Return topics and partitions as one column. Records come in runs, often all from one partition."""
     if topics.count(topics[0]) < len(topics):
         places = {pair: TopicPartition(*pair) for pair in zip(topics, partitions, strict=True)}
         return [places[pair] for pair in zip(topics, partitions, strict=True)]
@@ -144,14 +144,14 @@ def _places(topics: list[str], partitions: list[int]) -> Sequence[TopicPartition
 
 
 def _runs(places: "Repeated[TopicPartition] | Runs[TopicPartition]") -> list[tuple[TopicPartition, int, int]]:
-    """Return which partition each run of records is of, where it begins, and where it ends."""
+    """Return the partition, start and end of each run of records."""
     if isinstance(places, Repeated):
         return [(places.value, 0, len(places))] if len(places) else []
     return [(p, end - count, end) for p, count, end in zip(places.values, places.counts, places.ends, strict=True)]
 
 
 def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
-    """Return places as one column: a value for each run, where all come in runs."""
+    """Concatenate columns of places, with one value per run if all columns consist of runs."""
     counts: list[tuple[TopicPartition, int]] = []
     for column in columns:
         if not isinstance(column, Repeated | Runs):
@@ -165,7 +165,7 @@ def _joined(columns: Sequence[Sequence[TopicPartition]]) -> Sequence[TopicPartit
 
 
 def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes | None]:
-    """Return keys, or values, as one column: Arrow's where all are, or have nothing in them."""
+    """Concatenate columns of keys or values: an Arrow column if each is one or holds only None."""
     if columns and all(isinstance(column, Repeated) and column.value is None for column in columns):
         return Repeated(None, sum(map(len, columns)))
     found = [column if isinstance(column, BinaryColumn) else _nothing(column) for column in columns]
@@ -175,7 +175,7 @@ def _bytes_joined(columns: Sequence[Sequence[bytes | None]]) -> Sequence[bytes |
 
 
 def _nothing(column: Sequence[bytes | None]) -> BinaryColumn | None:
-    """Return a column that has nothing in it as one of Arrow's; None for another."""
+    """Convert a column that holds only None to an Arrow column; None for any other column."""
     is_empty = isinstance(column, Repeated) and column.value is None
     return BinaryColumn.without_values(len(column)) if is_empty else None
 
@@ -185,5 +185,5 @@ def _times(kinds: Sequence[int], times: Sequence[int]) -> list[int | None]:
 
 
 def is_plain(messages: Sequence[Any]) -> bool:
-    """Say whether none of the client's messages is an event. An error is true, and must not be compared: it fails."""
+    """Return whether no message of the client is an event. An error is truthy; do not compare it, that raises."""
     return not any(map(Message.error, messages))

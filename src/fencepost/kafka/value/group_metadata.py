@@ -1,8 +1,8 @@
-"""What a member's group metadata says: the client hands it out as bytes, which are meant to be passed on as they are.
+"""Parses a member's group metadata, which the client returns as opaque bytes.
 
-They begin with a mark, and the generation in four bytes, as this machine has them. Behind it stand the names of the
-group and of the member, a byte that says whether its instance has no name, and that name where there is one; each name
-ends with a zero (seen on confluent-kafka 2.16.1).
+The bytes are: a magic prefix; the generation, in four bytes of this machine's byte order; the group id and the member
+id; one byte, 0 if an instance id follows; the instance id, if there is one. Each id ends with a zero byte (seen on
+confluent-kafka 2.16.1).
 """
 
 import sys
@@ -16,7 +16,7 @@ _NAMES_AT = len(_MARK) + 4
 
 
 class Committer(NamedTuple):
-    """Who commits offsets to a group. Offsets of no member have a generation of -1, and its name is empty."""
+    """The identity that commits offsets to a group. Without a member, `generation` is -1 and `member_id` is empty."""
 
     group_id: str
     generation: int
@@ -25,7 +25,7 @@ class Committer(NamedTuple):
 
 
 def committer_of(metadata: bytes) -> Committer:
-    """Return all that the bytes say. Raises FatalError for those of another form."""
+    """Parse the whole metadata. Raises FatalError if the bytes have another format."""
     generation = generation_of(metadata)
     names = metadata[_NAMES_AT:].split(b"\0", 2)
     if len(names) < 3 or names[2][:1] not in (b"\0", b"\1"):
@@ -48,9 +48,9 @@ class Membership(NamedTuple):
 
 
 def generation_of(metadata: bytes) -> int | None:
-    """Return the generation of the group; None for who has not joined one.
+    """Return the generation of the group; None if the member has not joined.
 
-    Raises FatalError for bytes of another form: nobody must take what it cannot read for a fence.
+    Raises FatalError if the bytes have another format: metadata that cannot be parsed must not serve as a fence.
     """
     if not metadata.startswith(_MARK) or len(metadata) < _NAMES_AT:
         raise _unknown_form()
@@ -59,4 +59,4 @@ def generation_of(metadata: bytes) -> int | None:
 
 
 def _unknown_form() -> FatalError:
-    return FatalError("the client's group metadata has a form that is not known: confluent-kafka is too new for this")
+    return FatalError("the client's group metadata has an unknown format: install an older confluent-kafka")

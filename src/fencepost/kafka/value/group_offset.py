@@ -1,13 +1,13 @@
-"""An offset of a consumer group, as who commits it speaks of it; no client's library is needed for that."""
+"""An offset of a consumer group. Importing this needs no client library."""
 
 from typing import NamedTuple
 
 FORGOTTEN = "forgotten"
-"""The note of an offset that counts as none: a transaction commits offsets, and can take none away."""
+"""The metadata of an offset that counts as deleted: a transaction can commit offsets but not delete them."""
 
 
 class GroupOffset(NamedTuple):
-    """The offset of the next record of a partition, and a note that is kept with it."""
+    """The offset of the next record of a partition, and the metadata text that is committed with it (`note`)."""
 
     topic: str
     partition: int

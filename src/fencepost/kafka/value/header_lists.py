@@ -12,7 +12,7 @@ _NONE = {type(None)}
 
 
 def header_lists(headers: Sequence[Sequence[HeaderBytes] | None]) -> pa.Array:
-    """Return the headers of records as lists of structs; null where a record has none."""
+    """Return the headers of records as lists of structs; null for a record without headers."""
     if set(map(type, headers)) <= _NONE:
         return pa.nulls(len(headers), pa.list_(HEADER))
     flat = list(chain.from_iterable(filter(None, headers)))

@@ -1,4 +1,4 @@
-"""Where a log does not go on at the position of who reads it: what there was is gone, or the log is another one."""
+"""Gaps in a log: it has no records at a reader's position, because they are gone or the topic was created again."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -9,7 +9,7 @@ NO_EPOCH = -1
 
 
 class GapKind(Enum):
-    """Why a reader cannot go on where it stands."""
+    """Why a reader cannot continue at its position."""
 
     TRUNCATED = "the log begins beyond the position"
     RECREATED = "the topic was deleted and created again"
@@ -19,9 +19,9 @@ class GapKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """A partition that is not read on: the reader stands at `position`, the log goes from `start` to before `end` now.
+    """A partition that cannot be read further: the reader is at `position`; the log now has `start` up to before `end`.
 
-    `topic_id` is the topic's that there is now.
+    `topic_id` is that of the present topic.
     """
 
     place: TopicPartition
@@ -41,10 +41,10 @@ class LogGap:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The offset of the next record to read; an empty `topic_id` fits a topic with any id.
+    """The offset of the next record to read. An empty `topic_id` matches any topic id.
 
-    `epoch` is that of the leader that took what lies before it, NO_EPOCH where that is not known. By it brokers tell
-    whether that is in the log still (KIP-320).
+    `epoch` is the leader epoch of the record before that offset; NO_EPOCH if it is not known. From it brokers know
+    whether that record is still in the log (KIP-320).
     """
 
     offset: int

@@ -1,4 +1,4 @@
-"""A range of a partition, as who plans and who reads speak of it; neither needs the other's libraries."""
+"""A range of a partition, shared by planners and readers so that neither imports the other's libraries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from fencepost.record import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """The offsets of a partition from `start` to before `end`; `topic_id` tells a topic from a later one of its name.
+    """The offsets of a partition from `start` up to before `end`.
 
-    An empty `topic_id` is not compared.
+    `topic_id` distinguishes a topic from a later one with the same name. An empty `topic_id` is not compared.
     """
 
     place: TopicPartition
@@ -27,9 +27,9 @@ class LogRange:
 
 
 def shares(waiting: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """Return how many of the offsets that wait in each partition to take, so that they are about `most` in all.
+    """Return how many of the waiting offsets to take from each partition, about `most` in total.
 
-    Each partition gives the same share of its own, but one at least.
+    Each partition contributes the same fraction of its waiting offsets, and at least one.
     """
     total = sum(waiting.values())
     if total <= most:

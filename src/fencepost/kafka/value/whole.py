@@ -1,4 +1,4 @@
-"""Records in whole batches, at which nobody has looked: as columns that are made of them when somebody does."""
+"""Records in whole batches. Their columns are decoded only when a caller reads them."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ Field = Literal["key", "value", "timestamp", "headers"]
 
 
 class WholeBatch(Protocol):
-    """A batch of one partition, ready to be written but for who writes it."""
+    """A batch of one partition, ready to be written except for the producer's id, epoch and sequence."""
 
     @property
     def count(self) -> int: ...
@@ -24,22 +24,22 @@ class WholeBatch(Protocol):
 
     @property
     def offsets(self) -> Sequence[int]:
-        """Return the offsets that its records have where they were read."""
+        """Return the offsets of its records in the topic that they were read from."""
 
     @property
     def times_ms(self) -> tuple[int, int]:
-        """Return the first timestamp and the newest."""
+        """Return the first and the latest timestamp."""
 
     def records(self) -> Sequence[Any]:
         """Return its records, which have key, value, timestamp and headers."""
 
 
 class PlacedBatch(NamedTuple):
-    """A batch on its way to a partition; `told` holds what is called with (error, message) about its records."""
+    """A batch to be written to a partition. `callbacks` are called with (error, message), by index of their record."""
 
     place: TopicPartition
     batch: WholeBatch
-    told: Mapping[int, DeliveryCallback]
+    callbacks: Mapping[int, DeliveryCallback]
 
 
 def placed_records(placed: PlacedBatch) -> PlacedRecords:
@@ -53,7 +53,7 @@ def placed_records(placed: PlacedBatch) -> PlacedRecords:
         Repeated(placed.place.partition, count),
         [record.timestamp or EARLIEST for record in records],
         [record.headers for record in records],
-        placed.told,
+        placed.callbacks,
     )
 
 
@@ -74,12 +74,12 @@ class WholeBatches:
         return sum(batch.size_bytes for _, batch in self.entries)
 
     def placed(
-        self, topics: Sequence[str], partitions: Sequence[int], told: Mapping[int, DeliveryCallback]
+        self, topics: Sequence[str], partitions: Sequence[int], callbacks: Mapping[int, DeliveryCallback]
     ) -> list[PlacedBatch]:
-        """Return the batches, each with where it goes: that is said, as what is told, for each of the records."""
+        """Return each batch with the partition it goes to. Topics, partitions and callbacks are given per record."""
         firsts = [end - batch.count for (_, batch), end in zip(self.entries, self.offsets.ends, strict=True)]
         of_batches: list[dict[int, DeliveryCallback]] = [{} for _ in firsts]
-        for index, call in told.items():
+        for index, call in callbacks.items():
             at = bisect_right(firsts, index) - 1
             of_batches[at][index - firsts[at]] = call
         return [
@@ -88,7 +88,7 @@ class WholeBatches:
         ]
 
     def within(self, start: int, stop: int) -> list[WholeBatch]:
-        """Return the batches of the records `start` to `stop`, the latter excluded: each belongs whole to them."""
+        """Return the batches of the records `start` up to before `stop`, which must be batch boundaries."""
         ends = self.offsets.ends
         return [batch for _, batch in self.entries[bisect_right(ends, start) : bisect_right(ends, stop)]]
 
@@ -99,7 +99,7 @@ class WholeBatches:
 
 
 class WholeColumn(Sequence[Any]):
-    """One field of all records of batches."""
+    """One field of all records of some batches."""
 
     def __init__(self, batches: WholeBatches, field: Field) -> None:
         self.batches = batches
@@ -121,7 +121,7 @@ class WholeBytes(WholeColumn, BytesColumn):
 
 
 class WholeFetched(Fetched):
-    """What was fetched in batches."""
+    """Fetched records that are still whole batches."""
 
     def __init__(self, batches: WholeBatches) -> None:
         super().__init__(
@@ -147,7 +147,7 @@ class WholeFetched(Fetched):
         return {place: batch.offsets[-1] + 1 for place, batch in self._batches.entries}
 
     def size_bytes(self, start: int, stop: int) -> int:
-        """Return how many bytes the batches of these records have: nobody looks at their values."""
+        """Return the size of the batches of these records, without decoding their values."""
         return sum(batch.size_bytes for batch in self._batches.within(start, stop))
 
     def times_ms(self, start: int, stop: int, most: int) -> list[int]:
@@ -155,7 +155,7 @@ class WholeFetched(Fetched):
 
 
 def whole_batches(*columns: object) -> WholeBatches | None:
-    """Return the batches that all of these columns are of, untouched; None where they are not."""
+    """Return the batches if all of these columns are unchanged columns of the same batches; otherwise None."""
     first = columns[0]
     if not isinstance(first, WholeColumn):
         return None

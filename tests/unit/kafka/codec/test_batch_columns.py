@@ -63,6 +63,6 @@ def test_who_wants_to_know_of_a_record_is_told_of_that_one_wherever_it_ends_up()
 
     pending = Pending(10_000, 100)
     for n in range(3):
-        piece = Columns(binary([b"a", b"b", b"c"]), told={n: call(f"{n}")})
+        piece = Columns(binary([b"a", b"b", b"c"]), callbacks={n: call(f"{n}")})
         pending.add(piece)
-    assert sorted(pending.take().part(3, 9).told) == [1, 5]
+    assert sorted(pending.take().part(3, 9).callbacks) == [1, 5]

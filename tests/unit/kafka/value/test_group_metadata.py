@@ -23,7 +23,7 @@ def test_the_generation_is_read() -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"CGMDv2:\x01", b"CGMDv3:\x01\x00\x00\x00g\x00m\x00\x01"])
 def test_what_cannot_be_read_is_no_generation(metadata: bytes) -> None:
-    with pytest.raises(FatalError, match="form that is not known"):
+    with pytest.raises(FatalError, match="unknown format"):
         generation_of(metadata)
 
 
@@ -45,5 +45,5 @@ def test_a_group_without_members_is_who_commits_for_none():
 
 @pytest.mark.parametrize("metadata", [b"CGMDv2:\1\0\0\0", b"CGMDv2:\1\0\0\0g\0m", b"CGMDv2:\1\0\0\0g\0m\0\2"])
 def test_metadata_that_ends_early_is_not_read(metadata):
-    with pytest.raises(FatalError, match="form that is not known"):
+    with pytest.raises(FatalError, match="unknown format"):
         committer_of(metadata)

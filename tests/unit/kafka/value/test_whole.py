@@ -62,7 +62,7 @@ def test_each_batch_is_told_of_its_own_records() -> None:
     told = {4: calls[0], 5: calls[1], 6: calls[2]}
     placed = batches().placed(["a"] * 5 + ["b"] * 2, [0] * 5 + [3] * 2, told)
     assert [each.place for each in placed] == [TopicPartition("a", 0)] * 2 + [TopicPartition("b", 3)]
-    assert [dict(each.told) for each in placed] == [{}, {1: calls[0]}, {0: calls[1], 1: calls[2]}]
+    assert [dict(each.callbacks) for each in placed] == [{}, {1: calls[0]}, {0: calls[1], 1: calls[2]}]
 
 
 def test_batches_are_whole_only_as_long_as_no_column_was_touched() -> None:

@@ -1,4 +1,4 @@
-"""Whoever wants to know where a record went is told as by the other client: of an error, and of a message."""
+"""Delivery reports of the batch client: its callbacks get an error and a message, as librdkafka's callbacks do."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,8 @@ from fencepost.record import TopicPartition
 
 
 @dataclass(frozen=True)
-class Delivered:
-    """A record that was written, with the methods of confluent-kafka's `Message` that say where."""
+class DeliveredMessage:
+    """A written record, with those methods of confluent-kafka's `Message` that return its position."""
 
     place: TopicPartition
     at: int
@@ -34,8 +34,8 @@ class Delivered:
         return TIMESTAMP_CREATE_TIME, self.create_time_ms
 
 
-def tell(place: TopicPartition, columns: Content, base_offset: int, append_time_ms: int) -> None:
-    """Tell of the records of a batch that is in the log. What a callback raises is the caller's."""
-    for index, call in columns.told.items():
-        delivered: Any = Delivered(place, base_offset + index, append_time_ms, columns.timestamp(index))
+def report_delivered(place: TopicPartition, columns: Content, base_offset: int, append_time_ms: int) -> None:
+    """Call the callbacks of a batch that is in the log. Exceptions of a callback propagate to the caller."""
+    for index, call in columns.callbacks.items():
+        delivered: Any = DeliveredMessage(place, base_offset + index, append_time_ms, columns.timestamp(index))
         call(None, delivered)
