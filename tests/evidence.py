@@ -268,7 +268,7 @@ def _verdict(summary: Mapping[str, Any]) -> str:
     return (
         f"**{count:,} faults, no anomaly** ({runs} runs, {records:,} records). So many faults without an anomaly bound "
         f"the chance that such a fault leaves one: it is below 3/{count} = {3 / count:.2%}, with a confidence "
-        "of 95 %. The bound is about the faults listed here, on one machine and one broker, and about no others.\n"
+        "of 95 %. The bound is about the faults listed here, on one machine, and about no others.\n"
     )
 
 
