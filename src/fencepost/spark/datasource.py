@@ -1,6 +1,6 @@
 """The `fencepost` data source: rows into Kafka, exactly once, and out of it.
 
-Reading is `spark.kafka_read`. Writing by hand, in any Spark session:
+Reading is `spark.kafka_read`. A direct write works in any Spark session:
 
     spark.dataSource.register(FencepostDataSource)
     (df.write.format("fencepost").mode("append")
@@ -8,15 +8,15 @@ Reading is `spark.kafka_read`. Writing by hand, in any Spark session:
        .option("write.id", "prices-2026-11-21").option("write.partitions", 4)
        .save())
 
-One transaction a partition. With `write.id` a rerun skips what is done, whatever happened in between, once it has
-compared it: where the rows are others, or in other partitions or another order, it writes nothing and says so. Without
-it the write is exactly-once only across Spark's own retries of its tasks: running it again writes it again.
+Each partition is one transaction. With `write.id` a rerun skips what is committed, whatever happened in between, after
+it has compared the rows: if rows, partitions or order differ, it fails and writes nothing. Without `write.id` the write
+is exactly-once only across Spark's own task retries: running it again writes the rows again.
 
 Columns are those of Spark's Kafka sink (`value`, and `key`, `topic`, `headers`, `partition`); a frame without `value`
 is written as JSON objects. `kafka.*` takes Java's names.
 
-The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead, or `fencepost.ranges` where it
-reads: everything else, secrets too, is asked of the worker (E11).
+The runtime passes `fencepost.channel`, `fencepost.run` and `fencepost.reading` instead, or `fencepost.ranges` when it
+reads. It asks the worker for everything else, including secrets (E11).
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PartitionWritten(WriterCommitMessage):  # type: ignore[misc]
-    """What a partition's task tells the driver."""
+    """What a partition's task reports to the driver."""
 
     partition: int
     rows: int
@@ -64,14 +64,14 @@ class PartitionWritten(WriterCommitMessage):  # type: ignore[misc]
 
 @dataclass
 class PartitionLeft(WriterCommitMessage):  # type: ignore[misc]
-    """What the task of a partition tells the driver whose lines it cannot cut; nothing that was open is committed."""
+    """Reports that a partition's lines cannot be cut; nothing that was open is committed."""
 
     reason: str
 
 
 @dataclass
 class PartitionCompared(WriterCommitMessage):  # type: ignore[misc]
-    """What the task of a partition tells the driver that was read to be compared; nothing was written."""
+    """Reports the result of a partition that was read for a comparison; nothing was written."""
 
     partition: int
     found: "Digested"
@@ -85,11 +85,11 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns of records that are read. Raises ConfigError for wrong options: nobody has asked yet."""
+        """Return the columns of records. Raises ConfigError for wrong options, which were not checked before."""
         return columns(has_headers=self._read_config().has_headers)
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Check options, and that nobody has set columns that there are not. Raises ConfigError."""
+        """Check options, and that the schema has only existing columns. Raises ConfigError."""
         if CHANNEL_OPTION in self.options:
             return _epoch_reader(self.options, schema)
         from fencepost.spark.kafka_read.batch import KafkaBatchReader
@@ -98,7 +98,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         return KafkaBatchReader(config, chosen(schema, has_headers=config.has_headers))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        """Check options, and that nobody has set columns that there are not. Raises ConfigError."""
+        """Check options, and that the schema has only existing columns. Raises ConfigError."""
         from fencepost.spark.kafka_read.stream import KafkaStreamReader
 
         config = self._read_config()
@@ -110,7 +110,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         return KafkaReadConfig.of({k: str(v) for k, v in self.options.items()})
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        """Check options and columns, before any row is read. Raises ConfigError."""
+        """Check options and columns before any row is read. Raises ConfigError."""
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         options = {k: str(v) for k, v in self.options.items()}
@@ -120,7 +120,7 @@ class FencepostDataSource(DataSource):  # type: ignore[misc]
         if CHANNEL_OPTION in options:
             return SplitWriter(options, names)
         check_types({f.name: f.dataType.simpleString() for f in schema.fields})
-        return HandWriter(options, names, schema.simpleString())
+        return DirectWriter(options, names, schema.simpleString())
 
 
 def _epoch_reader(options: Mapping[str, Any], schema: Any) -> EpochDataReader:
@@ -135,19 +135,19 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         self.names = names
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrive in a Python worker, where rows will be read next."""
+        """Restore the writer in a Python worker, which reads rows next."""
         self.__dict__.update(state)
         watch_streams()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Take nothing back: a transaction that was not committed is aborted by its writer or by the next one."""
+        """Do nothing: a transaction that was not committed is aborted by its writer or by the next one."""
 
 
-compare_reruns()  # in the process of whoever writes: that is where this module is imported to be registered
+compare_reruns()  # in the writing process: it imports this module to register the data source
 
 
 class SplitWriter(_Writer):
-    """The runtime's: a split, or several, as the worker describes it."""
+    """Used by the runtime: writes one split, or several, as the worker describes it."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from fencepost.spark.partition.write import write_partition
@@ -165,12 +165,12 @@ class SplitWriter(_Writer):
                     run, iterator, lambda batch: columns.outgoing(run.without_split(batch)), ensure_complete
                 )
         except LeftToSparkError as error:
-            return PartitionLeft(str(error))  # a task that fails is tried again, as often as Spark is set to
+            return PartitionLeft(str(error))  # no failure: Spark would retry a failed task
         run.report(written)
         return PartitionWritten(TaskContext.get().partitionId(), written.rows, written.skipped)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise LeftToSparkError where lines could not be cut."""
+        """Raise LeftToSparkError if lines could not be cut."""
         from fencepost.spark.row.csv_blocks import LeftToSparkError
 
         for message in messages:
@@ -179,7 +179,7 @@ class SplitWriter(_Writer):
 
 
 class RangeWriter(_Writer):
-    """The runtime's: what a query makes of the ranges of an epoch, row partition `n` of range `n`."""
+    """Used by the runtime: writes a query's output of an epoch's ranges; row partition `n` belongs to range `n`."""
 
     def write(self, iterator: Iterator[Any]) -> PartitionWritten:
         from fencepost.spark.epoch.output import write_range
@@ -193,23 +193,23 @@ class RangeWriter(_Writer):
         return PartitionWritten(partition, written.rows, written.skipped)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Check that nothing was left out: a query of which Spark sees that it gives no rows is not run at all."""
+        """Check that no range was left out: Spark does not run a query at all if it knows that it returns no rows."""
         from fencepost.spark.epoch.read import ranges_of
 
         count = len(ranges_of(self.options))
         if len(messages) != count:
-            raise ConfigError(f"transforms.sql gives no rows, whatever there is: {count} ranges are not read at all")
+            raise ConfigError(f"transforms.sql never returns rows: Spark does not read any of the {count} ranges")
 
 
-class HandWriter(_Writer):
-    """`df.write.format("fencepost")`: see the module."""
+class DirectWriter(_Writer):
+    """A direct write, `df.write.format("fencepost")`: see the module."""
 
     def __init__(self, options: Mapping[str, str], names: list[str], columns: str) -> None:
-        from fencepost.spark.direct_write.options import HandOptions
+        from fencepost.spark.direct_write.options import DirectWriteOptions
         from fencepost.spark.direct_write.plan import plan_write
 
         super().__init__(options, names)
-        self.parsed = HandOptions.parse(options)
+        self.parsed = DirectWriteOptions.parse(options)
         RecordColumns(names, self.parsed.topic)
         self.plan = plan_write(self.parsed, columns)
 
@@ -221,15 +221,15 @@ class HandWriter(_Writer):
         return self._write(iterator, partition, columns)
 
     def _write(self, iterator: Iterator[Any], partition: int, columns: RecordColumns) -> PartitionWritten:
-        from fencepost.spark.direct_write.heartbeat import Pulse
-        from fencepost.spark.direct_write.run import HandRun
+        from fencepost.spark.direct_write.heartbeat import WriteHeartbeat
+        from fencepost.spark.direct_write.run import DirectWriteRun
         from fencepost.spark.partition.write import write_partition
 
         done = self.plan.markers.get(partition)
         if done is not None and done.is_done:
             return PartitionWritten(partition, done.rows, skipped=True)
-        run = HandRun(self.parsed, self.plan, partition, columns)
-        with Pulse(self.parsed, partition):
+        run = DirectWriteRun(self.parsed, self.plan, partition, columns)
+        with WriteHeartbeat(self.parsed, partition):
             written = write_partition(run, iterator, run.outgoing, ensure_complete)
         return PartitionWritten(partition, written.rows, written.skipped)
 
@@ -243,7 +243,7 @@ class HandWriter(_Writer):
         return PartitionCompared(partition, found)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Check what the partitions were: a rerun relies on it."""
+        """End the run and check the number of partitions, on which a rerun relies."""
         from fencepost.spark.direct_write.options import WritePartitionsError
         from fencepost.spark.direct_write.plan import conclude, end_run
 
@@ -255,17 +255,17 @@ class HandWriter(_Writer):
         declared = self.parsed.partitions
         if self.plan.expected is not None and len(messages) != declared:
             raise WritePartitionsError(
-                f"the frame had {declared} partitions when it was compared, and now it has {len(messages)}: the others "
-                f"are not written. Run this write again, with the same write.id and the frame cut as it was"
+                f"the frame had {declared} partitions when it was compared, but now it has {len(messages)}: the "
+                "others are not written. Run this write again, with the same write.id and partitions"
             )
         if declared is not None and len(messages) != declared:
             raise WritePartitionsError(
                 f"everything is written, but option write.partitions is {declared} and the frame has {len(messages)}: "
-                f"set write.partitions={len(messages)} when this write is run again, with the same write.id"
+                f"set write.partitions={len(messages)} when you run this write again, with the same write.id"
             )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fence what the tasks left open: a transaction of a task that was killed blocks its readers for minutes."""
+        """Fence transactions left open by the tasks: that of a killed task would block readers for minutes."""
         from fencepost.spark.direct_write.plan import end_run
 
         written = {m.partition for m in messages if isinstance(m, PartitionWritten)}

@@ -1,4 +1,4 @@
-"""`df.write.format("fencepost")` by hand, on real Spark and a real broker."""
+"""`df.write.format("fencepost")` on real Spark and a real broker."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_wrong_number_of_partitions_is_refused_before_any_row_and_the_right_on
     if is_adaptive:
         frame = frame.repartition(6, "value").coalesce(2).groupBy("value").count().repartition(2).select("value")
     with pytest.raises(
-        Exception, match=rf"partitions is {declared}, and the frame has 2: nothing is written. Set write."
+        Exception, match=rf"partitions is {declared}, but the frame has 2: nothing is written. Set write."
     ):
         write(frame, write_id=topic, write_partitions=declared)
     assert read(topic) == []
@@ -95,7 +95,7 @@ def test_what_is_cut_while_it_runs_is_counted_as_it_was_cut(
     """AQE puts small partitions together, whatever spark.sql.shuffle.partitions says."""
     frame = runtime.session.range(0, 300, 1, 2).groupBy("id").count().selectExpr("cast(id as string) as value")
     count = frame.rdd.getNumPartitions()
-    with pytest.raises(Exception, match=f"and the frame has {count}: nothing is written"):
+    with pytest.raises(Exception, match=f"but the frame has {count}: nothing is written"):
         write(frame, write_id=topic, write_partitions="200")
     write(frame, write_id=topic, write_partitions=str(count))
     assert sorted(int(value) for _, value in read(topic)) == list(range(300))
@@ -111,7 +111,7 @@ def test_what_was_committed_under_a_wrong_number_of_partitions_is_gone_on_with_u
         uncounted.setattr("fencepost.spark.direct_write.rerun.with_counted_partitions", lambda writer: writer)
         with pytest.raises(Exception, match=r"write\.partitions"):
             write(frame, write_id=topic, write_partitions=declared)
-    with pytest.raises(Exception, match="and the frame has 2: nothing is written"):
+    with pytest.raises(Exception, match="but the frame has 2: nothing is written"):
         write(frame, write_id=topic, write_partitions=declared)
     write(frame, write_id=topic, write_partitions="2")
     assert sorted(int(value) for _, value in read(topic)) == list(range(300))
@@ -166,7 +166,7 @@ def test_rows_are_committed_in_parts_when_asked(
         (
             {"topic": "t", "producer_client": "batch", "kafka.send.buffer.bytes": "1"},
             "'x' as value",
-            "option kafka.send.buffer.bytes: the batch client has no such setting: leave it out, or set producer",
+            "option kafka.send.buffer.bytes: the batch client has no such setting: remove it, or set producer",
         ),
     ],
 )

@@ -1,7 +1,7 @@
-"""What the rows of a partition were, in a few bytes: so that a rerun can tell whether they are the same.
+"""A short digest of the rows of a partition, by which a rerun can check that they are the same.
 
-A digest is of the records that are written, in their order, and does not depend on how Spark cuts rows into batches:
-each column has streams of its own, of lengths and of bytes, which batches only lengthen.
+A digest covers the written records in their order, and does not depend on how Spark cuts rows into batches: each column
+has a stream of lengths and a stream of bytes, which batches only extend.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ class RowDigest:
         self._streams: dict[str, Any] = {}
 
     def add(self, records: Outgoing, batch: Any = None) -> None:
-        """Add records behind the others. Their topic counts where each names its own.
+        """Append records. Their topics count if each record names its own.
 
-        `batch` is the Arrow batch that they were made of: the bytes of its columns `value` and `key` are taken from
-        where they lie, which takes half the time and gives the same digest.
+        `batch` is the Arrow batch that they were made from. The bytes of its columns `value` and `key` are then read in
+        place, which takes half the time and gives the same digest.
         """
         self.rows += len(records)
         arrow = {} if batch is None else dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -70,7 +70,7 @@ def _of_list(values: Sequence[bytes | None]) -> tuple[Any, Any]:
 
 
 def _of_column(column: Any) -> tuple[Any, Any]:
-    """Return the same of an Arrow column of strings or bytes, without making a Python object of each value."""
+    """Return the same for an Arrow column of strings or bytes, without creating a Python object for each value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -92,7 +92,7 @@ def _numbers(column: Any) -> memoryview:
 
 
 class Digested(NamedTuple):
-    """Rows that were read, and not written. `ends`: the digest of the first rows, wherever a commit may end."""
+    """Rows that were read and not written. `ends`: the digest up to each row at which a commit may end."""
 
     rows: int
     digest: str
@@ -102,7 +102,10 @@ class Digested(NamedTuple):
 def digest_rows(
     batches: Iterable[Any], outgoing: Callable[[Any], Outgoing], first: int, rows_per_commit: int = 0
 ) -> Digested:
-    """Read all rows of a partition. Commits may end at its end, behind the `first` rows, and each so many after."""
+    """Read all rows of a partition.
+
+    Commits may end after the first `first` rows, every `rows_per_commit` rows, and last.
+    """
     digest, ends = RowDigest(), {}
     until = first or rows_per_commit
     for batch in batches:

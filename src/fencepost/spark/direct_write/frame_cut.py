@@ -1,7 +1,7 @@
-"""How many partitions a frame has, counted before a write of it begins. Driver side, in the process that calls `save`.
+"""Counts the partitions of a frame before a write of it begins. Driver side, in the process that calls `save`.
 
-A task of a write cannot ask how many there are, and each commits by itself: a wrong `write.partitions` would be noticed
-when all rows are committed.
+A task of a write cannot ask how many partitions there are, and each task commits by itself: a wrong `write.partitions`
+would be noticed only after all rows are committed.
 """
 
 import logging
@@ -25,26 +25,26 @@ class _Declared:
 
 
 def with_counted_partitions(writer: Any) -> Any:
-    """Return a writer of the same rows in the same partitions, as many as option `write.partitions` says.
+    """Return a writer of the same rows and partitions, after checking their number against `write.partitions`.
 
-    Where Spark cuts a frame while it runs (AQE), what comes before the last stage runs now, and the writer that is
-    returned goes on with its outcome. Raises WritePartitionsError where there are more or fewer partitions.
+    If Spark cuts a frame while it runs (AQE), the stages before the last one run now, and the returned writer continues
+    from their output. Raises WritePartitionsError if the number differs.
     """
     try:
         declared = _declared(writer._jwrite)
     except Exception as error:
-        log.info("The partitions of the frame are not counted before it is written: %s", error)
+        log.info("The partitions of the frame cannot be counted before the write: %s", error)
         return writer
     if declared is None:
         return writer
     frame = writer._df
     execution = frame._jdf.queryExecution()
     rows = execution.toRdd()
-    count = max(rows.getNumPartitions(), 1)  # of an empty frame Spark makes one
+    count = max(rows.getNumPartitions(), 1)  # Spark makes one partition of an empty frame
     if count != declared.partitions:
         raise WritePartitionsError(
-            f"option write.partitions is {declared.partitions}, and the frame has {count}: nothing is written. Set "
-            f"write.partitions={count}, with write.id={declared.write_id} as it is, or cut the frame in "
+            f"option write.partitions is {declared.partitions}, but the frame has {count}: nothing is written. Set "
+            f"write.partitions={count} and keep write.id={declared.write_id}, or cut the frame into "
             f"{declared.partitions} with df.repartition({declared.partitions})"
         )
     if execution.executedPlan().getClass().getSimpleName() != _ADAPTIVE:
@@ -57,7 +57,7 @@ def with_counted_partitions(writer: Any) -> Any:
 
 
 def _declared(jwriter: Any) -> _Declared | None:
-    """Return what a write of ours with an id says of its partitions; None for any other, and where it is no number."""
+    """Return what a direct write with an id declares; None for any other write, and if it is not a number."""
     options = jwriter.extraOptions()
     if jwriter.source() != _FORMAT or not options.contains("write.id"):
         return None

@@ -1,8 +1,8 @@
-"""Who of those that write by hand is still there: a transaction that nobody will end blocks its readers for minutes.
+"""Finds and ends transactions of direct writes that no process will end: they would block readers for minutes.
 
-A partition whose transaction has been open for some seconds says every few seconds that somebody is at it. Whoever
-finds open transactions of others listens for longer than that, and fences those of which nothing is heard. No clocks
-are compared. Somebody who lives and is fenced all the same commits nothing, and Spark runs the partition again.
+While a transaction is open for more than some seconds, its partition writes a heartbeat every few seconds. A process
+that finds open transactions of others listens for longer than that, and fences those without a heartbeat. Clocks are
+not compared. A living writer that is fenced by mistake commits nothing, and Spark runs its partition again.
 """
 
 import logging
@@ -17,8 +17,8 @@ from fencepost.kafka.produce.producer import ProducerClient
 from fencepost.kafka.produce.transactional_client import ProducerError
 from fencepost.kafka.read.log import LogReader
 from fencepost.kafka.setting.client_settings import Kind
-from fencepost.spark.direct_write.marker import OWNER, Journal, pulse_record
-from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.marker import OWNER, Journal, heartbeat_record
+from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter, lock_out
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PULSE_S = 5.0
-_SILENT_S = 3 * _PULSE_S
+_HEARTBEAT_S = 5.0
+_SILENT_S = 3 * _HEARTBEAT_S
 _LOOK_EVERY_S = 1.0
 _FENCE_S = 10.0
 _HEAR_S = 10.0
 
 
-class Pulse:
-    """Says that a partition is being written, from some seconds after its start until it is left."""
+class WriteHeartbeat:
+    """Writes heartbeats of a partition, from some seconds after its start until its end."""
 
-    def __init__(self, options: HandOptions, partition: int) -> None:
+    def __init__(self, options: DirectWriteOptions, partition: int) -> None:
         self._options = options
-        self._record = pulse_record(options.write_id, partition)
+        self._record = heartbeat_record(options.write_id, partition)
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fencepost-pulse", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fencepost-write-heartbeat", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -50,13 +50,13 @@ class Pulse:
         self._thread.join()
 
     def _run(self) -> None:
-        if self._is_over.wait(_PULSE_S):
+        if self._is_over.wait(_HEARTBEAT_S):
             return
         client = ProducerClient(self._options.conf(Kind.PRODUCER))
         try:
             while not self._is_over.is_set():
                 self._write(client)
-                self._is_over.wait(_PULSE_S)
+                self._is_over.wait(_HEARTBEAT_S)
         finally:
             client.drop()
 
@@ -64,46 +64,46 @@ class Pulse:
         key, value = self._record
         try:
             client.produce(self._options.offsets_topic, value, key=key)
-            client.flush(_PULSE_S)
+            client.flush(_HEARTBEAT_S)
         except ProducerError as error:
-            log.debug("no pulse: %s", error)
+            log.debug("the heartbeat was not written: %s", error)
 
 
 def end_abandoned(
-    options: HandOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
+    options: DirectWriteOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
 ) -> None:
-    """Fence the open transactions of writes by hand that nobody is at, among those that are suspect.
+    """Fence those suspect transactions of direct writes whose writer is gone.
 
-    `reader` has read the topic of markers, uncommitted, to its end, into `journal`. Takes no time where nothing is
-    open. Never raises: who cannot do it leaves it to the broker's `transaction.timeout.ms`.
+    `reader` has read the topic of markers, uncommitted, to its end, into `journal`. Takes no time if nothing is open.
+    Never raises: if this fails, the broker's `transaction.timeout.ms` ends them later.
     """
     try:
         for id_ in sorted(_silent(options, is_suspect, reader, journal)):
-            log.warning("transaction %s is open, and nobody is at it: it is ended", id_)
+            log.warning("ending transaction %s: it is open, and its writer sends no heartbeats", id_)
             fence(options, id_)
     except Exception as error:
-        log.warning("cannot look for transactions that were left open: %s", error)
+        log.warning("cannot look for abandoned transactions; the broker ends them after their timeout: %s", error)
 
 
-def fence(options: HandOptions, transactional_id: str) -> None:
-    """Lock out whoever holds the id, and end its transaction. Raises WriterOpenError."""
+def fence(options: DirectWriteOptions, transactional_id: str) -> None:
+    """Fence the producer that holds the id, and end its transaction. Raises WriterOpenError."""
     lock_out(TransactionalWriter(options.conf(Kind.PRODUCER), transactional_id), _FENCE_S)
 
 
 def _silent(
-    options: HandOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
+    options: DirectWriteOptions, is_suspect: Callable[["Transaction"], bool], reader: LogReader, journal: Journal
 ) -> set[str]:
-    """Return the ids of suspect transactions that stay open, and of which nothing is heard for a while."""
+    """Return the ids of suspect transactions that stay open without a heartbeat for a while."""
     admin = Admin(options.conf(Kind.ADMIN))
-    journal.pulses.clear()
+    journal.heartbeats.clear()
     deadline = time.monotonic() + _SILENT_S
     silent = _open(admin, is_suspect)
     while silent and time.monotonic() < deadline:
         reader.poll(journal.take, _LOOK_EVERY_S)
-        silent = (silent & _open(admin, is_suspect)) - journal.pulses
+        silent = (silent & _open(admin, is_suspect)) - journal.heartbeats
     if silent:
-        reader.read_to_end(_HEAR_S, journal.take)  # who cannot hear takes nobody for silent
-    return silent - journal.pulses
+        reader.read_to_end(_HEAR_S, journal.take)  # if the reader is late, no heartbeat counts as missing
+    return silent - journal.heartbeats
 
 
 def _open(admin: Admin, is_suspect: Callable[["Transaction"], bool]) -> set[str]:

@@ -1,10 +1,10 @@
-"""What stands in the topic of option `offsets.topic` about writes by hand, and how to tell whether two are the same.
+"""The records of direct writes in the topic of option `offsets.topic`, and the comparison of two writes.
 
 Keys are those of an offsets topic, with the owner `fencepost-write`:
 
     {"id", "partition"}   what a partition has committed, in the transaction that committed it
-    {"id"}                which run of the write is the newest: it alone may commit
-    {"id", "pulse"}       no value: the partition's transaction has been open for a while, and somebody is at it
+    {"id"}                the newest run of the write, the only one that may commit
+    {"id", "pulse"}       no value: a heartbeat of the partition, whose transaction has been open for a while
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ _PREFIX = f'["{OWNER}",'.encode()
 
 
 class WriteDiffersError(FatalError):
-    """What is to be written now is not what was begun under the same `write.id`."""
+    """The rows to be written now are not those of the write that was begun with the same `write.id`."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What a partition has committed: so many rows with this digest, of a write that looked like this."""
+    """What a partition has committed: its number of rows, their digest, and properties of the write."""
 
     rows: int
     is_done: bool
@@ -40,12 +40,12 @@ class Marker:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> "Marker":
-        """Return what a value of the topic says. One of an older version has no digest."""
+        """Parse a value of the topic. Values of older versions have no digest."""
         known = {name: value.get(name) for name in ("digest", "partitions", "topic", "columns", "run")}
         return cls(rows=int(value.get("rows", 0)), is_done=bool(value.get("done")), **known)
 
     def value(self) -> dict[str, Any]:
-        """Return what is written: the position, and what a rerun compares."""
+        """Return the value to be written: the position, and what a rerun compares."""
         return {
             "rows": self.rows,
             "done": self.is_done,
@@ -59,7 +59,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class Begun:
-    """A run of a write: from its planning on no other run of the same write commits anything."""
+    """A run of a write: once it is announced, no other run of the same write commits anything."""
 
     run: str
     partitions: int | None
@@ -68,25 +68,26 @@ class Begun:
 
 
 class Journal:
-    """All that the topic says of writes, folded from its records. Read uncommitted, of runs only, as these are in no
-    transaction.
+    """Everything that the topic says about writes, folded from its records.
+
+    If it is read uncommitted, only the runs count, as these are written without a transaction.
     """
 
     def __init__(self) -> None:
         self.markers: dict[str, dict[int, Marker]] = {}
         self.runs: dict[str, Begun] = {}
-        self.before: dict[str, Begun] = {}  # each write's run before the newest
-        self.pulses: set[str] = set()  # transactional ids
+        self.before: dict[str, Begun] = {}  # each write's run before its newest one
+        self.heartbeats: set[str] = set()  # transactional ids
         self._newest: dict[tuple[str, int], LogRecord] = {}  # of each partition of a write
 
     def take(self, record: LogRecord) -> None:
-        """Fold one record in. What is not ours is left alone."""
+        """Fold in one record. Records of others are ignored."""
         if not (record.key or b"").startswith(_PREFIX):
             return
         key = orjson.loads(record.key or b"")
         name, value = key[1], None if record.value is None else orjson.loads(record.value)
         if "pulse" in name:
-            self.pulses.add(transactional_id(name["id"], name["pulse"]))
+            self.heartbeats.add(transactional_id(name["id"], name["pulse"]))
         elif "partition" in name:
             if self._is_newest(name["id"], name["partition"], record):
                 self._take_marker(name["id"], name["partition"], value)
@@ -94,9 +95,9 @@ class Journal:
             self._take_run(name["id"], value, record.timestamp_ms)
 
     def _is_newest(self, write: str, partition: int, record: LogRecord) -> bool:
-        """Say whether a marker counts, and note it: in one partition of the topic the last, of two the newer one.
+        """Say whether a marker counts, and remember it: within a partition of the topic the last, across two the newer.
 
-        A key is in two where the topic has grown, or another partitioner wrote it; they are read in any order.
+        A key is in two partitions if the topic has grown, or another partitioner wrote it; they are read in any order.
         """
         before = self._newest.get((write, partition))
         if before is not None and before.partition != record.partition and before.timestamp_ms > record.timestamp_ms:
@@ -118,7 +119,7 @@ class Journal:
         newest = self.runs.get(write)
         if newest is not None and newest.run != found.run:
             if found.is_over:
-                return  # said late, by one that was superseded
+                return  # written late, by a run that was superseded
             self.before[write] = newest
         self.runs[write] = found
 
@@ -136,19 +137,19 @@ def run_record(write: str, begun: Begun | None) -> tuple[bytes, bytes | None]:
     return encode(OWNER, {"id": write}, value)
 
 
-def pulse_record(write: str, partition: int) -> tuple[bytes, bytes | None]:
+def heartbeat_record(write: str, partition: int) -> tuple[bytes, bytes | None]:
     return encode(OWNER, {"id": write, "pulse": partition}, None)
 
 
 def differences(markers: Mapping[int, Marker], *, topic: str | None, columns: str) -> list[str]:
-    """Return what can be said, before any row is read, to be another write than the one that left `markers`.
+    """Return what differs, before any row is read, from the write that left `markers`.
 
-    Not their `write.partitions`: it may have been wrong then, and rows are compared partition by partition.
+    Their `write.partitions` is not compared: it may have been wrong, and rows are compared partition by partition.
     """
     found = []
     for marker in markers.values():
         if marker.digest is None:
-            found.append("it was begun by an older Fencepost, which did not note what it wrote")
+            found.append("it was begun by an older Fencepost, which did not record what it wrote")
         elif marker.topic != topic:
             found.append(f"it was begun with {_topic(marker.topic)}, and now it is {_topic(topic)}")
         elif marker.columns != columns:
@@ -157,7 +158,7 @@ def differences(markers: Mapping[int, Marker], *, topic: str | None, columns: st
 
 
 def cut_differences(markers: Mapping[int, Marker], partitions: int) -> list[str]:
-    """Return what the numbers of partitions say of why rows differ."""
+    """Return differences of the number of partitions, which may explain why rows differ."""
     before = {marker.partitions for marker in markers.values()} - {partitions}
     return [f"it was begun with write.partitions={number}, and now it is {partitions}" for number in before]
 
@@ -173,7 +174,7 @@ def row_differences(markers: Mapping[int, Marker], found: Mapping[int, Digested]
 
 
 def row_difference(partition: int, marker: Marker, now: Digested) -> str | None:
-    """Return how a partition differs from what it has committed, None where it does not."""
+    """Return how a partition differs from what it has committed; None if it does not."""
     if now.rows < marker.rows or (marker.is_done and now.rows != marker.rows):
         return f"partition {partition} had {marker.rows} rows, and now it has {now.rows}"
     if (now.digest if marker.is_done else now.ends.get(marker.rows)) != marker.digest:
@@ -182,13 +183,13 @@ def row_difference(partition: int, marker: Marker, now: Digested) -> str | None:
 
 
 def differs(write: str, found: Sequence[str]) -> WriteDiffersError:
-    """Return the error that says so, and what to do."""
+    """Return the error for these differences, with what to do."""
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     return WriteDiffersError(
-        f"write.id {write} is another write than before: {'; '.join(found[:3])}{more}. Write the same rows in the same "
-        "partitions and order or, if it is to be another write, with another write.id. How a scan of files is cut "
-        "depends on the number of cores, unless spark.sql.files.minPartitionNum is set; the order of rows behind a "
-        "shuffle is Spark's own, unless they are sorted"
+        f"write.id {write} was used for a different write: {'; '.join(found[:3])}{more}. Write the same rows in the "
+        "same partitions and order, or use another write.id for a different write. How a scan of files is cut depends "
+        "on the number of cores, unless spark.sql.files.minPartitionNum is set; Spark does not keep the order of rows "
+        "after a shuffle, unless they are sorted"
     )
 
 

@@ -1,4 +1,4 @@
-"""The options of `df.write.format("fencepost")` by hand."""
+"""The options of a direct write, `df.write.format("fencepost")`."""
 
 import uuid
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from fencepost.kafka.setting.client_settings import Kind, client_faults, transla
 from fencepost.kafka.setting.table import AUTO, BATCH, CLIENT, CLIENTS, JAVAS_PARTITIONER, LIBRDKAFKA
 
 COMPARE_OPTION = "fencepost.compare"
-"""Where what a comparison found is left. The write then reads rows and writes none. See `rerun`."""
+"""The file for the result of a comparison. The write then only reads rows. See `rerun`."""
 COMPARED_OPTION = "fencepost.compared"
-"""Where a comparison has left what it found."""
+"""The file with the result of an earlier comparison."""
 
 _CLIENT_OPTION = "producer.client"
 _OPTIONS = ("topic", "write.id", "write.partitions", "offsets.topic", "rows.per.commit", _CLIENT_OPTION)
@@ -27,8 +27,8 @@ class WritePartitionsError(FatalError):
 
 
 @dataclass(frozen=True)
-class HandOptions:
-    """The options of a write. `write_id` is one of our own where the user gave none; then there are no `partitions`."""
+class DirectWriteOptions:
+    """The options of a write. If the user gave no `write_id`, a random one is made, and `partitions` is None."""
 
     topic: str | None
     write_id: str
@@ -41,22 +41,22 @@ class HandOptions:
     kafka: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> "HandOptions":
-        """Check the options. Raises ConfigError, naming the option."""
+    def parse(cls, options: Mapping[str, str]) -> "DirectWriteOptions":
+        """Parse and check the options. Raises ConfigError, which names the option."""
         kafka = {k[len("kafka.") :]: v for k, v in options.items() if k.startswith("kafka.")}
         known = (*_OPTIONS, COMPARE_OPTION, COMPARED_OPTION)
         unknown = [k for k in options if not k.startswith("kafka.") and k not in known]
         if unknown:
-            raise ConfigError(f"option {unknown[0]} is unknown; there are {', '.join(_OPTIONS)} and kafka.*")
+            raise ConfigError(f"option {unknown[0]} is unknown; use one of {', '.join(_OPTIONS)} or kafka.*")
         if "client" in kafka:
-            raise ConfigError(f"option kafka.client is no setting of a client: set {_CLIENT_OPTION}")
+            raise ConfigError(f"option kafka.client is not a client setting: set {_CLIENT_OPTION} instead")
         if "bootstrap.servers" not in kafka:
-            raise ConfigError("option kafka.bootstrap.servers is missing: it names the brokers to write to")
+            raise ConfigError("option kafka.bootstrap.servers is missing: set it to the brokers to write to")
         has_id = "write.id" in options
         if has_id and "write.partitions" not in options:
             raise ConfigError(
-                "option write.partitions is missing: with write.id, say into how many partitions the frame is cut "
-                "(df.coalesce(4) and write.partitions=4), as a rerun is only the same write with the same partitions"
+                "option write.partitions is missing: with write.id, set it to the frame's number of partitions "
+                "(df.coalesce(4) and write.partitions=4), because a rerun must have the same partitions"
             )
         return cls(
             topic=options.get("topic"),
@@ -72,18 +72,18 @@ class HandOptions:
 
     @property
     def is_anonymous(self) -> bool:
-        """Say whether nobody can run the same write again."""
+        """Say whether the write cannot be run again, as it has no id of the user's."""
         return self.partitions is None
 
     def conf(self, kind: Kind) -> dict[str, Any]:
-        """Return the settings of a client. Raises ConfigError for what cannot be translated."""
+        """Return the settings of a client. Raises ConfigError for settings that cannot be translated."""
         if kind is not Kind.PRODUCER:
             return dict(translate(kind, self.kafka).conf)
         conf = translate(kind, {"transaction.timeout.ms": _TRANSACTION_MS, **self.kafka}).conf
-        return {**JAVAS_PARTITIONER, **conf}  # a rerun by the other client finds its own markers
+        return {**JAVAS_PARTITIONER, **conf}  # so that a rerun with the other client finds its own markers
 
     def transactional_conf(self) -> dict[str, Any]:
-        """Return the settings of the producer of rows, with the client that was chosen."""
+        """Return the settings of the producer of rows, with the chosen client."""
         return self.conf(Kind.PRODUCER) | ({CLIENT: BATCH} if self.client == BATCH else {})
 
 
@@ -92,13 +92,13 @@ def _path(text: str | None) -> Path | None:
 
 
 def _client(text: str, kafka: Mapping[str, str]) -> str:
-    """Return which client writes the rows: with `auto` librdkafka, which waits by itself for brokers that are away."""
+    """Return which client writes the rows. `auto` means librdkafka, which waits for unreachable brokers by itself."""
     client = text.strip().lower()
     if client not in CLIENTS:
         raise ConfigError(f"option {_CLIENT_OPTION} is {text}: it must be one of {', '.join(CLIENTS)}")
     faults = client_faults({**kafka, "client": client})
     for key, why in faults.items():
-        raise ConfigError(f"option kafka.{key}: {why}: leave it out, or set {_CLIENT_OPTION} to {LIBRDKAFKA}")
+        raise ConfigError(f"option kafka.{key}: {why}: remove it, or set {_CLIENT_OPTION} to {LIBRDKAFKA}")
     return client
 
 

@@ -1,8 +1,8 @@
-"""The driver's part of a write by hand: who may write, what is done already, and whether it is the same write.
+"""The driver's part of a direct write: which run may write, what is already done, and whether it is the same write.
 
-Order, when a run is planned: 1 the run is announced; no task of an older run is admitted from here ▸ 2 what older runs,
-and others that nobody is at, left open is fenced ▸ 3 markers are read (E3) ▸ 4 compared with what is to be written.
-A run that finds markers commits nothing until a comparison has read every partition (`rerun`).
+Steps when a run is planned: 1 the run is announced; from here no task of an older run is admitted ▸ 2 open transactions
+of older runs, and abandoned ones of other writes, are fenced ▸ 3 markers are read (E3) ▸ 4 they are compared with what
+is to be written. A run that finds markers commits nothing until a comparison has read every partition (`rerun`).
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from fencepost.spark.direct_write.marker import (
     run_record,
     transactional_id,
 )
-from fencepost.spark.direct_write.options import HandOptions, WritePartitionsError
+from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartitionsError
 from fencepost.spark.direct_write.rerun import ComparisonNeededError, NothingLeftError
 from fencepost.storage.internal_topics import InternalTopic, ensure_compacted
 
@@ -54,22 +54,22 @@ class OvertakenError(FatalError):
 
 
 class Expected(NamedTuple):
-    """What a comparison found in a partition: how many rows, and the digest of what each commit ends with."""
+    """The result of a comparison of one partition: its number of rows, and the digest at the end of each commit."""
 
     rows: int
     digests: Mapping[int, str]
 
     def has(self, rows: int, digest: str | None, *, is_done: bool) -> bool:
-        """Say whether the partition began with these rows, and had no more where it is done with them."""
+        """Say whether the partition begins with these rows, and has no more if it is done with them."""
         return self.digests.get(rows) == digest and (rows == self.rows or not is_done)
 
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What the tasks of one run have to know.
+    """What the tasks of one run need to know.
 
-    `markers`: what is committed, by partition. `expected`: what a comparison found in each partition; nothing is
-    committed of other rows. `positions`: where the topic of markers ended.
+    `markers`: what is committed, by partition. `expected`: what a comparison found in each partition; other rows are
+    not committed. `positions`: where the topic of markers ended.
     """
 
     run: str
@@ -79,15 +79,15 @@ class WritePlan:
     positions: Mapping[int, int]
 
 
-def plan_write(options: HandOptions, columns: str) -> WritePlan:
+def plan_write(options: DirectWriteOptions, columns: str) -> WritePlan:
     """Begin a run of a write of rows with `columns`.
 
     Raises:
-        WriteDiffersError: it is another write than the one that was begun with this id.
-        ComparisonNeededError: something is committed, and is to be compared first.
-        NothingLeftError: everything is committed, and was compared.
-        OvertakenError: another run began since the comparison.
-        ConfigError: the topic of markers is not compacted: by a marker that is deleted a rerun would not know what is
+        WriteDiffersError: The id belongs to a different write.
+        ComparisonNeededError: Something is committed, and must be compared first.
+        NothingLeftError: Everything is committed, and was compared.
+        OvertakenError: Another run began since the comparison.
+        ConfigError: The topic of markers is not compacted. If a marker were deleted, a rerun would not know what is
             written.
     """
     ensure_compacted(Admin(options.conf(Kind.ADMIN)), _markers_topic(options.offsets_topic))
@@ -116,8 +116,8 @@ def _markers_topic(name: str) -> InternalTopic:
     )
 
 
-def _begin(options: HandOptions, columns: str) -> tuple[WritePlan, Journal]:
-    """Announce a run, and end what others left open. Returns a plan of all rows, and what the topic says."""
+def _begin(options: DirectWriteOptions, columns: str) -> tuple[WritePlan, Journal]:
+    """Announce a run, and end what others left open. Returns a plan of all rows, and the contents of the topic."""
     journal = Journal()
     run = uuid.uuid4().hex
     with _reader(options, read_committed=False) as reader:
@@ -131,8 +131,8 @@ def _begin(options: HandOptions, columns: str) -> tuple[WritePlan, Journal]:
     return plan, journal
 
 
-def _go_on(options: HandOptions, plan: WritePlan, before: Begun | None, partitions: int) -> WritePlan:
-    """Go on with a write of which earlier runs may have committed something, in so many partitions."""
+def _go_on(options: DirectWriteOptions, plan: WritePlan, before: Begun | None, partitions: int) -> WritePlan:
+    """Plan the rest of a write whose earlier runs may have committed something, in up to `partitions` partitions."""
     for partition in range(partitions):
         fence(options, transactional_id(options.write_id, partition))  # 2
     committed = Journal()
@@ -146,14 +146,14 @@ def _go_on(options: HandOptions, plan: WritePlan, before: Begun | None, partitio
     return replace(plan, markers=markers, expected=_expected(options, markers, before), positions=positions)
 
 
-def conclude(options: HandOptions, plan: WritePlan, found: Mapping[int, Digested]) -> None:
-    """End a comparison: leave what was found for the write that follows.
+def conclude(options: DirectWriteOptions, plan: WritePlan, found: Mapping[int, Digested]) -> None:
+    """End a comparison: store its result for the write that follows.
 
-    Raises WriteDiffersError or WritePartitionsError where the rows are not those of the write that was begun.
+    Raises WriteDiffersError or WritePartitionsError if the rows are not those of the write that was begun.
     """
     if len(found) != options.partitions:
         raise WritePartitionsError(
-            f"option write.partitions is {options.partitions}, and the frame has {len(found)}: nothing more is "
+            f"option write.partitions is {options.partitions}, but the frame has {len(found)}: nothing more is "
             f"written. Set write.partitions={len(found)}, with the same write.id"
         )
     unlike = row_differences(plan.markers, found)
@@ -164,12 +164,12 @@ def conclude(options: HandOptions, plan: WritePlan, found: Mapping[int, Digested
     options.compare.write_bytes(orjson.dumps({"run": plan.run, "partitions": rows}))
 
 
-def end_run(options: HandOptions, plan: WritePlan, partitions: int, unwritten: Sequence[int] = ()) -> None:
-    """End a run of so many partitions, whatever came of it.
+def end_run(options: DirectWriteOptions, plan: WritePlan, partitions: int, unwritten: Sequence[int] = ()) -> None:
+    """End a run of so many partitions, whether or not it succeeded.
 
-    1 No task of it is admitted from here ▸ 2 what the tasks of `unwritten` partitions left open is fenced, so that it
-    blocks no reader ▸ 3 the markers of a write that nobody can run again are removed. In this order: a task that is
-    still there may commit a marker until 2, and one that finds no marker writes everything. Never raises.
+    1 From here no task of the run is admitted ▸ 2 transactions left open by tasks of `unwritten` partitions are fenced,
+    so that they block no reader ▸ 3 the markers of a write that cannot be run again are removed. The order matters: a
+    task that still runs may commit a marker until 2, and one that finds no marker writes everything. Never raises.
     """
     is_marked = _mark_over(options, plan)  # 1
     _fence_all(options, unwritten)  # 2
@@ -177,46 +177,49 @@ def end_run(options: HandOptions, plan: WritePlan, partitions: int, unwritten: S
         _forget(options, partitions)  # 3
 
 
-def _mark_over(options: HandOptions, plan: WritePlan) -> bool:
+def _mark_over(options: DirectWriteOptions, plan: WritePlan) -> bool:
     over = None if options.is_anonymous else Begun(plan.run, options.partitions, is_over=True, timestamp_ms=0)
     try:
         _put(options, [run_record(options.write_id, over)])
     except Exception as error:
-        log.warning("cannot note that the write is over: %s", error)
+        log.warning("cannot record that the write %s is over: %s", options.write_id, error)
         return False
     return True
 
 
-def _fence_all(options: HandOptions, partitions: Sequence[int]) -> None:
+def _fence_all(options: DirectWriteOptions, partitions: Sequence[int]) -> None:
     for partition in partitions:
         try:
             fence(options, transactional_id(options.write_id, partition))
         except Exception as error:
-            log.warning("cannot fence partition %d: %s", partition, error)
+            log.warning("cannot fence partition %d of write %s: %s", partition, options.write_id, error)
             return
 
 
-def _forget(options: HandOptions, partitions: int) -> None:
+def _forget(options: DirectWriteOptions, partitions: int) -> None:
     try:
         _put(options, [marker_record(options.write_id, partition, None) for partition in range(partitions)])
     except Exception as error:
-        log.warning("cannot remove the write's markers: %s", error)
+        log.warning("cannot remove the markers of write %s: %s", options.write_id, error)
 
 
-def _expected(options: HandOptions, markers: Mapping[int, Marker], before: Begun | None) -> Sequence[Expected] | None:
-    """Return what a comparison found, None where nothing is committed or this run is the comparison."""
+def _expected(
+    options: DirectWriteOptions, markers: Mapping[int, Marker], before: Begun | None
+) -> Sequence[Expected] | None:
+    """Return what a comparison found; None if nothing is committed, or this run is the comparison."""
     if not markers or options.compare is not None:
         return None
     if options.compared is None:
         raise ComparisonNeededError(
-            f"{len(markers)} partitions of write.id {options.write_id} are committed, in whole or in part, and have to "
-            "be compared with the rows there are now. PySpark's df.write…save() does that by itself, in the process "
-            "that imported FencepostDataSource: write in that way"
+            f"{len(markers)} partitions of write.id {options.write_id} are committed, in whole or in part, and must "
+            "be compared with the current rows. PySpark's df.write…save() does so by itself in the process that "
+            "imported FencepostDataSource: use it for this write"
         )
     compared = orjson.loads(options.compared.read_bytes())
     if before is None or compared["run"] != before.run:
         raise OvertakenError(
-            f"another run of write.id {options.write_id} began while this one compared: leave it, or run this one again"
+            f"another run of write.id {options.write_id} began while this one compared; let it finish, or run this "
+            "write again"
         )
     done = [
         partition for partition, marker in markers.items() if marker.is_done and partition < len(compared["partitions"])
@@ -226,28 +229,28 @@ def _expected(options: HandOptions, markers: Mapping[int, Marker], before: Begun
     return [Expected(rows, dict(digests)) for rows, digests in compared["partitions"]]
 
 
-def _most_partitions(options: HandOptions, before: Begun | None, known: Mapping[int, Marker]) -> int:
-    """Return how many partitions an older run may have open; it may have been begun with more."""
+def _most_partitions(options: DirectWriteOptions, before: Begun | None, known: Mapping[int, Marker]) -> int:
+    """Return how many partitions older runs may have left open; they may have had more."""
     numbers = [options.partitions, before.partitions if before else None, *(m.partitions for m in known.values())]
     return max(number or 0 for number in numbers)
 
 
-def _is_of_another(found: "Transaction", options: HandOptions, journal: Journal) -> bool:
-    """Say whether a transaction is of another write that keeps its markers in our topic, and was not ended."""
+def _is_of_another(found: "Transaction", options: DirectWriteOptions, journal: Journal) -> bool:
+    """Say whether a transaction belongs to another write with markers in this topic that has not ended."""
     write, _, _ = found.transactional_id.removeprefix(f"{OWNER}-").rpartition("-")
     run = journal.runs.get(write)
     return write != options.write_id and run is not None and not run.is_over
 
 
 def _outdated(journal: Journal) -> list[tuple[bytes, bytes | None]]:
-    """Return tombstones for writes without an id that were killed long ago."""
+    """Return tombstones for writes without an id that were killed more than a day ago."""
     long_ago_ms = time.time() * 1000 - _DAY_MS
     outdated = [w for w, run in journal.runs.items() if run.partitions is None and run.timestamp_ms < long_ago_ms]
     markers = [marker_record(w, partition, None) for w in outdated for partition in journal.markers.get(w, {})]
     return [*(run_record(w, None) for w in outdated), *markers]  # in this order: see end_run
 
 
-def _put(options: HandOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+def _put(options: DirectWriteOptions, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Write records to the topic of markers, without a transaction. Raises ProducerError."""
     client = ProducerClient(options.conf(Kind.PRODUCER))
     try:
@@ -259,7 +262,7 @@ def _put(options: HandOptions, records: Sequence[tuple[bytes, bytes | None]]) ->
 
 
 @contextlib.contextmanager
-def _reader(options: HandOptions, *, read_committed: bool) -> Iterator[LogReader]:
+def _reader(options: DirectWriteOptions, *, read_committed: bool) -> Iterator[LogReader]:
     reader = LogReader(options.conf(Kind.CONSUMER), options.offsets_topic, read_committed=read_committed)
     try:
         yield reader

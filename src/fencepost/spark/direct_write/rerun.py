@@ -1,9 +1,9 @@
-"""What `save` does before a write by hand: partitions are counted, and what was begun before is compared.
+"""What `save` does before a direct write: it counts partitions, and compares what an earlier run has begun.
 
-Spark gives a data source one job a write, whose tasks run in any order, and as few at a time as there are cores: a
-task cannot wait for others to be compared. So where something is committed, the data source refuses, and `save` runs
-the same write three times instead of once: refused, as a comparison that writes nothing, and as the write of the rest,
-in which each partition has to have the rows that the comparison saw (decision 0019).
+Spark gives a data source one job for each write. Its tasks run in any order, and only as many at a time as there are
+cores, so a task cannot wait for others to be compared. If something is committed, the data source therefore refuses,
+and `save` runs the same write three times: refused, as a comparison that writes nothing, and as the write of the rest,
+in which each partition must have the rows that the comparison saw (decision 0019).
 """
 
 import tempfile
@@ -19,15 +19,15 @@ from fencepost.spark.direct_write.options import COMPARE_OPTION, COMPARED_OPTION
 
 
 class ComparisonNeededError(FatalError):
-    """Something of the write is committed, and nothing is written before it is compared."""
+    """Part of the write is committed, and must be compared before anything more is written."""
 
 
 class NothingLeftError(FatalError):
-    """All of the write is committed."""
+    """The whole write is committed."""
 
 
 def compare_reruns() -> None:
-    """Teach PySpark's `DataFrameWriter.save` to compare first where the data source asks for it. Idempotent."""
+    """Make PySpark's `DataFrameWriter.save` compare first if the data source asks for it. Idempotent."""
     if not getattr(DataFrameWriter.save, "compares_reruns", False):
         DataFrameWriter.save = _comparing(DataFrameWriter.save)
 
@@ -69,5 +69,5 @@ def _compare_and_write(save: Callable[[], None], writer: Any, file: Path) -> Non
 
 
 def _has_cause(error: Exception, kind: type[Exception]) -> bool:
-    """Say whether planning ended with an error of ours: Spark hands on its name and text only."""
+    """Say whether planning ended with an error of this class: Spark passes on only its name and text."""
     return f"{kind.__module__}.{kind.__qualname__}: " in str(error)

@@ -1,6 +1,6 @@
-"""`df.write.format("fencepost")` by hand, as a partition's task sees it.
+"""A direct write, `df.write.format("fencepost")`, as a partition's task sees it.
 
-Each partition is one transaction: its rows, and a marker of how many they were and what they were.
+Each partition is one transaction: its rows, and a marker with their number and digest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,22 +21,22 @@ from fencepost.spark.direct_write.marker import (
     row_difference,
     transactional_id,
 )
-from fencepost.spark.direct_write.options import HandOptions, WritePartitionsError
+from fencepost.spark.direct_write.options import DirectWriteOptions, WritePartitionsError
 from fencepost.spark.direct_write.plan import WritePlan
 from fencepost.spark.partition.write import OffsetRecords, Position, cut_at
 from fencepost.spark.row.columns import RecordColumns
 from fencepost.task.outgoing import Outgoing
 
 _READ_S = 60.0
-# Transactions of others hold a marker for the moment of their commit. One that does for longer may be nobody's.
+# Other transactions in the topic of markers last only for their commit. One that lasts longer may be abandoned.
 _PATIENCE_S = 10.0
 
 
-class HandRun:
-    """The `PartitionRun` of a write by hand."""
+class DirectWriteRun:
+    """The `PartitionRun` of a direct write."""
 
-    def __init__(self, options: HandOptions, plan: WritePlan, partition: int, columns: RecordColumns) -> None:
-        """Raise WritePartitionsError where the frame has more partitions than it was said to have."""
+    def __init__(self, options: DirectWriteOptions, plan: WritePlan, partition: int, columns: RecordColumns) -> None:
+        """Raise WritePartitionsError if the frame has more partitions than `write.partitions`."""
         if options.partitions is not None and partition >= options.partitions:
             raise WritePartitionsError(
                 f"option write.partitions is {options.partitions}, but the frame has more partitions"
@@ -45,7 +45,7 @@ class HandRun:
         self._plan = plan
         self._partition = partition
         self._columns = columns
-        # Nobody compares what cannot be run again; its parts are compared when Spark does.
+        # A write that cannot be run again is not compared; but its parts are, when Spark retries a task.
         self._digest = None if options.is_anonymous and not options.rows_per_commit else RowDigest()
         self.producer_conf = options.transactional_conf()
         self.transactional_id: str | None = transactional_id(options.write_id, partition)
@@ -53,11 +53,11 @@ class HandRun:
         self.rows_per_commit = options.rows_per_commit
 
     def admit(self) -> Position | None:
-        """Return what this partition has committed. Raises FencedError where another run of the write has begun."""
+        """Return what this partition has committed. Raises FencedError if another run of the write has begun."""
         journal = self._news()
         newest = journal.runs.get(self._options.write_id)
         if newest is None or newest.run != self._plan.run or newest.is_over:
-            raise FencedError(f"the write {self._options.write_id} has ended, or another run of it has begun")
+            raise FencedError(f"write.id {self._options.write_id} has ended, or another run of it has begun")
         own = journal.markers.get(self._options.write_id, {}).get(self._partition)
         marker = own or self._plan.markers.get(self._partition)
         return None if marker is None else marker.value()
@@ -70,7 +70,7 @@ class HandRun:
         return True
 
     def remaining(self, batches: Iterable[Any], committed: Position | None) -> Iterator[Any]:
-        """Yield the rows behind the committed ones, once these are seen to be the same as ever.
+        """Yield the rows after the committed ones, once these prove unchanged.
 
         Raises WriteDiffersError.
         """
@@ -96,7 +96,7 @@ class HandRun:
         return records
 
     def offset_records(self, position: Position) -> OffsetRecords:
-        """Return the marker. Raises WriteDiffersError where the rows are not those that were compared."""
+        """Return the marker. Raises WriteDiffersError if the rows are not those that were compared."""
         digest = None if self._digest is None else self._digest.text()
         marker = Marker(
             rows=int(position["rows"]),
@@ -125,7 +125,7 @@ class HandRun:
             raise differs(self._options.write_id, [difference])
 
     def _news(self) -> Journal:
-        """Read what the topic of markers says since the run was planned, to the end that it has now (E3)."""
+        """Read the topic of markers from where it was when the run was planned, to its current end (E3)."""
         journal = self._journal()
         reader = self._reader(read_committed=True)
         try:
@@ -139,7 +139,7 @@ class HandRun:
         return journal
 
     def _end_abandoned(self) -> None:
-        """Fence what holds up the topic of markers, and is nobody's."""
+        """Fence abandoned transactions that block the topic of markers."""
         journal = self._journal()
         reader = self._reader(read_committed=False)
         topic = self._options.offsets_topic

@@ -1,4 +1,4 @@
-"""What a partition of a write by hand may commit after a comparison."""
+"""What a partition of a direct write may commit after a comparison."""
 
 import pyarrow as pa
 import pytest
@@ -8,9 +8,9 @@ from fencepost.kafka.produce.clients import sends_batches
 from fencepost.kafka.setting.client_settings import Kind
 from fencepost.spark.direct_write.digest import digest_rows
 from fencepost.spark.direct_write.marker import WriteDiffersError
-from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.spark.direct_write.plan import Expected, WritePlan
-from fencepost.spark.direct_write.run import HandRun
+from fencepost.spark.direct_write.run import DirectWriteRun
 from fencepost.spark.row.columns import RecordColumns
 
 COLUMNS = RecordColumns(["value"], "t")
@@ -21,11 +21,11 @@ def rows(*values: str) -> pa.RecordBatch:
     return pa.record_batch({"value": list(values)})
 
 
-def run_after_comparing(*values: str) -> HandRun:
-    options = HandOptions.parse(OPTIONS | {"rows.per.commit": "2"})
+def run_after_comparing(*values: str) -> DirectWriteRun:
+    options = DirectWriteOptions.parse(OPTIONS | {"rows.per.commit": "2"})
     found = digest_rows([rows(*values)], COLUMNS.outgoing, 0, options.rows_per_commit)
     plan = WritePlan("run", "struct<value:string>", {}, [Expected(found.rows, found.ends)], {})
-    return HandRun(options, plan, 0, COLUMNS)
+    return DirectWriteRun(options, plan, 0, COLUMNS)
 
 
 def test_rows_that_were_compared_are_committed_in_parts_and_whole() -> None:
@@ -51,15 +51,15 @@ def test_a_partition_that_ends_earlier_than_when_it_was_compared_is_not_done() -
 
 
 def test_a_client_is_no_setting_of_kafkas() -> None:
-    with pytest.raises(ConfigError, match=r"option kafka\.client is no setting of a client: set producer\.client"):
-        HandOptions.parse(OPTIONS | {"kafka.client": "batch"})
+    with pytest.raises(ConfigError, match=r"option kafka\.client is not a client setting: set producer\.client"):
+        DirectWriteOptions.parse(OPTIONS | {"kafka.client": "batch"})
 
 
 @pytest.mark.parametrize(("client", "is_batch"), [("", False), ("auto", False), ("librdkafka", False), ("Batch", True)])
 def test_rows_are_written_by_the_client_that_is_asked_for_and_all_else_by_librdkafka(
     client: str, *, is_batch: bool
 ) -> None:
-    options = HandOptions.parse(OPTIONS | ({"producer.client": client} if client else {}))
-    run = HandRun(options, WritePlan("run", "struct<value:string>", {}, None, {}), 0, COLUMNS)
+    options = DirectWriteOptions.parse(OPTIONS | ({"producer.client": client} if client else {}))
+    run = DirectWriteRun(options, WritePlan("run", "struct<value:string>", {}, None, {}), 0, COLUMNS)
     assert sends_batches(run.producer_conf) is is_batch
     assert not sends_batches(options.conf(Kind.PRODUCER))

@@ -1,4 +1,4 @@
-"""Whether a write by hand is the one that was begun, and what the topic of markers says of its runs."""
+"""Whether a direct write is the one that was begun, and what the topic of markers says about its runs."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from fencepost.spark.direct_write.marker import (
     Marker,
     cut_differences,
     differences,
+    heartbeat_record,
     marker_record,
-    pulse_record,
     row_difference,
     row_differences,
     run_record,
@@ -102,9 +102,9 @@ def test_the_run_before_is_known_also_when_it_is_over() -> None:
     assert found.before["w"] == Begun("one", 2, is_over=True, timestamp_ms=0)
 
 
-def test_pulses_name_the_transaction_and_what_others_wrote_is_left_alone() -> None:
-    found = journal(pulse_record("w", 3), (b'["someone",{"id":"w"}]', b"{}"), (b"plain", None))
-    assert found.pulses == {"fencepost-write-w-3"}
+def test_heartbeats_name_the_transaction_and_what_others_wrote_is_left_alone() -> None:
+    found = journal(heartbeat_record("w", 3), (b'["someone",{"id":"w"}]', b"{}"), (b"plain", None))
+    assert found.heartbeats == {"fencepost-write-w-3"}
     assert found.runs == {}
 
 

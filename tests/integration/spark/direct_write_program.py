@@ -1,4 +1,4 @@
-"""A program that writes a DataFrame by hand, as a user's would; run in a process of its own.
+"""A program that writes a DataFrame with a direct write, as a user's would; run in a process of its own.
 
 Its argument is a JSON object: `bootstrap`, `master`, `files` (lines to write), `conf` of the session, `partitions`,
 `options` of the write, `gate`: the last line is not handed over before this file exists.

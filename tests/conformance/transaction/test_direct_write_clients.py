@@ -1,11 +1,11 @@
-"""What a write by hand writes is in the same partitions, whichever client writes it: a rerun may have another one."""
+"""A direct write uses the same partitions with either client: a rerun may use the other one."""
 
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader, LogRecord
 from fencepost.kafka.setting.table import BATCH, LIBRDKAFKA
 from fencepost.record import Repeated
-from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.transaction import TransactionalWriter
 
 KEYS = [f"key-{n}".encode() for n in range(30)]
@@ -16,7 +16,7 @@ def test_a_key_is_in_one_partition_whichever_client_writes_it(kafka: EmbeddedKaf
     Admin(servers).create_topic(topic_name, partitions=8, replication=1)
     for client in (BATCH, LIBRDKAFKA):
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic_name, "producer.client": client}
-        writer = TransactionalWriter(HandOptions.parse(options).transactional_conf(), f"{topic_name}-{client}")
+        writer = TransactionalWriter(DirectWriteOptions.parse(options).transactional_conf(), f"{topic_name}-{client}")
         try:
             writer.open()
             for key in KEYS:  # as markers are written

@@ -1,4 +1,4 @@
-"""Writes by hand whose program is killed: what a rerun does, and what the killed one leaves open."""
+"""Direct writes whose program is killed: what a rerun does, and what the killed one leaves open."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from pyspark.sql.functions import udf
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.read.log import LogReader
-from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.spark.direct_write.plan import end_run, plan_write
 from fencepost.spark.session.session import SparkRuntime
 from fencepost.testing import eventually
@@ -28,7 +28,7 @@ from support.quick import spark_properties
 _LINES = 6_000
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ALL = [*(f"line {n:06} {'.' * 200}" for n in range(_LINES - 1)), "last"]
-_PROGRAM = Path(__file__).with_name("hand_program.py")
+_PROGRAM = Path(__file__).with_name("direct_write_program.py")
 _WITHIN_S = 240
 
 Program = subprocess.Popen[str]
@@ -240,7 +240,7 @@ def _write(kafka: EmbeddedKafka, frame: Any, **options: str) -> None:
 
 
 def _open(kafka: EmbeddedKafka) -> set[str]:
-    """Return the transactional ids of writes by hand with an open transaction."""
+    """Return the transactional ids of direct writes with an open transaction."""
     found = Admin({"bootstrap.servers": kafka.bootstrap_servers}).transactions(["Ongoing"])
     return {t.transactional_id for t in found if t.transactional_id.startswith("fencepost-write-")}
 
@@ -269,7 +269,7 @@ def _markers(kafka: EmbeddedKafka, options: dict[str, str]) -> dict[bytes | None
 
 def _plan_another(kafka: EmbeddedKafka, options: dict[str, str]) -> None:
     """Do what a write does before its first task starts, and end it."""
-    parsed = HandOptions.parse({**options, "kafka.bootstrap.servers": kafka.bootstrap_servers})
+    parsed = DirectWriteOptions.parse({**options, "kafka.bootstrap.servers": kafka.bootstrap_servers})
     end_run(parsed, plan_write(parsed, "struct<value:string>"), 0)
 
 

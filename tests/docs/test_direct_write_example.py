@@ -1,4 +1,4 @@
-"""The example of a DataFrame that is written by hand, run as the README shows it."""
+"""The README's example of a direct write, run as it is shown."""
 
 import os
 import shlex

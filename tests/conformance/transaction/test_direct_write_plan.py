@@ -7,19 +7,21 @@ import pytest
 from fencepost.config import ConfigError
 from fencepost.embedded import EmbeddedKafka
 from fencepost.kafka.admin.client import Admin
-from fencepost.spark.direct_write.options import HandOptions
+from fencepost.spark.direct_write.options import DirectWriteOptions
 from fencepost.spark.direct_write.plan import plan_write
 
 
 @pytest.fixture
-def options(kafka: EmbeddedKafka, topic_name: str) -> HandOptions:
+def options(kafka: EmbeddedKafka, topic_name: str) -> DirectWriteOptions:
     given: dict[str, Any] = {"topic": topic_name, "write.id": topic_name, "write.partitions": "1"}
     given |= {"kafka.bootstrap.servers": kafka.bootstrap_servers, "offsets.topic": f"{topic_name}-markers"}
-    return HandOptions.parse(given)
+    return DirectWriteOptions.parse(given)
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_a_topic_of_markers_that_deletes_is_refused(kafka: EmbeddedKafka, options: HandOptions, policy: str) -> None:
+def test_a_topic_of_markers_that_deletes_is_refused(
+    kafka: EmbeddedKafka, options: DirectWriteOptions, policy: str
+) -> None:
     """Retention would take the markers, and a rerun of the write would write everything again."""
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_topic(options.offsets_topic, partitions=1, replication=1, configs={"cleanup.policy": policy})
@@ -29,7 +31,7 @@ def test_a_topic_of_markers_that_deletes_is_refused(kafka: EmbeddedKafka, option
         plan_write(options, "struct<value:string>")
 
 
-def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, options: HandOptions) -> None:
+def test_a_compacted_topic_of_markers_is_made_or_taken(kafka: EmbeddedKafka, options: DirectWriteOptions) -> None:
     assert plan_write(options, "struct<value:string>").markers == {}
     admin = Admin({"bootstrap.servers": kafka.bootstrap_servers})
     assert admin.topic_config(options.offsets_topic)["cleanup.policy"] == "compact"
