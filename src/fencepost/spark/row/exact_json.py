@@ -34,7 +34,7 @@ _LEAST_WITHOUT_EXPONENT = 1e-4
 _BLANK = r"[\x00-\x20\x7f]*"  # what Spark takes off a text
 _MORE_THAN_DATE = re.compile(rf"{_BLANK}[+-]?\d+-\d+-\d+[T ](?!\s*$|\s*00?:00?(?::00?(?:\.0*)?)?\s*(?:Z|UTC)?\s*$)")
 _DIGITS_ALONE = re.compile(rf"{_BLANK}[+-]?\d+{_BLANK}$")
-_NO_DAY = re.compile(rf"{_BLANK}(?:T?\d{{1,2}}:|[+-]?\d+{_BLANK}$)")
+_NO_DAY = re.compile(rf"{_BLANK}(?:T|\d{{1,2}}:|[+-]?\d+{_BLANK}$)")
 _DECIMAL_TEXT = re.compile(r"\s*[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|[^,]*)\s*$")
 _PADDED_WITHIN = re.compile(r"=\s*[^=\s]")
 _UNITS = (

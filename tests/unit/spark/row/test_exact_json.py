@@ -64,6 +64,7 @@ def exact(kind: T.DataType, text: str) -> str:
         (T.TimestampType(), '"2020"', "'2020'"),
         (T.TimestampNTZType(), '"+202001 "', "'+202001 '"),
         (T.TimestampType(), '"\\u000010:11"', "'\\x0010:11'"),
+        (T.TimestampType(), '"T5"', "'T5'"),
         (T.BinaryType(), '"AP8=AP8="', "'AP8=AP8='"),
         (T.BinaryType(), '"QQ== QUJD"', "'QQ== QUJD'"),
         (T.DayTimeIntervalType(), '"1 02:03:04.123456789"', "'1 02:03:04.123456789'"),
