@@ -1,1 +1,1 @@
-"""Settings of clients: which there are, what they mean to each client, and what is refused."""
+"""Client settings: which exist, what they mean to each client, and which are refused."""

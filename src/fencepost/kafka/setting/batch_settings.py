@@ -1,4 +1,4 @@
-"""Which client settings the batch client has, in librdkafka's names: the others are named, not ignored."""
+"""The client settings that the batch client supports, under librdkafka's names. Others are reported, not ignored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from fencepost.kafka.setting.table import MECHANISMS
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-_UNSAID = "GSSAPI"  # what a client takes that is told of no mechanism
+_UNSAID = "GSSAPI"  # the default mechanism of clients
 _COMPRESSION = "compression.type"
-_MOST_ANSWERED_BYTES = 64 << 20  # less than what a frame may have, which holds more than batches
+_MOST_ANSWERED_BYTES = 64 << 20  # less than the limit of a frame, which also holds more than batches
 
 _CONNECTING = frozenset({
     "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password",
@@ -23,15 +23,15 @@ _CONNECTING = frozenset({
     "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
     "log.connection.close",
 })  # fmt: skip
-# Those that change what it does, and those that change nothing where no request is sent twice, and no thread waits.
+# Settings that it honors, and settings without effect because it never repeats a request and has no lingering thread.
 _WRITING = _CONNECTING | frozenset({
     "batch.size", "batch.num.messages", "queue.buffering.max.messages", "queue.buffering.max.kbytes",
     "message.max.bytes", "request.timeout.ms", _COMPRESSION, "transaction.timeout.ms", "transactional.id",
     "delivery.report.only.error", "acks", "request.required.acks", "enable.idempotence", "partitioner",
     "max.in.flight.requests.per.connection", "max.in.flight", "linger.ms", "delivery.timeout.ms",
 })  # fmt: skip
-# Those that change what it does, and those of queues, groups and events that it has no need of: where there is a group,
-# librdkafka is its member beside the reader.
+# Settings that it honors, and settings of queues, groups and events that it does not need: if there is a group,
+# a librdkafka client next to the reader is its member.
 _READING = _CONNECTING | frozenset({
     "fetch.wait.max.ms", "fetch.min.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "isolation.level",
     "message.max.bytes", "fetch.queue.backoff.ms", "queued.min.messages", "auto.offset.reset",
@@ -42,20 +42,20 @@ _READING = _CONNECTING | frozenset({
 
 
 def lacking(conf: Mapping[str, Any]) -> dict[str, str]:
-    """Return, by librdkafka's name, why settings are not for the batch client; empty where all are."""
+    """Return the settings (librdkafka's names) that the batch client does not support, each with a reason."""
     found = _lacking(conf, _WRITING)
     if str(conf.get(_COMPRESSION, "none")) not in COMPRESSIONS:
-        found[_COMPRESSION] = f"the batch client has {', '.join(COMPRESSIONS)}"
+        found[_COMPRESSION] = f"the batch client supports {', '.join(COMPRESSIONS)}"
     return found
 
 
 def lacking_to_read(conf: Mapping[str, Any]) -> dict[str, str]:
-    """Return the same for the client's reader of partitions, whose settings are a consumer's."""
+    """Return the same for the batch client's partition reader, which takes consumer settings."""
     return _lacking(conf, _READING)
 
 
 def readable(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a consumer by which the reader gets at any record, committed or not."""
+    """Return the part of a consumer's settings with which the reader sees every record, committed or not."""
     return {key: conf[key] for key in conf if key in _CONNECTING} | {"isolation.level": "read_uncommitted"}
 
 
@@ -64,13 +64,13 @@ def _lacking(conf: Mapping[str, Any], had: frozenset[str]) -> dict[str, str]:
     has_sasl = str(conf.get("security.protocol", "")).upper().startswith("SASL")
     mechanism = str(conf.get("sasl.mechanism", _UNSAID if has_sasl else MECHANISMS[0])).upper()
     if mechanism not in MECHANISMS:
-        found["sasl.mechanism"] = f"the batch client has {', '.join(MECHANISMS)}"
+        found["sasl.mechanism"] = f"the batch client supports {', '.join(MECHANISMS)}"
     return found
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """What the client heeds beside how it connects. A batch is full at `batch_bytes`, before compression."""
+    """The batch client's settings, except those for connecting. A batch is full at `batch_bytes` before compression."""
 
     transactional_id: str
     transaction_timeout_ms: int
@@ -104,7 +104,7 @@ class BatchSettings:
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """What the reader heeds beside how it connects."""
+    """The partition reader's settings, except those for connecting."""
 
     wait_ms: int
     least_bytes: int

@@ -1,7 +1,7 @@
-"""Kafka's client settings, which users write under their Java names, for the client library we use (librdkafka).
+"""Translates Kafka's client settings from their Java names, which users write, to librdkafka's.
 
-`translate` reads the one table (`setting_table`). What has no counterpart is named in a warning and left out; so is
-what would break a guarantee. No text shows a value that may be a secret (E11).
+`translate` reads the one table (`table.py`). A setting that has no counterpart, or that would break a guarantee, is
+left out with a warning. No text shows a value that may be a secret (E11).
 """
 
 import difflib
@@ -50,7 +50,7 @@ Conf = dict[str, str | bool]
 
 
 class SettingsError(ConfigError):
-    """Client settings are wrong; `by_key` has the reason for each key, as it was given."""
+    """Client settings are wrong. `by_key` maps each key, as the user wrote it, to the reason."""
 
     def __init__(self, by_key: Mapping[str, str]) -> None:
         self.by_key = dict(by_key)
@@ -59,7 +59,7 @@ class SettingsError(ConfigError):
 
 @dataclass(frozen=True)
 class Translated:
-    """Settings for librdkafka, and a text for every setting that was left out."""
+    """Settings for librdkafka, and a warning for each setting that is left out."""
 
     conf: Conf = field(repr=False)
     warnings: list[str]
@@ -80,7 +80,7 @@ def translate(kind: Kind, properties: Mapping[str, object]) -> Translated:
     """Return librdkafka's settings for a client of `kind`. A property that is None counts as absent.
 
     Raises:
-        SettingsError: values that cannot be translated, all of them at once.
+        SettingsError: some values cannot be translated. It lists all of them.
     """
     given: dict[str, str] = {key: _text(value) for key, value in properties.items() if value is not None}
     outcome = _Outcome(kind)
@@ -144,7 +144,7 @@ _LARGEST_MESSAGE = 1_000_000
 
 
 def _fitted(conf: Conf) -> Conf:
-    """Raise limits that librdkafka would refuse beside other settings, and that Java's clients take."""
+    """Raise limits that Java's clients accept but librdkafka refuses in combination with other settings."""
     for limit, default, floor in _NOT_BELOW:
         if floor in conf and int(conf.get(limit, default)) < int(conf[floor]):
             conf[limit] = conf[floor]
@@ -181,7 +181,7 @@ def _translate_jaas(given: dict[str, str], outcome: _Outcome) -> None:
 
 
 def _of_tokens(credentials: ClientCredentials, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that the login module has in it; those that are given by themselves win, as with Kafka's."""
+    """Return the settings inside the login module. A setting that is given by itself wins, as in Kafka's clients."""
     found = {
         "sasl.oauthbearer.client.credentials.client.id": credentials.client_id,
         "sasl.oauthbearer.client.credentials.client.secret": credentials.client_secret.reveal(),
@@ -191,8 +191,8 @@ def _of_tokens(credentials: ClientCredentials, given: Mapping[str, str]) -> dict
     for key, text in credentials.extensions.items():
         if "," in key + text:
             raise ConfigError(
-                f"sasl.jaas.config: extension_{key} has a comma, where our client library begins the next extension; "
-                "there is no way to give it such a value"
+                f"sasl.jaas.config: the value of extension_{key} has a comma, at which our client library starts the "
+                "next extension: use a value without a comma"
             )
     if credentials.extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in credentials.extensions.items())
@@ -203,15 +203,15 @@ _TOKENS = ("token.endpoint.url", "client.credentials.client.id", "client.credent
 
 
 def _complete_oauth(outcome: _Outcome) -> None:
-    """Have a client ask for tokens by itself, and refuse one that does not know where, or with what."""
+    """Make a client fetch tokens itself. Refuse the settings if the endpoint or the credentials are missing."""
     conf = outcome.conf
     if str(conf.get("sasl.mechanism", "")).upper() != "OAUTHBEARER" or "sasl.jaas.config" in outcome.faults:
         return
     for setting in _TOKENS:
         if not conf.get(RULES[f"sasl.oauthbearer.{setting}"][0].target):
             outcome.faults[f"sasl.oauthbearer.{setting}"] = (
-                "OAUTHBEARER needs it: the address that gives tokens, and a client's id and secret, which may be "
-                "clientId and clientSecret in sasl.jaas.config, too"
+                "OAUTHBEARER needs it: set the token endpoint's URL and the client's id and secret (or clientId and "
+                "clientSecret in sasl.jaas.config)"
             )
     conf["sasl.oauthbearer.method"] = "oidc"
 
@@ -265,7 +265,7 @@ def _translate_keystore(given: dict[str, str], outcome: _Outcome) -> None:
         )
 
 
-# --- what Fencepost itself asks of its clients ----------------------------------------------------------------------
+# --- Fencepost's own defaults ---------------------------------------------------------------------------------------
 
 _PRODUCER_BASE: Conf = {
     **JAVAS_PARTITIONER,
@@ -280,15 +280,15 @@ _PRODUCER_BASE: Conf = {
     # Bounds the memory of a producer, with room for a batch of short records.
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "131072",
-    # An acknowledgement without an error is only counted; a callback in Python for each would cost most of the time.
+    # Successful deliveries are only counted; a Python callback for each of them would take most of the time.
     "delivery.report.only.error": True,
-    # At 100, every send_offsets_to_transaction after the first waits for a retry of that length.
+    # At 100, every send_offsets_to_transaction after the first waits 100 ms for a retry.
     "retry.backoff.ms": "5",
     "retry.backoff.max.ms": "1000",
     # init_transactions connects to a coordinator: 16 ms instead of 54.
     "reconnect.backoff.ms": "1",
     "reconnect.backoff.max.ms": "1000",
-    # Lines about lost connections are how strikes are noticed.
+    # Strikes are detected from log lines about lost connections.
     "log.connection.close": "true",
 }
 
@@ -296,9 +296,9 @@ _READER_BASE: Conf = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "isolation.level": "read_committed",
-    # The end of a log is known by its event, at once.
+    # The client reports the end of a log at once, as an event.
     "enable.partition.eof": "true",
-    # At 500, the default, reading to the end of an idle log takes that long.
+    # At 500, the default, reading to the end of an idle log takes 500 ms.
     "fetch.wait.max.ms": "10",
     "auto.offset.reset": "error",
     "allow.auto.create.topics": "false",
@@ -309,33 +309,32 @@ _READER_BASE: Conf = {
 _MEMBER_BASE: Conf = {
     "reconnect.backoff.ms": "1",
     "reconnect.backoff.max.ms": "1000",
-    # A batch that is larger than `fetch.max.bytes` comes all the same. At 100 MB, the default, it would be asked for
-    # and refused for ever.
+    # A broker also sends a batch that is larger than `fetch.max.bytes`. At 100 MB, the default, the client would
+    # request such a batch and refuse it for ever.
     "receive.message.max.bytes": "2147483647",
 }
 _MANY_RECORDS: Conf = {
-    # At 1000, a partition whose queue was full stands still for most of a second when that has been emptied.
+    # At 1000, a partition whose queue was full pauses for most of a second after the queue is drained.
     "fetch.queue.backoff.ms": "5",
     "queued.min.messages": "20000",  # at 100,000 it is slower, too
 }
 _RANGE_BASE: Conf = {
     **_MEMBER_BASE,
     **_MANY_RECORDS,
-    # At 500, the default, it takes that long to see that a log ends behind the markers of a transaction.
+    # At 500, the default, it takes 500 ms to see that a log ends after the markers of a transaction.
     "fetch.wait.max.ms": "10",
 }
 _READER = "fencepost-reader"  # the library insists on a group
-# What has no session waits that long for its group's coordinator, and begins with no partition meanwhile: for a right
-# that is missing as for a broker that is away. (45,000 is the default.)
+# A reader without a session waits this long for its group's coordinator, and starts no partition meanwhile, whether
+# a permission is missing or a broker is down. (The default is 45,000.)
 _COMMIT_MS = "4000"
-_OF_A_MEMBER = frozenset(  # what a reader that joins no group has no use for, and some of it does not go with the above
+_OF_A_MEMBER = frozenset(  # useless to a reader that joins no group; some of it conflicts with the above
     {"group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms", "max.poll.interval.ms",
      "partition.assignment.strategy"}
 )  # fmt: skip
 _ISOLATION = ("read_committed", "read_uncommitted")
 OF_A_STREAM: Conf = {"isolation.level": _ISOLATION[0]}
-"""What a stream's member has whatever the user says: it reads committed records, and offsets that no transaction is
-about to change."""
+"""Settings of a stream's member that the user cannot change: it reads only committed records and stable offsets."""
 PROTOCOL, NEWER_PROTOCOL = "group.protocol", "consumer"
 _CLASSIC: Conf = {PROTOCOL: "classic"}  # its generation changes with its assignment: one captured with it is current
 _MOST_RECORDS = 500  # Java's; with 5,000 at once Python's garbage collector doubles the cost of a record
@@ -344,10 +343,10 @@ _SINK_BASE: Conf = {
     **_MEMBER_BASE,
     **_MANY_RECORDS,
     "auto.offset.reset": "earliest",
-    # A record that waits takes half a kilobyte besides its bytes, and all of an answer wait: of small records in many
-    # partitions, 50 MB, the default, would be hundreds. Up to eight partitions fill theirs, of 1 MB each, as before.
+    # A queued record takes half a kilobyte besides its bytes, and all records of a response are queued. With small
+    # records in many partitions, the default of 50 MB would become hundreds. Up to eight partitions still get 1 MB each.
     "fetch.max.bytes": "8388608",
-    # What Kafka Connect's sinks begin with, so that members of both can be in one group.
+    # The default of Kafka Connect's sinks, so that members of both can be in one group.
     "partition.assignment.strategy": "range,roundrobin",
     "allow.auto.create.topics": "false",
 }
@@ -359,16 +358,16 @@ _ADMIN_BASE: Conf = {"reconnect.backoff.ms": "1", "reconnect.backoff.max.ms": "1
 
 
 def producer_conf(properties: Mapping[str, object]) -> Translated:
-    """Return the settings of a producer without transactions; the user's win over ours where both may be set.
+    """Return the settings of a producer without transactions; the user's settings override Fencepost's defaults.
 
-    Which client it is, is no choice: librdkafka.
+    The client is always librdkafka.
     """
     user = translate(Kind.PRODUCER, _of_any_client(properties))
     return Translated(_fitted(_PRODUCER_BASE | user.conf), user.warnings)
 
 
 def chosen_client(properties: Mapping[str, object]) -> str:
-    """Return which client a transactional producer with these properties is. Raises SettingsError."""
+    """Return the client that these properties select for a transactional producer. Raises SettingsError."""
     client = _text(properties.get(_CLIENT) or AUTO).lower()
     if client not in CLIENTS:
         raise SettingsError({_CLIENT: f"it must be one of {', '.join(CLIENTS)}"})
@@ -380,7 +379,7 @@ def _of_any_client(properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
-    """Return, by property, why a transactional producer's settings are not for the client that they choose.
+    """Return the properties that the selected client of a transactional producer does not support, each with a reason.
 
     Raises SettingsError for values that cannot be translated.
     """
@@ -391,22 +390,20 @@ def client_faults(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def _given_as(name: str, properties: Mapping[str, object]) -> str:
-    """Return the property that a setting of librdkafka's comes from."""
+    """Return the property that a librdkafka setting was translated from."""
     return next((key for key in properties if any(rule.target == name for rule in RULES.get(key, ()))), name)
 
 
 def transactional_conf(properties: Mapping[str, object], transactional_id: str) -> Translated:
     """Return the settings of a transactional producer.
 
-    `linger.ms` is raised: nothing is visible before the commit, which flushes, and while the oldest record is older
-    than that, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
+    `linger.ms` is raised. Nothing is visible before the commit, and the commit flushes; while the oldest record is
+    older than `linger.ms`, librdkafka's sending thread polls without a pause (see `ProducerClient.flush`).
 
-    Raises SettingsError where the client that is chosen lacks a setting.
+    Raises SettingsError if the selected client does not support a setting.
     """
     if faults := client_faults(properties):
-        raise SettingsError(
-            {key: f"{why}: leave it out, or take the client {LIBRDKAFKA}" for key, why in faults.items()}
-        )
+        raise SettingsError({key: f"{why}: remove it, or use the client {LIBRDKAFKA}" for key, why in faults.items()})
     outcome = producer_conf(properties)
     conf, warnings = dict(outcome.conf), list(outcome.warnings)
     if chosen_client(properties) == BATCH:
@@ -419,41 +416,41 @@ def transactional_conf(properties: Mapping[str, object], transactional_id: str) 
 
 
 def own_batch_bytes(properties: Mapping[str, object]) -> int | None:
-    """Return the batch size among Java's properties of a producer, None where the user has not set it."""
+    """Return `batch.size` from a producer's properties (Java names); None if the user has not set it."""
     given = translate(Kind.PRODUCER, properties).conf.get("batch.size")
     return None if given is None else int(given)
 
 
 def most_record_bytes(conf: Mapping[str, object]) -> int:
-    """Return how large a record of a producer with these settings (librdkafka's) may be."""
+    """Return the largest size in bytes of a record under these librdkafka settings."""
     return int(str(conf.get("message.max.bytes", _RECORD_BYTES)))
 
 
 def transaction_timeout_ms(conf: Mapping[str, object]) -> int:
-    """Return how long a transaction of a producer with these settings (librdkafka's) may be open."""
+    """Return the transaction time-out in milliseconds under these librdkafka settings."""
     return int(str(conf.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)))
 
 
 def reader_conf(properties: Mapping[str, object]) -> Translated:
-    """Return the settings of a consumer that reads given partitions, committed records only, and joins no group."""
+    """Return the settings of a consumer that reads committed records of given partitions and joins no group."""
     user = translate(Kind.CONSUMER, properties)
     # Nothing is ever committed to that group.
     return Translated(_fitted(user.conf | _READER_BASE | {"group.id": _READER}), user.warnings)
 
 
 def range_conf(properties: Mapping[str, object], group_id: str) -> Translated:
-    """Return the settings of a consumer that reads ranges of partitions under the name of a group that it never joins.
+    """Return the settings of a consumer that reads ranges of partitions. It names a group but never joins it.
 
-    It reads committed records only, unless the user says otherwise.
+    It reads only committed records unless the user sets `isolation.level`.
     """
     return _assigned_conf(_RANGE_BASE, properties, group_id)
 
 
 def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Translated:
-    """Return the settings of a consumer that reads partitions which it is told, for ever, and joins no group.
+    """Return the settings of a consumer that reads given partitions without end and joins no group.
 
-    It reads committed records only, unless the user says otherwise; `begins_at` says where it begins. Offsets that it
-    commits are those of `group_id`. What is for members of groups is left out: it has no effect here.
+    It reads only committed records unless the user sets `isolation.level`; `begins_at` returns where it starts. Offsets
+    that it commits belong to `group_id`. Settings of group members are left out because they have no effect.
     """
     base = {key: value for key, value in _SINK_BASE.items() if key not in _OF_A_MEMBER}
     given = {key: value for key, value in properties.items() if key not in _OF_A_MEMBER}
@@ -462,7 +459,7 @@ def plan_conf(properties: Mapping[str, object], group_id: str = _READER) -> Tran
 
 
 def begins_at(properties: Mapping[str, object]) -> str:
-    """Return where a partition without a position begins: `earliest` unless the user says `latest` or `none`."""
+    """Return where a partition without a position starts: `earliest` unless the user sets `latest` or `none`."""
     return _text(properties.get("auto.offset.reset") or "earliest").lower()
 
 
@@ -475,7 +472,7 @@ def _assigned_conf(base: Conf, properties: Mapping[str, object], group_id: str) 
 
 
 def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:
-    """Return the settings of a consumer that is a member of a group and commits only when told."""
+    """Return the settings of a consumer that is a member of a group and commits only on request."""
     user = translate(Kind.CONSUMER, properties)
     fixed: Conf = {"group.id": group_id, "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
     return Translated(_fitted(_MEMBER_BASE | user.conf | fixed), user.warnings)
@@ -484,7 +481,7 @@ def member_conf(properties: Mapping[str, object], group_id: str) -> Translated:
 def sink_conf(properties: Mapping[str, object], group_id: str, client_id: str) -> Translated:
     """Return the settings of a sink task's consumer, a member of `group_id`.
 
-    It begins at the earliest record, and reads committed records only, unless the user says otherwise.
+    By default it starts at the earliest record and reads only committed records. The user can change both.
     """
     given = {key: value for key, value in properties.items() if key not in _OF_A_SINK}
     user = translate(Kind.CONSUMER, given)
@@ -496,7 +493,7 @@ def sink_conf(properties: Mapping[str, object], group_id: str, client_id: str) -
 
 
 def isolation_level(properties: Mapping[str, object]) -> str:
-    """Return which records a sink reads. Raises SettingsError for anything but Kafka's two words."""
+    """Return the isolation level of a sink. Raises SettingsError unless it is one of Kafka's two."""
     level = _text(properties.get("isolation.level") or _ISOLATION[0]).lower()
     if level not in _ISOLATION:
         raise SettingsError({"isolation.level": f"it must be {' or '.join(_ISOLATION)}"})
@@ -504,7 +501,7 @@ def isolation_level(properties: Mapping[str, object]) -> str:
 
 
 def most_records(properties: Mapping[str, object]) -> int:
-    """Return how many records a sink is given at once, at most. Raises SettingsError."""
+    """Return the most records that one `put` of a sink receives. Raises SettingsError."""
     given = properties.get("max.poll.records")
     if given is None:
         return _MOST_RECORDS
@@ -518,7 +515,7 @@ def most_records(properties: Mapping[str, object]) -> int:
 
 
 def check_sink_settings(properties: Mapping[str, object]) -> None:
-    """Check what of a consumer's settings only a sink heeds. Raises SettingsError."""
+    """Check the consumer settings that only sinks use. Raises SettingsError."""
     isolation_level(properties)
     most_records(properties)
 

@@ -1,6 +1,7 @@
-"""The one table of client settings: Kafka's (Java) names, and what librdkafka calls them.
+"""The one table of client settings: Kafka's Java names and librdkafka's names.
 
-`RULES` translates, `GUARDED` lists what would break a guarantee, `NO_COUNTERPART` what librdkafka does not have.
+`RULES` translates settings. `GUARDED` lists those that would break a guarantee, `NO_COUNTERPART` those that librdkafka
+does not have.
 """
 
 from collections.abc import Callable
@@ -8,14 +9,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 CLIENT = "fencepost.client"
-"""Where a producer's settings say which client it is; no client is shown it."""
+"""The key in a producer's settings that selects its client. It is not passed to any client."""
 AUTO, BATCH, LIBRDKAFKA = CLIENTS = ("auto", "batch", "librdkafka")
 
 JAVAS_PARTITIONER = {"partitioner": "murmur2_random"}
-"""Puts a key where Java's clients put it, and the batch client does: consumers rely on a key's partition."""
+"""Assigns a key to the partition that Java's clients and the batch client use: consumers rely on a key's partition."""
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""Those of SASL that kafka-python, whose protocol the batch client speaks, gets in with."""
+"""The SASL mechanisms that kafka-python can log in with; the batch client uses its protocol."""
 
 
 class Kind(Enum):
@@ -48,7 +49,7 @@ def _boolean(value: str) -> str:
 
 
 def _whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], str]:
-    """Return a converter of whole numbers: past a limit of the library it takes the limit, as the intent is plain."""
+    """Return a converter of whole numbers. Numbers beyond a limit of the library become that limit."""
 
     def convert(value: str) -> str:
         try:
@@ -85,7 +86,7 @@ _ASSIGNORS = {
 
 
 def _assignors(value: str) -> str:
-    """Cooperative and eager assignors do not mix here: as in Java, the first in the list wins."""
+    """Keep the assignors of the first one's kind, as Java does: eager and cooperative ones cannot be mixed."""
     names = [part.strip().rpartition(".")[2] for part in value.split(",")]
     known = [_ASSIGNORS.get(name, name) for name in names]
     if unknown := [name for name in known if name not in _ASSIGNORS.values()]:
@@ -119,7 +120,7 @@ _rule("retry.backoff.ms", _ALL, _whole(1, 300_000))
 _rule("retry.backoff.max.ms", _ALL, _whole(1, 300_000))
 _rule("send.buffer.bytes", _ALL, _whole(0, 100_000_000), "socket.send.buffer.bytes")
 _rule("receive.buffer.bytes", _ALL, _whole(0, 100_000_000), "socket.receive.buffer.bytes")
-# For a producer this is the time that the broker may take to acknowledge; the socket's is tied to the transaction's.
+# For a producer this is the time in which the broker must acknowledge; socket.timeout.ms follows the transaction's.
 _rule("request.timeout.ms", _P, _whole(1, 900_000))
 _rule("request.timeout.ms", _C | _A, _whole(10, 300_000), "socket.timeout.ms")
 
@@ -157,7 +158,7 @@ _rule("group.remote.assignor", _C)
 _rule("check.crcs", _C, _boolean)
 _rule("allow.auto.create.topics", _C, _boolean)
 
-# Names that only librdkafka has, harmless and of use: the whole list of what passes through.
+# Harmless, useful settings that only librdkafka has. No others are passed through.
 for _name in ("broker.address.family", "socket.keepalive.enable", "socket.nagle.disable", "statistics.interval.ms",
               "sasl.username", "sasl.password", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
               "ssl.certificate.pem", "ssl.key.location", "ssl.key.pem", "ssl.crl.location"):  # fmt: skip
@@ -173,7 +174,7 @@ _NOTHING_LOST = "a record that was sent must be acknowledged by all replicas, in
 
 @dataclass(frozen=True)
 class Guard:
-    """A setting of which only the `harmless` values pass."""
+    """A setting that is accepted only with one of its `harmless` values."""
 
     kinds: frozenset[Kind]
     why: str

@@ -393,7 +393,7 @@ def test_settings_that_the_chosen_client_lacks_are_refused_under_the_names_they_
 def test_how_to_get_in_is_refused_by_name_where_the_batch_client_cannot(given):
     properties = {"bootstrap.servers": "a:1", "client": "batch", "security.protocol": "SASL_SSL", **given}
     with pytest.raises(
-        SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: leave it out, or take the client librdkafka"
+        SettingsError, match=r"sasl\.mechanism: .*OAUTHBEARER: remove it, or use the client librdkafka"
     ) as refused:
         transactional_conf(properties, "id")
     assert "sasl.mechanism" in refused.value.by_key
