@@ -1,4 +1,4 @@
-"""What can go wrong between us and Kafka, grouped by what the caller should do."""
+"""Errors of Kafka requests, grouped by what the caller should do."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ _UNAVAILABLE = frozenset(
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,
         KafkaError._RESOLVE,
-        KafkaError._PARTIAL,  # metadata of a cluster that is just starting
+        KafkaError._PARTIAL,  # the metadata of a cluster that is starting
         KafkaError._WAIT_COORD,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.BROKER_NOT_AVAILABLE,
@@ -48,7 +48,7 @@ _REFUSED = frozenset(
 
 
 class KafkaUnavailableError(RetriableError):
-    """No broker answered in time. The request may have been carried out; asking again is safe."""
+    """No broker answered in time. The request may have been carried out; it is safe to retry."""
 
 
 class ReadTimeoutError(KafkaUnavailableError):
@@ -56,11 +56,11 @@ class ReadTimeoutError(KafkaUnavailableError):
 
 
 class KafkaAuthorizationError(FatalError):
-    """The principal may not do this, or was not let in. An operator must grant it."""
+    """The principal lacks a permission, or authentication failed. An operator must fix it."""
 
 
 class KafkaRequestError(FatalError):
-    """Kafka refused the request; asking again gives the same answer. `code` is Kafka's error code."""
+    """Kafka refused the request, and a retry would be refused too. `code` is Kafka's error code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -72,26 +72,26 @@ TOO_LARGE = frozenset(
         KafkaError.INVALID_COMMIT_OFFSET_SIZE,
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.UNKNOWN,  # so says the group coordinator of Kafka 4
+        KafkaError.UNKNOWN,  # returned by the group coordinator of Kafka 4
     }
 )
-"""Codes of a `KafkaRequestError` of a commit that may have been larger than the broker takes."""
+"""Codes of a `KafkaRequestError` for a commit that may be larger than the broker accepts."""
 
 
 class MissingTopicError(KafkaRequestError):
-    """There is no such topic."""
+    """The topic does not exist."""
 
 
 class DataLossError(FatalError):
-    """Records that were to be read are not there any more: deleted, or gone with their topic."""
+    """Records that should be read no longer exist: they were deleted, or their topic was."""
 
 
 class TooFewBrokersError(KafkaRequestError):
-    """A topic is to have more replicas than there are brokers. They may be coming up: ask again for a while."""
+    """A topic needs more replicas than there are brokers. Brokers may still be starting: retry for a while."""
 
 
 def kafka_error(cause: Any) -> Any:
-    """Return the client library's `KafkaError` inside an exception, or None."""
+    """Return the client library's `KafkaError` inside an exception; None if there is none."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
         return cause.args[0]
     return cause if isinstance(cause, KafkaError) else None
@@ -108,7 +108,7 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
         return KafkaRequestError(f"Failed {doing}: {cause}", KafkaError.UNKNOWN)
     if error.code() in _REFUSED:
         return KafkaAuthorizationError(
-            f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this right "
+            f"Not authorized while {doing}{at}: {error.str()} ({error.name()}). Grant the principal this permission "
             "(`fencepost acls` lists what is needed), or correct its credentials."
         )
     kind = TooFewBrokersError if error.code() == KafkaError.INVALID_REPLICATION_FACTOR else KafkaRequestError
@@ -116,9 +116,9 @@ def translate(cause: Any, doing: str, bootstrap: str = "") -> Exception:
 
 
 def _comes_up(error: Any) -> bool:
-    """Say whether a cluster is just starting: it has brokers, and lets none of them have replicas yet, or lead.
+    """Return whether a cluster is starting: it has brokers, but none of them may have replicas or lead yet.
 
-    So it is with one whose brokers were too slow to be heard of.
+    A cluster whose brokers have not registered in time looks the same.
     """
     if error.code() == KafkaError._NOENT:
         return "No leaders found" in error.str()
@@ -126,7 +126,7 @@ def _comes_up(error: Any) -> bool:
 
 
 def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any) -> T:
-    """Make a client of the library. KafkaRequestError for settings that it does not take."""
+    """Create a client of the library. Raises KafkaRequestError for settings that it refuses."""
     try:
         return kind(dict(conf), **arguments)
     except KafkaException as error:
@@ -134,5 +134,5 @@ def new_client(kind: Callable[..., T], conf: Mapping[str, Any], **arguments: Any
 
 
 def is_unavailable(error: Any) -> bool:
-    """Say whether a `KafkaError` means that a broker cannot be reached for now."""
+    """Return whether a `KafkaError` means that a broker cannot be reached for now."""
     return error.code() in _UNAVAILABLE

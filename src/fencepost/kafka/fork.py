@@ -1,4 +1,4 @@
-"""A Kafka client is used in the process that made it, or not at all (E8).
+"""Ensures that a Kafka client is used only in the process that created it (E8).
 
 librdkafka's threads do not survive a fork: in the child every call hangs, `flush(2)` and `commit(1)` included.
 """
@@ -7,7 +7,7 @@ import os
 
 
 class ForkedClientError(RuntimeError):
-    """A client was used in another process than its creator's. Make a new one there."""
+    """A client was used outside the process that created it. Create a new one there."""
 
 
 class ForkGuard:
@@ -23,7 +23,7 @@ class ForkGuard:
         self.pid = os.getpid()
 
     def check(self, what: str) -> None:
-        """Raise ForkedClientError, naming `what`, in any other process than the creator's."""
+        """Raise ForkedClientError, naming `what`, in any process but the creator's."""
         pid = os.getpid()
         if pid != self.pid:  # E8
             raise ForkedClientError(

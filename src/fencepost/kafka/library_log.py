@@ -1,15 +1,15 @@
-"""The log lines of librdkafka, without those that help nobody."""
+"""The log lines of librdkafka, without the useless ones."""
 
 import logging
 
 _NOISE = (
-    "CONFWARN",  # settings that are meant for another kind of client
-    "GETPID",  # a coordinator that is still loading; the client asks again
+    "CONFWARN",  # settings for another kind of client
+    "GETPID",  # a coordinator that is still loading; the client retries
 )
 
 
 def library_log(name: str) -> logging.Logger:
-    """Return the logger to give to a client that is made in module `name`."""
+    """Return the logger to pass to a client that is created in module `name`."""
     logger = logging.getLogger(f"{name}.librdkafka")
     if not logger.filters:
         logger.addFilter(_is_worth_telling)

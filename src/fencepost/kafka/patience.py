@@ -1,4 +1,4 @@
-"""Asking again while a broker that answers is not ready yet."""
+"""Retries while a broker answers that it is not ready yet."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def patiently(ask: Callable[[], T], timeout_s: float, every_s: float) -> T:
-    """Ask again until the time is up: a broker that is not yet leader or coordinator says so at once.
+    """Call `ask` until it succeeds or the time is up. A broker that is not yet leader or coordinator answers at once.
 
     Raises the last KafkaUnavailableError.
     """

@@ -1,1 +1,1 @@
-"""Consumer groups: members, committed offsets, who contributes to them, transactions that are open."""
+"""Consumer groups: their members, committed offsets, the producers that commit them, and open transactions."""

@@ -1,7 +1,7 @@
-"""Who last put a group's offset into a transaction, as the note of that offset tells it (E20).
+"""Identifies the producer that last added a group's offset to a transaction, from the metadata of that offset (E20).
 
-It is written in the transaction of the offset itself, so that nobody can be named whose offset does not count. Whatever
-else was noted there stays beside it.
+The metadata is committed in the same transaction as the offset, so it never names a producer whose offset does not
+count. Other metadata of the offset is kept in it.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ import orjson
 _BY, _BESIDE = "fencepost.by", "note"
 
 LARGEST_NOTE = 4096
-"""Bytes that a note may have where a broker was told nothing else: Kafka's `offset.metadata.max.bytes`."""
+"""The most bytes of an offset's metadata by default: Kafka's `offset.metadata.max.bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The producer of an offset: the id it writes under, and which incarnation of it that was."""
+    """The producer of an offset: its transactional id, and its producer id and epoch (the incarnation)."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
     def note(self, beside: str = "") -> str:
-        """Return the note of an offset of this producer; `beside` is what else is to be noted, and stays whole.
+        """Return the metadata for an offset of this producer, with `beside` as further metadata, which is never cut.
 
-        Where both are more than a broker takes, it is `beside` alone.
+        If both together are larger than a broker accepts, return `beside` alone.
         """
         by: dict[str, object] = {_BY: [self.transactional_id, self.producer_id, self.producer_epoch]}
         if beside:
@@ -36,7 +36,7 @@ class Contribution:
 
 
 def contribution_of(note: str) -> Contribution | None:
-    """Return who an offset's note names; None for a note that somebody else wrote, or none."""
+    """Return the producer that an offset's metadata names; None if it has another format or is empty."""
     by = _parsed(note).get(_BY)
     if not isinstance(by, list) or [type(each) for each in by] != [str, int, int]:
         return None
@@ -44,7 +44,7 @@ def contribution_of(note: str) -> Contribution | None:
 
 
 def beside(note: str) -> str:
-    """Return what an offset's note says besides who committed it."""
+    """Return an offset's metadata without the producer."""
     parsed = _parsed(note)
     return str(parsed.get(_BESIDE, "")) if _BY in parsed else note
 

@@ -1,7 +1,7 @@
-"""Who commits offsets of a group in transactions: what brokers know of producers of any program (KIP-447, E20).
+"""Finds the producers, of any program, that commit offsets of a group in transactions (KIP-447, E20).
 
-The map from an input partition to its producer is read from the log that a group's offsets are in: each batch there
-names the producer that wrote it. Nothing else tells which open transaction has offsets of which partition.
+The map from an input partition to its producer is read from the log of the group's offsets, in which each batch names
+the producer that wrote it. Kafka has no other way to find which open transaction has offsets of which partition.
 """
 
 import re
@@ -27,18 +27,19 @@ _NUMBERED = re.compile(r"(.*[^0-9])([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Contributor:
-    """A producer that has put offsets of a group into a transaction.
+    """A producer that has added offsets of a group to a transaction.
 
     Attributes:
-        producer_id: and `producer_epoch`: the incarnation, as the log or the coordinator has it.
-        offsets: what it has put last, by partition: into the transaction that is open, or in all; -1: nothing yet.
-        transactional_id: what it writes under; None: no coordinator knows the producer any more, or the principal may
-            not Describe its transactional id.
-        is_pending: its transaction is open, and has offsets of the group.
-        timeout_ms: after which the coordinator aborts its transaction by itself; None: not known.
-        is_ours: a stream task's, by its notes: it commits as a member of the group, which refuses stale ones.
-        is_decided: the coordinator knows how its transaction ends, and need not be asked to end it.
-        is_guessed: nothing but its name, of a known family, says that it has to do with the group.
+        producer_id: with `producer_epoch` the incarnation, as the log or the coordinator reports it.
+        offsets: the last offset that it added for each partition, in the open transaction or in any; -1 for none yet.
+        transactional_id: None if no coordinator knows the producer any more, or if the principal may not Describe its
+            transactional id.
+        is_pending: whether its transaction is open and has offsets of the group.
+        timeout_ms: the time after which the coordinator aborts its transaction; None if not known.
+        is_ours: whether its metadata is a stream task's. Such a producer commits as a member of the group, and the
+            coordinator refuses stale members.
+        is_decided: whether the coordinator has already decided how its transaction ends.
+        is_guessed: whether only its name, which is of a known family, suggests that it belongs to the group.
     """
 
     producer_id: int
@@ -53,10 +54,10 @@ class Contributor:
 
     @property
     def family(self) -> str | None:
-        """Return the `<prefix>-` of an id `<prefix>-<partition>`, of a producer for that partition alone; else None.
+        """Return the `<prefix>-` of an id `<prefix>-<partition>` if the producer serves only that partition; else None.
 
-        Who writes under such an id is fenced by whoever takes it next, and by nobody else: it may commit for its group
-        as no member, which the group's coordinator lets pass.
+        Such a producer may commit without being a member, so the group's coordinator does not fence it. Only the next
+        producer with the same id does.
         """
         named = _NUMBERED.fullmatch(self.transactional_id or "")
         if named is None or self.is_ours or {place.partition for place in self.offsets} != {int(named[2])}:
@@ -65,14 +66,14 @@ class Contributor:
 
 
 class Contributors:
-    """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first question; one thread.
+    """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first call; for one thread.
 
-    It takes Read on the topic `__consumer_offsets`, and Describe on transactional ids. Every method raises
-    KafkaUnavailableError, KafkaAuthorizationError (which names the right) or KafkaRequestError.
+    It needs Read on the topic `__consumer_offsets` and Describe on transactional ids. Every method raises
+    KafkaUnavailableError, KafkaAuthorizationError (which names the missing permission) or KafkaRequestError.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0, foreign: Collection[str] = ()) -> None:
-        """`foreign`: how transactional ids begin that are nobody's of a group for their name alone."""
+        """`foreign`: prefixes of transactional ids that must not be attributed to a group by their name alone."""
         self._guard = ForkGuard()
         self._conf = dict(conf)
         self._timeout_s = timeout_s
@@ -81,24 +82,24 @@ class Contributors:
         self._histories: dict[tuple[str, bool], _History] = {}
 
     def close(self) -> None:
-        """Let go of the connections. Idempotent; another question connects anew."""
+        """Close the connections. Idempotent; another call connects again."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
     def pending(self, group: str, places: Places | None = None) -> list[Contributor]:
-        """Return whose open transactions have offsets of the group, of these partitions (None: any) and now.
+        """Return the producers whose open transactions now have offsets of the group for `places` (None: any).
 
-        A transaction that is being ended counts until its marker is in the group's log. `offsets` are those of
-        `places` alone. Where no transaction is open it takes two requests.
+        A transaction that is ending counts until its marker is in the group's log. `offsets` has only `places`. If no
+        transaction is open, this takes two requests.
         """
         return self._patiently(lambda admin: _described(admin, _pending(admin, group, places)))
 
     def undecided(self, group: str, places: Places) -> list[Contributor]:
-        """Return those of `pending` that may still commit, or not: not who has, and waits for the markers.
+        """Return those of `pending` whose outcome is open, without those that have ended and only await their markers.
 
-        They are looked at twice: a producer whose transaction ended in between may be in the next one by now, which has
-        nothing to do with these partitions.
+        It asks twice, because a producer whose transaction ended in between may now be in its next transaction, which
+        is unrelated to these partitions.
         """
         found = [each for each in self.pending(group, places) if not each.is_decided]
         if not found:
@@ -107,11 +108,11 @@ class Contributors:
         return [each for each in found if still.get(each.producer_id) == each.offsets]
 
     def last(self, group: str, places: Places | None = None) -> dict[TopicPartition, Contributor]:
-        """Return who last put offsets of each partition (None: of any) into a transaction, however that ended.
+        """Return the last producer that added an offset of each partition (None: of any) to a transaction.
 
-        Partitions of which the log knows no producer are left out; offsets that were set by hand hide nobody. Their
-        `offsets` are of all partitions of the group. Reads the log of the group's offsets, which other groups share,
-        from where this object has read it up to.
+        It does not matter how that transaction ended. Partitions without a producer in the log are left out; offsets
+        that an administrator has set do not count. `offsets` of the result has all partitions of the group. This
+        continues to read the log of the group's offsets, which other groups share, from where this object stopped.
         """
 
         def ask(admin: Any) -> dict[TopicPartition, Contributor]:
@@ -123,10 +124,10 @@ class Contributors:
         return self._patiently(ask)
 
     def holders(self, group: str, places: Places) -> list[Contributor]:
-        """Return the producers that are each for one of these partitions alone, whatever they do now (see `family`).
+        """Return the producers that each serve one of these partitions alone, whatever their state (see `family`).
 
-        Also one that has put nothing into a transaction yet, where the others of its family have done so for the same
-        topic (`is_guessed`): unless somebody has said that it is foreign, or its open transaction has offsets of other
+        This includes a producer that has not committed in a transaction yet, if others of its family have done so for
+        the same topic (`is_guessed`), unless it is declared foreign or its open transaction has offsets of other
         groups.
         """
 
@@ -149,12 +150,12 @@ class Contributors:
         return self._patiently(ask)
 
     def described(self, transactional_ids: Iterable[str]) -> dict[str, Any]:
-        """Return what coordinators say of transactional ids; unknown ones are left out."""
+        """Describe transactional ids. Unknown ids are left out."""
         ids = list(transactional_ids)
         return self._patiently(lambda admin: admin.describe(ids))
 
     def _read_on(self, admin: Any, group: str, *, is_whole: bool) -> "_History":
-        """Return what the log says by now: of stream tasks too, or no more of those than that they are there."""
+        """Read the log up to its end. Without `is_whole`, only the existence of stream tasks is recorded."""
         history = self._histories.setdefault((group, is_whole), _History())
         where = _where(admin, group)
         if where is not None:
@@ -165,7 +166,7 @@ class Contributors:
         return history
 
     def _of(self, admin: Any, group: str, history: "_History", producer_ids: Collection[int]) -> list[Contributor]:
-        """Return what is known of producers of a history, and of what they do now."""
+        """Return the producers of a history with their present state."""
         pending = {each.producer_id: each for each in _pending(admin, group, None)}
         return _described(
             admin,
@@ -182,12 +183,12 @@ class Contributors:
         )
 
     def _patiently(self, ask: Callable[[Any], T]) -> T:
-        """Ask again, over a new connection, while a broker is just moving what is asked for."""
+        """Retry, over a new connection, while a broker is moving what is asked for."""
         self._guard.check("The client that looks for producers")
 
         def once() -> T:
             from fencepost.kafka.group.transactions import (
-                TransactionAdmin,  # which takes kafka-python, a fifth of a second
+                TransactionAdmin,  # imports kafka-python, which takes 0.2 s
             )
 
             try:
@@ -204,7 +205,7 @@ _READING = f"reading {offsets_log.TOPIC}"
 
 
 class _History:
-    """What the log of a group's offsets has told so far."""
+    """What the log of a group's offsets has shown so far."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -223,9 +224,9 @@ class _History:
 
 
 def foreign_length(transactional_id: str, foreign: Iterable[str]) -> int:
-    """Return the length of the longest of `foreign` that an id begins with, 0 where there is none.
+    """Return the length of the longest of `foreign` that an id starts with; 0 if none matches.
 
-    A number is a whole one: who says that `app-1` is foreign has not said so of `app-10`.
+    A prefix must not cut a number: `app-1` matches `app-1` but not `app-10`.
     """
     found = (each for each in foreign if transactional_id.startswith(each))
     return max((len(each) for each in found if not _cuts_number(transactional_id, len(each))), default=0)
@@ -236,14 +237,14 @@ def _cuts_number(text: str, at: int) -> bool:
 
 
 def _named(known: Iterable[Contributor], places: Places) -> Iterator[tuple[str, TopicPartition]]:
-    """Yield the ids that producers for these partitions have, if they are of a family that is known, with those."""
+    """Yield the ids, with their partition, that producers of known families would have for these partitions."""
     for each in known:
         topics = {place.topic for place in each.offsets}
         yield from ((f"{each.family}{place.partition}", place) for place in places if place.topic in topics)
 
 
 def _is_of_other_groups(transaction: Any, own: OffsetsPartition | None) -> bool:
-    """Say whether an open transaction has offsets, and none that can be of the group whose log is `own`."""
+    """Return whether an open transaction has offsets, but none that can belong to the group whose log is `own`."""
     logs = {partition for topic, partition in transaction.topic_partitions if topic == offsets_log.TOPIC}
     return bool(logs) and (own is None or own.partition not in logs)
 
@@ -254,7 +255,7 @@ def _where(admin: Any, group: str) -> OffsetsPartition | None:
 
 
 def _pending(admin: Any, group: str, places: Places | None) -> list[Contributor]:
-    """Return who has offsets of these partitions in an open transaction, without their transactional ids."""
+    """Return the producers with offsets of these partitions in an open transaction, without their transactional ids."""
     where = _where(admin, group)
     begun = {} if where is None else admin.producers(offsets_log.TOPIC, where.partition)
     if not begun:
@@ -275,7 +276,7 @@ def _pending(admin: Any, group: str, places: Places | None) -> list[Contributor]
 
 
 def _described(admin: Any, found: list[Contributor]) -> list[Contributor]:
-    """Return them with what their transactional ids are, as far as that is told."""
+    """Return them with their transactional ids, as far as brokers report these."""
     if not found:
         return []
     ids = {each.producer_id: each.transactional_id for each in admin.list(producer_ids=[f.producer_id for f in found])}

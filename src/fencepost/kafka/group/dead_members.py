@@ -1,7 +1,7 @@
-"""Emptying a group whose members are all dead: else nobody may change its offsets until their sessions are over.
+"""Removes members that are all dead, so that the group's offsets can be changed before their session time-outs.
 
-No request says whether a member lives. One that is taken out and lives hears of it with its next heartbeat, and joins
-again: so the group is watched for a while.
+No request reports whether a member is alive. A live member that is removed learns of it with its next heartbeat and
+joins again, so the group is watched for a while.
 """
 
 import logging
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 _HEARTBEAT_MS = 3_000  # Kafka's default
 _JOINS_S = 1.0
 _LOOK_S = 0.25
-_NON_EMPTY = 68  # NON_EMPTY_GROUP, as Kafka says where a group has members
+_NON_EMPTY = 68  # NON_EMPTY_GROUP, Kafka's error for a group that has members
 
 
 def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool], timeout_s: float) -> None:
-    """Take out the members of the group of `conf` where the client ids of all of them are such that `is_ours`.
+    """Remove all members of the group of `conf` if `is_ours` is true of each one's client id.
 
-    Returns at once where there are none, or others as well. Raises GroupInUseError where one has joined again within
-    two heartbeats: it lives. Where Kafka refuses, or does not answer, the members stay, which is logged.
+    Returns at once if there are no members, or others too. Raises GroupInUseError if a member joins again within two
+    heartbeats, and so is alive. If Kafka refuses or does not answer, the members stay, and that is logged.
     """
     group = str(conf["group.id"])
     if not can_ask(conf):
@@ -40,12 +40,12 @@ def take_out_dead_members(conf: Mapping[str, Any], is_ours: Callable[[str], bool
                 return
             remove_members(conf, group, [each.member_id for each in members], timeout_s)
             names = ", ".join(sorted({each.client_id for each in members}))
-            log.warning("group %s: removed %s, to see whether anybody comes back", group, names)
+            log.warning("group %s: removed members %s; a live one would join again", group, names)
             _ensure_none_comes_back(admin, group, conf, timeout_s)
     except GroupInUseError:
         raise
     except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
-        log.warning("what ended tasks may have left in group %s stays until session.timeout.ms: %s", group, error)
+        log.warning("members of ended tasks may stay in group %s until session.timeout.ms: %s", group, error)
 
 
 def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, Any], timeout_s: float) -> None:
@@ -55,4 +55,4 @@ def _ensure_none_comes_back(admin: GroupAdmin, group: str, conf: Mapping[str, An
         back = patiently(lambda: admin.describe(group), timeout_s, _LOOK_S).members
         if back:
             lives = f"{back[0].client_id} at {back[0].host}"
-            raise GroupInUseError(f"group {group} has a member that lives: {lives}", _NON_EMPTY)
+            raise GroupInUseError(f"group {group} has a live member: {lives}", _NON_EMPTY)

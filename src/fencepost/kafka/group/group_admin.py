@@ -1,9 +1,9 @@
-"""Who is in a consumer group, asked through kafka-python: the main client may end the process over it.
+"""Describes the members of consumer groups through kafka-python, because librdkafka may crash the process.
 
-When a connection is lost at the wrong moment, librdkafka uses memory that it has freed, and aborts. That goes for
-whatever its admin client asks of a group's coordinator (its issue 4605), and workers ask every second: a broker that is
-restarted would take all of them with it. Worst is `list_consumer_group_offsets`, which reads through a null pointer
-whenever the coordinator answers that it is not, or not yet, one (its issue 5040). Nothing here may call that.
+When a connection is lost at the wrong moment, librdkafka uses freed memory and aborts. This affects every request of
+its admin client to a group coordinator (its issue 4605). Workers send such requests every second, so a broker restart
+would kill all of them. Worst is `list_consumer_group_offsets`, which dereferences a null pointer whenever a broker
+answers that it is not, or not yet, the coordinator (its issue 5040). Nothing here may call it.
 """
 
 import threading
@@ -27,7 +27,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group; `state` in Kafka's words, e.g. Stable, Empty, or Dead for one that does not exist."""
+    """A consumer group. `state` is Kafka's word, such as Stable, Empty, or Dead for a group that does not exist."""
 
     group_id: str
     state: str
@@ -36,7 +36,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """What a list of groups says of one, of whatever kind: classic, consumer (KIP-848), streams (KIP-1071), share."""
+    """An entry of ListGroups. `kind` is classic, consumer (KIP-848), streams (KIP-1071) or share."""
 
     kind: str
     state: str
@@ -46,7 +46,7 @@ _DEAD = "Dead"
 
 
 def can_ask(conf: Mapping[str, Any]) -> bool:
-    """Say whether kafka-python can connect as these settings (librdkafka's names) ask for."""
+    """Return whether kafka-python can connect with these settings (librdkafka's names)."""
     if "ssl.keystore.location" in conf:
         return False
     mechanism = conf.get("sasl.mechanism") or conf.get("sasl.mechanisms")
@@ -55,9 +55,9 @@ def can_ask(conf: Mapping[str, Any]) -> bool:
 
 
 class GroupAdmin:
-    """Describes groups. Connects at the first use, and anew after each failure. Thread-safe.
+    """Describes groups. Connects at the first use, and again after each failure. Thread-safe.
 
-    Threads take turns, for the client refuses what is too much at once; those that wait share what the next one finds.
+    Threads take turns because the client refuses too many requests at once. Waiting threads share the next result.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
@@ -87,10 +87,10 @@ class GroupAdmin:
         raise found
 
     def listed(self, group_id: str) -> ListedGroup | None:
-        """Return the kind of a group, and how it is; None: there is none that the principal may see.
+        """Return the kind and the state of a group; None if there is no such group that the principal may see.
 
-        Who only describes a group as a classic one takes members of the other kinds for none at all. Raises what
-        `describe` does.
+        `describe` asks about a classic group, and so reports groups of the other kinds as without members. Raises
+        what `describe` raises.
         """
         from kafka.errors import KafkaError
 
@@ -121,31 +121,31 @@ class GroupAdmin:
                 self._drop()
             return group_failure(error, f"describing group {group_id}", self._conf)
         except BaseException:
-            self._asked = ("", 0.0)  # nothing was found that others could share
+            self._asked = ("", 0.0)  # there is no result that others could share
             self._drop()
             raise
 
     def _connected(self) -> Any:
-        """Making a client waits for a broker."""
+        """Return the client, creating it if needed, which waits for a broker."""
         if self._client is None:
             self._client = kafka_python_admin(self._conf, self._timeout_s)
         return self._client
 
     def close(self) -> None:
-        """Let go of the connection, whose thread would complain of a broker that ends after us. Idempotent."""
+        """Close the connection; its thread would otherwise log an error when the broker ends later. Idempotent."""
         with self._turn:
             self._drop()
 
     def _drop(self) -> None:
-        """Let go of the client: it may know an old coordinator, or an address where nobody is."""
+        """Drop the client: it may have cached an old coordinator or a dead address."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
 
 async def _described(client: Any, group_id: str) -> Mapping[str, Any]:
-    """Describe a group. The library's own `describe_groups` gives a group that the broker refused as one without
-    members, and goes on asking a broker that is no longer its coordinator."""
+    """Describe a group. The library's own `describe_groups` reports a group that the broker refused as one without
+    members, and keeps asking a broker that is no longer the coordinator."""
     coordinator = await client._find_coordinator_id(group_id)
     answer = await client._manager.send(client._describe_groups_request([group_id]), node_id=coordinator)
     raise_refusal(answer)
@@ -154,7 +154,7 @@ async def _described(client: Any, group_id: str) -> Mapping[str, Any]:
 
 
 def raise_refusal(answer: Any) -> None:
-    """Raise the error of kafka-python's that an answer to DescribeGroups gives for a group."""
+    """Raise the kafka-python error that a DescribeGroups response holds for a group."""
     from kafka.errors import for_code
 
     for group in answer.groups:
@@ -167,7 +167,7 @@ def _group(group_id: str, described: Mapping[str, Any]) -> Group:
 
 
 def _member(member: Mapping[str, Any]) -> GroupMember:
-    """Return a member; one that is between two assignments has no partitions."""
+    """Return a member. Between two assignments it has no partitions."""
     assignment = member["member_assignment"] or {}
     assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
     return GroupMember(

@@ -1,6 +1,6 @@
-"""Requests about groups that kafka-python has no classes for: of consumer (KIP-848), share and streams groups.
+"""Requests that kafka-python lacks, about consumer (KIP-848), share and streams groups.
 
-Importing this takes a fifth of a second: kafka-python. The fields are those of Kafka 4.3.1.
+Importing this module imports kafka-python, which takes 0.2 s. The fields are those of Kafka 4.3.1.
 """
 
 from kafka.protocol.api_message import ApiMessage
@@ -9,7 +9,7 @@ from fencepost.kafka.group import schema
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Asks for the members of groups by the newer protocol (KIP-848)."""
+    """Asks for the members of groups with the newer protocol (KIP-848)."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
@@ -25,11 +25,11 @@ class ShareGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[
 
 
 class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Asks where share groups begin; topics of None are all that they have."""
+    """Asks for the start offsets of share groups. With topics of None it asks for all of their topics."""
 
 
 class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Holds an offset for each partition."""
+    """Holds the start offset of each partition."""
 
 
 class StreamsGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
@@ -37,4 +37,4 @@ class StreamsGroupDescribeRequest(ApiMessage, load_json=schema):  # type: ignore
 
 
 class StreamsGroupDescribeResponse(ApiMessage, load_json=schema):  # type: ignore[misc, call-arg]
-    """Holds them; the topology of a group without members is that of its last ones."""
+    """Holds them. The topology of a group without members is that of its last members."""

@@ -1,6 +1,6 @@
-"""Committed offsets of consumer groups, asked and changed through kafka-python: the main client may end the process.
+"""Reads and changes committed offsets of consumer groups through kafka-python.
 
-It reads through a null pointer where a coordinator is just starting (see `group`).
+librdkafka may crash the process: it dereferences a null pointer while a coordinator is starting (see `group_admin`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,25 +29,25 @@ class GroupOffsets:
         self._timeout_s = timeout_s
 
     def read(self) -> dict[TopicPartition, int]:
-        """Return what is committed: the offset of the next record of each partition.
+        """Return the committed offset of each partition, which is that of the next record.
 
-        Like the rest, raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+        Like all methods here, it raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
         """
         return {TopicPartition(o.topic, o.partition): o.offset for o in self.read_with_notes()}
 
     def read_with_notes(self) -> list[GroupOffset]:
-        """Return what is committed, with what is noted there; librdkafka ends notes with a zero, as C does."""
+        """Return the committed offsets with their metadata, without the zero byte that librdkafka appends to it."""
         found = self._run("reading", lambda client: client.list_group_offsets({self._group: None}))
         offsets = found.get(self._group, {})
         kept = {p: o for p, o in offsets.items() if o.offset >= 0}
         return [GroupOffset(p.topic, p.partition, o.offset, (o.metadata or "").rstrip("\0")) for p, o in kept.items()]
 
     def alter(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set offsets. Raises GroupInUseError where the group has members."""
+        """Set offsets. Raises GroupInUseError if the group has members."""
         self.commit([GroupOffset(*place, offset) for place, offset in offsets.items()])
 
     def commit(self, offsets: Sequence[GroupOffset]) -> None:
-        """Set offsets and what is noted with them. Raises GroupInUseError where the group has members."""
+        """Set offsets and their metadata. Raises GroupInUseError if the group has members."""
         from kafka import TopicPartition as ClientPartition
         from kafka.structs import OffsetAndMetadata
 
@@ -56,7 +56,7 @@ class GroupOffsets:
             self._check(self._run("altering", lambda client: client.alter_group_offsets(self._group, asked)).values())
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Delete offsets of partitions; what has none stays so. Raises GroupInUseError where the group has members."""
+        """Delete the offsets of partitions, if they have any. Raises GroupInUseError if the group has members."""
         from kafka import TopicPartition as ClientPartition
 
         asked = [ClientPartition(*place) for place in partitions]
@@ -64,12 +64,12 @@ class GroupOffsets:
             self._check(self._run("deleting", lambda client: client.delete_group_offsets(self._group, asked)).values())
 
     def delete(self) -> None:
-        """Delete the group with all of its offsets; one that is not there is deleted already."""
+        """Delete the group with all of its offsets. Does nothing if the group does not exist."""
         answered = self._run("deleting", lambda client: client.delete_groups([self._group]))
         self._check(answered.values())
 
     def _check(self, answers: Iterable[Any]) -> None:
-        """Raise what an answer says: the library gives the class of an error, or the name of that class."""
+        """Raise the error in an answer, which the library gives as a class or as the name of a class."""
         from kafka import errors
 
         for answer in answers:

@@ -1,7 +1,7 @@
-"""Who reads which topics of a cluster: groups of every kind, by what they have committed and what members ask for.
+"""Finds which groups, of every kind, read which topics of a cluster: from committed offsets and members' subscriptions.
 
-Kafka has no such question; this asks for all groups, then for offsets and members of all of them together, so that the
-number of requests goes by the number of brokers, not of groups.
+Kafka has no such request. This lists all groups, then asks for the offsets and members of all of them together, so that
+the number of requests depends on the number of brokers, not of groups.
 """
 
 import re
@@ -20,36 +20,36 @@ _DEAD = "Dead"
 _QUIET = ("Empty", _DEAD)
 _UNSTABLE, _DENIED, _TOPIC_DENIED = 88, 30, 29  # UNSTABLE_OFFSET_COMMIT, GROUP_ and TOPIC_AUTHORIZATION_FAILED
 _STALE, _REBALANCING = (22, 25), 27  # ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID; the generation is still the newest
-_GONE = (69,)  # GROUP_ID_NOT_FOUND: of a group that has just ended
-_DESCRIBE = 8  # the number of the operation
+_GONE = (69,)  # GROUP_ID_NOT_FOUND: the group has just ended
+_DESCRIBE = 8  # Kafka's number of the operation
 
 _MAY_NOT = "the principal may not Describe it"
-_NUL = "\0"  # librdkafka sends notes with one at their end
+_NUL = "\0"  # librdkafka ends the metadata of offsets with one
 
 
 class Committed(NamedTuple):
-    """The offset of the next record, and what was noted with it."""
+    """The offset of the next record, and the metadata that was committed with it (`note`)."""
 
     offset: int
     note: str
 
 
 Offsets = Mapping[TopicPartition, int | None]
-"""Where a group stands; None while a transaction is about to change that."""
+"""The committed offsets of a group; None while an open transaction may change one."""
 Standing = Mapping[TopicPartition, Committed | None]
-"""The same, with notes."""
+"""The same, with metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSubscription:
-    """What a group reads, as far as can be seen.
+    """The topics that a group reads, as far as brokers report them.
 
     Attributes:
-        kind: classic, consumer, share, streams, or another word of Kafka's.
-        topics: those that it has offsets of, or a member reads, or the topology of its members that were.
-        patterns: what members subscribe to by regular expression.
-        offsets: where it stands; of a share group nothing.
-        doubt: why it may read more; None: it does not.
+        kind: classic, consumer, share, streams, or another of Kafka's group types.
+        topics: topics of its committed offsets, of its members, and of the topology of present or former members.
+        patterns: the regular expressions that members subscribe to.
+        offsets: its committed offsets; empty for a share group.
+        doubt: why it may read more topics than these; None if it does not.
     """
 
     group: str
@@ -60,22 +60,22 @@ class GroupSubscription:
     doubt: str | None = None
 
     def reads(self, topic: str) -> bool:
-        """Say whether it reads a topic, so far as can be seen."""
+        """Return whether the group is known to read a topic."""
         return topic in self.topics or any(_matches(pattern, topic) for pattern in self.patterns)
 
 
 def _matches(pattern: str, topic: str) -> bool:
-    """Take a part for the whole, and what Python does not understand for a match: the broker reads RE2."""
+    """Match generously: also on a part of the name, and on patterns that Python cannot parse. Brokers use RE2."""
     try:
-        return "[:" in pattern or re.search(pattern, topic) is not None  # [[:alpha:]] is another class to Python
+        return "[:" in pattern or re.search(pattern, topic) is not None  # [[:alpha:]] means something else in Python
     except re.error:
         return True
 
 
 class GroupSurvey:
-    """Asks one cluster, as the principal of `conf` (librdkafka's names). Connects at the first question; one thread.
+    """Asks one cluster about its groups, as the principal of `conf` (librdkafka's names). Connects at the first call.
 
-    Every method raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
+    For one thread. Every method raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float) -> None:
@@ -84,27 +84,27 @@ class GroupSurvey:
         self._timeout_s = timeout_s
         self._client: Any = None
         self.requests = 0  # so far
-        self.seen: frozenset[str] = frozenset()  # groups, at the last look
+        self.seen: frozenset[str] = frozenset()  # the groups of the last `look`
 
     def close(self) -> None:
-        """Let go of the connections. Idempotent; another question connects anew."""
+        """Close the connections. Idempotent; another call connects again."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
 
     def sees_all(self) -> bool:
-        """Say whether the principal is told of every group: it takes Describe on the cluster."""
+        """Return whether the principal sees every group. That takes Describe on the cluster."""
         return _DESCRIBE in self._run("describing the cluster", _authorized)
 
     def offsets(self, groups: Iterable[str]) -> dict[str, Offsets]:
-        """Return where groups stand, stable offsets only; a group that there is not stands nowhere."""
+        """Return the stable committed offsets of groups. A group that does not exist has none."""
         found, denied = self.standing(groups)
         for group, why in denied.items():
             raise KafkaAuthorizationError(f"The offsets of group {group} cannot be read: {why}")
         return {group: _numbers(standing) for group, standing in found.items()}
 
     def standing(self, groups: Iterable[str]) -> tuple[dict[str, Standing], dict[str, str]]:
-        """Return where groups stand, with notes, stable offsets only; and of those that cannot be asked, why."""
+        """Return the stable committed offsets and metadata of groups, and why some groups cannot be asked."""
         wanted = list(groups)
         if not wanted:
             return {}, {}
@@ -113,9 +113,9 @@ class GroupSurvey:
         return found
 
     def committed(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Committed | None]:
-        """Return where a group stands, with what was noted there; None while a transaction is about to change that.
+        """Return the committed offsets and metadata of a group; None for those that an open transaction may change.
 
-        In `places` that goes also for partitions that only a transaction has put it at so far.
+        For partitions in `places` the None is reported even if nothing was committed before that transaction.
         """
         standing: dict[TopicPartition, Committed | None] = {}
         for asked in (None, places) if places else (None,):
@@ -126,23 +126,23 @@ class GroupSurvey:
         return standing
 
     def notes(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return what was noted with the offsets that are committed now, whatever a transaction is about to change."""
+        """Return the metadata of the offsets that are committed now, even if an open transaction may change them."""
         found, _ = self._run("reading the offsets of a group", _offsets, [group], places, False)
         return {place: committed.note for place, committed in found.get(group, {}).items()}
 
     def is_current(self, group: str, generation: int, member_id: str) -> bool:
-        """Say whether a member's generation is the newest of its group: asked in its name, as it does itself."""
+        """Return whether a member's generation is the newest of its group. Sends a heartbeat in the member's name."""
         return bool(self._run(f"asking group {group} for a member", _is_current, group, generation, member_id))
 
     def has_members(self, group: str) -> bool:
-        """Say whether a group of the classic kind has members, whatever they speak: also workers of Kafka Connect."""
+        """Return whether a classic group has members, of any protocol type, such as Kafka Connect's workers."""
         has, doubts = self._run(f"describing group {group}", _has_members, group)
         if _MAY_NOT in doubts.values():
             raise KafkaAuthorizationError(f"Group {group} cannot be described: {_MAY_NOT}")
         return bool(has)
 
     def look(self) -> list[GroupSubscription]:
-        """Return what every group reads."""
+        """Return the subscription of every group."""
         found: list[GroupSubscription] = self._run("looking at all groups", _look)
         return found
 
@@ -155,7 +155,7 @@ class GroupSurvey:
                 self._client = kafka_python_admin(self._conf, self._timeout_s)
             return self._client._manager.run(ask, _Asking(self, self._client), *arguments)
         except (KafkaError, OSError) as error:
-            self.close()  # it may know an old coordinator
+            self.close()  # it may have cached an old coordinator
             raise group_failure(error, doing, self._conf) from error
 
 
@@ -171,17 +171,18 @@ class _Asking:
         return await self._client._manager.send(request, node_id=node_id)
 
     async def listed(self) -> list[dict[str, Any]]:
-        """Return all groups that the principal may see, as ListGroups has them: those of each broker that there is now.
+        """Return all groups that the principal may see, as each present broker's ListGroups reports them.
 
-        While a group's coordinator moves nobody lists it. So one that was seen before is asked for by its name.
+        While a group's coordinator moves, no broker lists the group. So a group that was seen before is then asked
+        for by name.
         """
         cluster = self._client._manager.cluster
-        await cluster.refresh_metadata()  # a broker that is back, or new, may have groups again
+        await cluster.refresh_metadata()  # a broker that has returned, or is new, may have groups
         self._owner.requests += 1
         found = await self._of_brokers()
         missed = self._owner.seen - {group["group_id"] for group in found}
         if missed:
-            await _offsets(self, missed)  # it raises while one of them has no coordinator that knows it
+            await _offsets(self, missed)  # raises while no coordinator has loaded one of them
             found = await self._of_brokers()
         self._owner.seen = frozenset(group["group_id"] for group in found)
         return found
@@ -192,9 +193,9 @@ class _Asking:
         return found
 
     async def by_coordinator(self, groups: Collection[str], denied: dict[str, str]) -> dict[int, list[str]]:
-        """Return the groups of each coordinator; it is noted in `denied` of which none is told.
+        """Return the groups of each coordinator. Groups that the principal may not describe are added to `denied`.
 
-        One such group has the library refuse the answer for all of them: then each is asked for on its own.
+        One such group makes the library refuse the response for all of them; then each is asked for separately.
         """
         if not groups:
             return {}
@@ -229,9 +230,10 @@ async def _offsets(
     places: Collection[TopicPartition] | None = None,
     is_stable: bool = True,
 ) -> tuple[dict[str, Standing], dict[str, str]]:
-    """Return where groups stand, and of those that cannot be asked, why. Stable offsets only (KIP-447), if asked so.
+    """Return the committed offsets of groups, and why some groups cannot be asked.
 
-    Asked for all partitions, a broker leaves out those of which a transaction holds the first offset.
+    With `is_stable`, an offset that an open transaction may change is None (KIP-447). If all partitions are requested,
+    a broker leaves out those whose first offset is still in an open transaction.
     """
     from kafka.protocol.consumer import OffsetFetchRequest
 
@@ -313,7 +315,7 @@ async def _look(asking: _Asking) -> list[GroupSubscription]:
         topics[group.group_id].update(_processed(group, doubts))
     for name, of_share in (await _share_topics(asking, [g for g in kinds if kinds[g] == SHARE], doubts)).items():
         topics[name].update(of_share)
-    # Members first: what one of them commits before it leaves is found afterwards.
+    # Members first: offsets that a member commits before it leaves are then still found.
     offsets, denied = await _offsets(asking, [g for g, kind in kinds.items() if kind != SHARE])
     doubts |= denied
     standing = {name: _numbers(found) for name, found in offsets.items()}
@@ -348,20 +350,20 @@ async def _has_members(asking: _Asking, group: str) -> tuple[bool, dict[str, str
 
 
 def _classic_topics(group: Any, doubts: dict[str, str]) -> set[str]:
-    """Return what members subscribe to and have; in a rebalance the coordinator does not say."""
+    """Return the topics that members subscribe to or own. During a rebalance the coordinator does not report them."""
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
     topics: set[str] = set()
     try:
         for member in group.members:
             if not member.member_metadata:
-                raise ValueError("in a rebalance, its members' topics are not told")
+                raise ValueError("during a rebalance the coordinator does not report topics")
             topics.update(ConsumerProtocolSubscription.decode(member.member_metadata).topics)
             if member.member_assignment:
                 had = ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
                 topics.update(each.topic for each in had)
     except Exception as error:
-        doubts[group.group_id] = f"what its members read cannot be told now ({error})"
+        doubts[group.group_id] = f"the topics of its members are unknown for now ({error})"
     return topics
 
 
@@ -388,7 +390,7 @@ def _subscribed(group: Any) -> set[str]:
 
 
 def _processed(group: Any, doubts: dict[str, str]) -> set[str]:
-    """Return what tasks of a streams group read: their sources, and the changelogs from which they restore a state."""
+    """Return the topics that tasks of a streams group read: sources, and changelogs from which they restore state."""
     parts = group.topology.subtopologies if group.topology is not None else None
     why = _unseen(group, parts)
     if why:
@@ -400,16 +402,16 @@ def _processed(group: Any, doubts: dict[str, str]) -> set[str]:
 
 
 def _unseen(group: Any, parts: Collection[Any] | None) -> str | None:
-    """Return why a streams group may read more than its topology says; None: it does not."""
+    """Return why a streams group may read more than its topology names; None if it does not."""
     if group.members and not parts:
-        return "what its members read is not told"
+        return "its coordinator does not report what its members read"
     if any(member.is_classic or member.topology_epoch != group.topology.epoch for member in group.members):
-        return "not all of its members have the topology that is told"
+        return "not all of its members have the topology that its coordinator reports"
     if any(not part.source_topics and not part.repartition_source_topics for part in parts or ()):
-        return "a part of its topology has no sources by name"  # a pattern, which is not told
+        return "a part of its topology has no sources by name"  # the response does not include patterns
     told = {part.subtopology_id for part in parts or ()}
     if any(task.subtopology_id not in told for member in group.members for task in _tasks(member)):
-        return "its members have tasks that its topology has not"
+        return "its members have tasks that are not in its topology"
     return None
 
 
@@ -419,7 +421,7 @@ def _tasks(member: Any) -> list[Any]:
 
 
 async def _share_topics(asking: _Asking, groups: Collection[str], doubts: dict[str, str]) -> dict[str, set[str]]:
-    """Return the topics in which share groups have a place of theirs, with members or without."""
+    """Return the topics of share groups' start offsets, with or without members."""
     if not groups:
         return {}
     from fencepost.kafka.group.group_message import DescribeShareGroupOffsetsRequest
@@ -445,9 +447,9 @@ def _is_there(group: Any, doubts: dict[str, str]) -> bool:
 
 
 def _is_still_there(group: Any, doubts: dict[str, str]) -> bool:
-    """Say whether a group is there, as it was a moment ago; else it may have become one of another kind."""
+    """Return whether a group still exists as the kind that was listed. If not, it may have become another kind."""
     if group.error_code in _GONE or getattr(group, "group_state", "") == _DEAD:
-        doubts[group.group_id] = "it is no group of the kind any more that it was a moment ago"
+        doubts[group.group_id] = "it has just ended or changed its kind"
         return False
     return _is_there(group, doubts)
 

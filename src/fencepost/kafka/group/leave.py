@@ -1,6 +1,6 @@
-"""Taking members out of their group whose process is gone: else the group waits for them until their session is over.
+"""Removes members whose process is gone from their group, which would otherwise wait for their session time-out.
 
-Of static members the client library never takes leave, whatever happens to them.
+The client library never sends a leave request for a static member.
 """
 
 import logging
@@ -23,10 +23,10 @@ _AGAIN_S = 0.25
 def remove_static_member(
     conf: Mapping[str, Any], group_id: str, instance_id: str, timeout_s: float, *, member_id: str | None = None
 ) -> None:
-    """Make the coordinator give away at once what the member has, instead of after its session time-out.
+    """Make the coordinator reassign the member's partitions at once, instead of after its session time-out.
 
-    `member_id` names one membership: whoever has joined under `instance_id` since then stays. Returns also where the
-    member is no more. Raises KafkaUnavailableError where its leave did not come about, for whatever reason.
+    With `member_id`, only that membership is removed; a later one under the same `instance_id` stays. Returns normally
+    if the member is already gone. Raises KafkaUnavailableError if the removal failed for any reason.
     """
     from kafka.admin import MemberToRemove
     from kafka.errors import FencedInstanceIdError, KafkaError, NoError, UnknownMemberIdError
@@ -39,7 +39,7 @@ def remove_static_member(
             answers = client.remove_group_members(group_id, [leaving])
         finally:
             client.close()
-    except (KafkaError, OSError) as error:  # an OSError: there is no token, for one
+    except (KafkaError, OSError) as error:  # an OSError: no token could be fetched, for example
         raise KafkaUnavailableError(f"{failed}: {error}") from error
     for answer in answers.values():
         if answer not in (NoError, UnknownMemberIdError, FencedInstanceIdError):
@@ -47,7 +47,7 @@ def remove_static_member(
 
 
 def remove_members(conf: Mapping[str, Any], group: str, members: Sequence[str], timeout_s: float) -> None:
-    """Take members out of a group by their ids; who is none any more is left alone.
+    """Remove members from a group by their ids. Ids that are no longer members are ignored.
 
     Raises KafkaUnavailableError, KafkaAuthorizationError or KafkaRequestError.
     """
@@ -74,9 +74,9 @@ class _Shared:
 
 
 class MemberRemoval:
-    """Takes members that go by a client id out of their group, whoever they are. Any thread; waits for the broker.
+    """Removes members from their group by client id. For any thread; blocks until the broker answers.
 
-    Those who ask about one group at once share a connection and what they find: a thousand tasks may start together.
+    Concurrent calls for one group share a connection and its results, because a thousand tasks may start together.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -85,10 +85,11 @@ class MemberRemoval:
         self._shared: dict[tuple[object, ...], _Shared] = {}
 
     def remove(self, conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
-        """Remove the members of the group of `conf` that have its client id, if it `is_due` once they are known.
+        """Remove the members of the group of `conf` that have its client id, if `is_due()` once they are known.
 
-        What is removed is refused all it commits from then on. Members of a group by the newer protocol (KIP-848) are
-        not found. Where Kafka refuses, or does not answer, they stay until their session is over, which is logged.
+        The coordinator refuses all later commits of a removed member. Members of groups with the newer protocol
+        (KIP-848) are not found. If Kafka refuses or does not answer, the members stay until their session time-out,
+        and that is logged.
         """
         group, client_id = str(conf["group.id"]), conf["client.id"]
         if not can_ask(conf):
@@ -97,20 +98,20 @@ class MemberRemoval:
             found = [m.member_id for m in self._described(group, conf).members if m.client_id == client_id]
             if found and is_due():
                 remove_members(conf, group, found, self._timeout_s)
-                log.warning("group %s: removed %s, which an earlier start has left there", group, ", ".join(found))
+                log.warning("group %s: removed members that an earlier start left: %s", group, ", ".join(found))
         except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
             log.warning(
-                "what %s may have left in group %s stays there until session.timeout.ms: %s", client_id, group, error
+                "members that %s may have left in group %s stay until session.timeout.ms: %s", client_id, group, error
             )
 
     def _described(self, group: str, conf: Mapping[str, Any]) -> Group:
-        """Ask again while the group's coordinator is just moving, or the cluster has never had one."""
+        """Describe a group, and retry while its coordinator is moving or the cluster has never had one."""
         with self._asking(group, conf) as admin:
             return patiently(lambda: admin.describe(group), self._timeout_s, _AGAIN_S)
 
     @contextmanager
     def _asking(self, group: str, conf: Mapping[str, Any]) -> Iterator[GroupAdmin]:
-        """Lend what describes a group, which lives for as long as somebody has it."""
+        """Yield an admin client that callers of the same group share. The last of them closes it."""
         key = (group, conf["bootstrap.servers"], conf.get("sasl.username") or conf.get("sasl.oauthbearer.client.id"))
         with self._lock:
             shared = self._shared.get(key) or _Shared(GroupAdmin(conf, timeout_s=self._timeout_s))

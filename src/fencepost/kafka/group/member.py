@@ -1,7 +1,7 @@
-"""Membership of a consumer group over one topic: who owns its only partition is told so, with proof.
+"""Membership of a consumer group over a topic with one partition: its owner learns of it, with proof.
 
-The proof is the group metadata captured in the assignment callback (generation, member id): a transaction that carries
-it is refused by the coordinator once the assignment has changed hands (KIP-447, E4).
+The proof is the group metadata captured in the assignment callback (generation, member id). The coordinator refuses a
+transaction that carries it once another member has the assignment (KIP-447, E4).
 """
 
 import logging
@@ -24,7 +24,7 @@ _POLL_S = 0.2
 _ANEW_S = 1.0
 _ANNOUNCED_S = 3.0
 _LOOK_S = 0.1
-_REPLACED = "group.instance.id"  # what the client's text names where another process took a static member's place
+_REPLACED = "group.instance.id"  # in the client's text when another process has replaced a static member
 _REFUSED = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -45,22 +45,23 @@ class Term:
 
 
 class ReplacedError(FatalError):
-    """Another process has joined under this member's name. Who joins again takes its place in turn: end instead."""
+    """Another process has joined under this member's name. Do not join again, that would replace it in turn: end."""
 
 
 class GroupMembership:
-    """A member of a consumer group, kept alive by a thread of its own.
+    """A member of a consumer group, with its own polling thread. All callbacks run in that thread.
 
-    `on_term(term)` is called in that thread after every assignment, and with an ownerless term when membership is
-    lost; it must not block. A member with a `group.instance.id` that is started again within the session time-out takes
-    its old place at once, and the process that held it before is refused from then on.
+    `on_term(term)` is called after every assignment, and with an ownerless term when membership is lost; it must not
+    block. A member with a `group.instance.id` that restarts within the session time-out regains its assignment at once,
+    and the coordinator refuses the earlier process from then on.
 
-    `on_denied(error)` is called, once, in that thread as well, where the principal may not join the group at all, or
-    not with this session time-out. A member that has been one goes on trying and logs the refusal.
-    `on_replaced(error)` is called where another process took this member's place; nothing follows it. After any other
-    fatal error of the client a new one joins. A static member that was cut off from the broker may take its own place:
-    what it asked for then arrives behind what it asked for later. `is_taken()` tells the two apart: whether another
-    process under this name has made itself known, for which it is given some seconds.
+    `on_denied(error)` is called once if the principal may not join the group, or not with this session time-out. A
+    member that has joined before keeps trying and logs the refusal.
+    `on_replaced(error)` is called when another process has replaced this member; no callback follows. After any other
+    fatal error of the client, a new client joins. A static member that was cut off from the broker may appear to be
+    replaced by itself, when an earlier request of its own arrives after a later one. `is_taken()` distinguishes the
+    two: it returns whether another process with this name has made itself known. That process gets some seconds to do
+    so.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GroupMembership:
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
-        """Join the group; `on_term` tells the outcome."""
+        """Join the group. `on_term` reports the outcome."""
         self._fork.check("a group member")
         self._join()
         self._thread.start()
@@ -130,7 +131,7 @@ class GroupMembership:
             log.info("group membership: %s", problem.str())
 
     def _end(self, problem: Any) -> None:
-        """Replace the client, which is of no more use, unless the next would only take the place of who took ours."""
+        """Replace the client, which is unusable now, unless a new one would only displace our successor."""
         if _REPLACED in problem.str() and self._is_taken_soon():
             self._stop.set()
             name = self._conf.get("group.instance.id")
@@ -142,7 +143,7 @@ class GroupMembership:
                 )
             )
             return
-        log.error("this worker lost its membership and joins anew: %s", problem.str())
+        log.error("this worker has lost its membership and joins again: %s", problem.str())
         try:
             self._consumer.close()
         except KafkaException as error:
@@ -159,7 +160,7 @@ class GroupMembership:
         return is_taken
 
     def _deny(self, problem: Any) -> None:
-        """Tell of a refusal once, until the group is joined again: the client repeats it with every try."""
+        """Report a refusal once until the member has joined again: the client repeats it with every try."""
         if self._is_denied:
             return
         self._is_denied = True
@@ -177,7 +178,7 @@ class GroupMembership:
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         consumer.incremental_assign(partitions)
         if partitions:
-            consumer.pause(partitions)  # the partition stands for leadership; nothing is read through it
+            consumer.pause(partitions)  # the partition only represents leadership; nothing is read from it
         self._owns = self._owns or bool(partitions)
         self._tell(consumer.consumer_group_metadata() if self._owns else None)
 

@@ -1,7 +1,7 @@
-"""Committed offsets of a group that has no members: what a transaction may say for it, and where it stands.
+"""Committed offsets of a group that has no members: commits them in a transaction, and reads them.
 
-The coordinator takes offsets of no member in a transaction, also for a group that has members, and fences nobody by
-them (KIP-447 fences members only): who may commit is the business of the transactional id (E18).
+In a transaction the coordinator accepts offsets that name no member, even for a group that has members, and fences no
+one by them: KIP-447 fences members only. Here the transactional id decides which producer may commit (E18).
 """
 
 import time
@@ -22,8 +22,8 @@ _LOOK_EVERY_S = 0.02
 
 @lru_cache(maxsize=100)
 def memberless(group: str) -> Any:
-    """Return what says to a transaction: offsets of this group, of no member."""
-    consumer = Consumer({"group.id": group})  # it knows no broker, and joins nothing
+    """Return group metadata for a transaction that commits offsets of this group without a member."""
+    consumer = Consumer({"group.id": group})  # it connects to no broker and joins nothing
     try:
         return consumer.consumer_group_metadata()
     finally:
@@ -38,13 +38,14 @@ def read_stable(
     *,
     are_all: bool = False,
 ) -> dict[TopicPartition, Committed]:
-    """Return where a group stands: each partition at a moment at which no transaction is about to change that.
+    """Return the committed offsets of a group, each read while no open transaction may change it.
 
-    There may be no such moment of all of them together, where many tasks commit. Partitions of which nothing was
-    committed yet are waited for where `places` names them; where these `are_all`, no others are.
+    They may be read at different moments: when many tasks commit, there may be no moment without an open transaction.
+    For partitions in `places` this also waits if a transaction holds their first offset. With `are_all`, it reads
+    and waits for no other partitions.
 
-    Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError while transactions
-    stay open.
+    Raises KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError, or ReadTimeoutError if transactions stay
+    open.
     """
     survey = GroupSurvey(conf, timeout_s=_ASK_S)
     deadline_s = time.monotonic() + timeout_s

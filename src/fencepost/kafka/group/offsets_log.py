@@ -1,7 +1,8 @@
-"""The log that offsets of groups are in, read as it is: it names the producer of each batch, which no request does.
+"""Reads the raw log of committed offsets, which names the producer of each batch. No request returns that.
 
-A group's offsets are in one partition of `__consumer_offsets`, chosen by its name. Offsets of a transaction are written
-there when they are sent, long before its end; an abort leaves them there, and a compaction the last of each partition.
+The offsets of a group are in one partition of `__consumer_offsets`, chosen by the group's name. Offsets of a
+transaction are written there when they are sent, long before the transaction ends. An abort leaves them there, and
+compaction keeps the last one of each partition.
 """
 
 import struct
@@ -24,11 +25,11 @@ _LENGTH = struct.Struct(">i")
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _OFFSET_KEYS = (0, 1)
 _FIRST_FLEXIBLE, _FIRST_WITH_EPOCH = 4, 3
-_NUL = "\0"  # librdkafka sends notes with one at their end
+_NUL = "\0"  # librdkafka ends the metadata of offsets with one
 
 
 class LoggedOffset(NamedTuple):
-    """An offset that a producer has put into a transaction; `at` is where in the log."""
+    """An offset that a producer has added to a transaction; `at` is its position in the log."""
 
     at: int
     producer_id: int
@@ -38,14 +39,14 @@ class LoggedOffset(NamedTuple):
 
 
 class OffsetsPartition(NamedTuple):
-    """The partition of the log that a group's offsets are in, and the broker that leads it."""
+    """The partition of the log that holds a group's offsets, and the broker that leads it."""
 
     partition: int
     leader: int
 
 
 def partition_of(group: str, count: int) -> int:
-    """Return which of so many partitions has a group's offsets: by what Java makes of its name."""
+    """Return which of `count` partitions holds a group's offsets, from Java's hash of its name."""
     found = 0
     for (unit,) in struct.iter_unpack(">H", group.encode("utf-16-be")):
         found = (31 * found + unit) & 0xFFFFFFFF
@@ -53,7 +54,7 @@ def partition_of(group: str, count: int) -> int:
 
 
 async def find(client: Any, group: str) -> OffsetsPartition | None:
-    """Return where a group's offsets are; None where no group has any yet. Raises KafkaAuthorizationError."""
+    """Find the partition of a group's offsets; None if no group has any yet. Raises KafkaAuthorizationError."""
     from kafka.errors import LeaderNotAvailableError
 
     (topic,) = (await client._get_cluster_metadata([TOPIC]))["topics"]
@@ -71,13 +72,13 @@ async def find(client: Any, group: str) -> OffsetsPartition | None:
 async def read(
     client: Any, where: OffsetsPartition, group: str, start: int, passed: set[int] | None = None
 ) -> tuple[list[LoggedOffset], int]:
-    """Return a group's offsets of transactions, from `start` to where the log ends now, and where that is.
+    """Return a group's transactional offsets from `start` to the present end of the log, and that end.
 
-    Where producers may be `passed` over, those are whose offsets name them: stream tasks', which may be most of a long
-    log. Each is read of until it is known, and added.
+    With `passed`, producers whose offsets' metadata names them (stream tasks, which may fill most of a long log) are
+    skipped: each is read until it is recognized, and is then added to `passed`.
 
-    Where the log ends its leader says when it is asked for that, or it refuses to: the high watermark that comes with a
-    fetch lags behind after a failover, and whoever stopped there would not know the last producers.
+    The end is requested from the leader, which may refuse. The high watermark in a fetch response lags after a
+    failover; a reader that stopped there would miss the last producers.
     """
     from kafka.errors import NotLeaderForPartitionError
 
@@ -101,20 +102,20 @@ async def read(
                     passed.add(header[9])
         if start == before:
             if answer.high_watermark >= end:
-                break  # what is missing at the end was compacted away
+                break  # compaction has removed the rest
             await client._net.sleep(_AGAIN_S)
     return found, start
 
 
 def denied() -> KafkaAuthorizationError:
     return KafkaAuthorizationError(
-        f"Not authorized to read the topic {TOPIC}, which tells whose transactions have offsets of a group. Grant Read "
+        f"Not authorized to read the topic {TOPIC}, which shows whose transactions have offsets of a group. Grant Read "
         "on it (`fencepost acls` lists what is needed)."
     )
 
 
 async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
-    """Return what a broker has from there on; None where the log begins later."""
+    """Fetch records from `start`; None if the log starts later."""
     from kafka.errors import for_code
     from kafka.protocol.consumer import FetchRequest
 
@@ -139,9 +140,9 @@ async def _fetched(client: Any, where: OffsetsPartition, start: int) -> Any:
 
 
 async def _answered(client: Any, where: OffsetsPartition, request: Any) -> Any:
-    """Return what is answered of the partition: a fetch above a quota is answered at once, without any topic.
+    """Send a request until its response has the partition. A fetch above a quota gets an immediate, empty response.
 
-    The client waits then before it sends another request.
+    The client then waits before it sends another request.
     """
     while True:
         answer = await client._manager.send(request, node_id=where.leader)
@@ -150,9 +151,9 @@ async def _answered(client: Any, where: OffsetsPartition, request: Any) -> Any:
 
 
 async def _edge(client: Any, where: OffsetsPartition, *, is_end: bool) -> int:
-    """Return where the log begins, or ends with what is pending.
+    """Return the start of the log, or its end including pending records.
 
-    A leader whose high watermark has not caught up yet refuses that, with an error that says so and passes.
+    A leader whose high watermark has not caught up yet refuses this with a retriable error.
     """
     from kafka.admin import OffsetSpec
     from kafka.structs import TopicPartition as ClientPartition
@@ -175,7 +176,10 @@ def _batches(records: bytes) -> Iterator[tuple[tuple[Any, ...], memoryview]]:
 
 
 def _offsets(header: tuple[Any, ...], batch: memoryview, group: str) -> Iterator[LoggedOffset]:
-    """Yield a group's offsets of a batch. Most are of other groups: what is not packed is searched for its name."""
+    """Yield a group's offsets in a batch.
+
+    Most batches are of other groups, so an uncompressed one is first searched for the group's name.
+    """
     attributes, producer_id, epoch = header[5], header[9], header[10]
     if not attributes & _TRANSACTIONAL or attributes & _CONTROL:
         return
@@ -191,7 +195,7 @@ def _offsets(header: tuple[Any, ...], batch: memoryview, group: str) -> Iterator
 
 
 def _place(key: bytes, group: bytes) -> TopicPartition | None:
-    """Return what an offset's key is about; None for another group's, and for what is no offset."""
+    """Return the partition in an offset's key; None if the key is another group's or is not an offset's."""
     (version,) = struct.unpack_from(">h", key)
     if version not in _OFFSET_KEYS:
         return None
@@ -210,14 +214,14 @@ def _committed(value: bytes) -> Committed:
 
 
 def _text(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return a string, and where what follows it begins."""
+    """Read a string. Returns it and the position after it."""
     (size,) = struct.unpack_from(">h", data, at)
     end = at + 2 + max(size, 0)
     return data[at + 2 : end], end
 
 
 def _compact(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return a string of the newer form: its length and one, seven bits a byte, before it."""
+    """Read a compact string, which starts with its length plus one as a varint."""
     size = shift = 0
     while True:
         byte, at = data[at], at + 1

@@ -1,4 +1,4 @@
-"""What brokers know about transactions and producers, asked through kafka-python: the main client cannot."""
+"""Lists and describes transactions and producers through kafka-python; librdkafka has no such calls."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _DENIED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError, Trans
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transactional id as its coordinator sees it; `state` is Kafka's, e.g. Ongoing or CompleteCommit."""
+    """A transactional id as its coordinator reports it. `state` is Kafka's word, such as Ongoing or CompleteCommit."""
 
     transactional_id: str
     state: str
@@ -46,9 +46,9 @@ class TransactionAdmin:
         self._client = self._run("connecting", lambda: kafka_python_admin(conf, timeout_s))
 
     def list(self, states: Sequence[str] = (), producer_ids: Sequence[int] = ()) -> list[Transaction]:
-        """Return every transactional id that the brokers know, or those in one of `states`, or of these producers.
+        """Return every transactional id that the brokers know, or only those in `states`, or of `producer_ids`.
 
-        What the principal may not Describe is left out.
+        Ids that the principal may not Describe are left out.
         """
         found = self._run(
             "listing transactions",
@@ -63,14 +63,14 @@ class TransactionAdmin:
         ]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, Transaction]:
-        """Return the given ids in detail; unknown ones are left out."""
+        """Return the details of the given ids. Unknown ids are left out."""
         found = (self._describe_one(transactional_id) for transactional_id in transactional_ids)
         return {t.transactional_id: t for t in found if t is not None}
 
     def producers(self, topic: str, partition: int) -> dict[int, tuple[int, int]]:
-        """Return who has a transaction open in a partition, by producer id: its epoch, and its first offset there.
+        """Return the producers with an open transaction in a partition: producer id to (epoch, first offset there).
 
-        It takes Read on the topic.
+        This takes Read on the topic.
         """
         place = ClientPartition(topic, partition)
         found = self._run(
@@ -83,7 +83,7 @@ class TransactionAdmin:
         }
 
     def ask(self, doing: str, how: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Run what sends requests by itself: a coroutine function, which is given the client and `arguments`."""
+        """Run a coroutine function that sends its own requests. It receives the client and `arguments`."""
         found: T = self._run(doing, lambda: self._client._manager.run(how, self._client, *arguments))
         return found
 

@@ -344,7 +344,7 @@ _SINK_BASE: Conf = {
     **_MANY_RECORDS,
     "auto.offset.reset": "earliest",
     # A queued record takes half a kilobyte besides its bytes, and all records of a response are queued. With small
-    # records in many partitions, the default of 50 MB would become hundreds. Up to eight partitions still get 1 MB each.
+    # records in many partitions, the default of 50 MB would become hundreds. Up to eight partitions get 1 MB each.
     "fetch.max.bytes": "8388608",
     # The default of Kafka Connect's sinks, so that members of both can be in one group.
     "partition.assignment.strategy": "range,roundrobin",

@@ -55,9 +55,9 @@ def test_a_streams_group_without_members_or_topology_reads_what_it_has_offsets_o
 @pytest.mark.parametrize(
     ("described", "why"),
     [
-        (group(None, member(topology_epoch=1)), "not told"),
-        (group([], member(topology_epoch=1)), "not told"),
-        (group(None, member(topology_epoch=1), is_told=False), "not told"),
+        (group(None, member(topology_epoch=1)), "does not report"),
+        (group([], member(topology_epoch=1)), "does not report"),
+        (group(None, member(topology_epoch=1), is_told=False), "does not report"),
         (group(PARTS, member(topology_epoch=1), member(topology_epoch=2)), "not all of its members"),
         (group(PARTS, member(topology_epoch=1, is_classic=True)), "not all of its members"),
         (group([*PARTS, part("2")], member(topology_epoch=1)), "no sources by name"),
