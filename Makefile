@@ -8,7 +8,7 @@ UV := $(VENV)/bin/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check fmt lint type layers unit integration chaos evidence bench lock clean
+.PHONY: help setup java demo test check fmt lint type layers sizes unit integration chaos evidence bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,7 @@ lock: ## renew requirements.lock (pinned, with hashes) from pyproject.toml
 demo: setup ## move real data exactly once through crashes and print the ledger
 	$(PY) -m demo
 
-check: fmt-check lint type layers unit ## format, lint, types, import layers, unit tests
+check: fmt-check lint type layers sizes unit ## format, lint, types, import layers, sizes, unit tests
 
 fmt: setup ## format the code
 	$(VENV)/bin/ruff format src tests demo bench && $(VENV)/bin/ruff check --fix -q src tests demo
@@ -47,6 +47,9 @@ type: setup ## mypy, strict
 
 layers: setup ## import layers
 	$(VENV)/bin/lint-imports
+
+sizes: setup ## how large classes, functions and files may be
+	$(PY) -m tests.sizes
 
 unit: setup ## unit tests: no network, no Spark
 	$(VENV)/bin/pytest -q -n 2 tests/unit
