@@ -25,8 +25,9 @@ class _Shared:
         if self._runtime is None:
             secrets = {"TEST_SECRET": SECRET, SECRET_VARIABLE: CHANNEL_SECRET}
             entry = str(Path(__file__).with_name("slot_entry.py"))
-            self._runtime = SparkRuntime(spark_properties(), secrets=secrets, py_files=[entry])
-            self._runtime.start()
+            runtime = SparkRuntime(spark_properties(), secrets=secrets, py_files=[entry])
+            runtime.start()
+            self._runtime = runtime
         return self._runtime
 
     def stop(self) -> None:
