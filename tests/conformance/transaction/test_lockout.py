@@ -52,7 +52,7 @@ def test_an_id_that_was_locked_out_can_be_taken(make_writer, topic, committed):
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
         {"transaction.timeout.ms": 86_400_000},
     ],
-    ids=["no broker", "no port", "only librdkafka knows how", "the broker refuses"],
+    ids=["no broker", "no port", "the broker has no SASL", "the broker refuses"],
 )
 def test_what_a_request_cannot_do_is_left_to_a_producer(make_writer, conf):
     writer = make_writer()

@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 from secured_case import CONNECTOR, ROLES, TOPIC, Secured, deliver, granted, settings
 
+from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.group.group_offsets import GroupOffsets
 from fencepost.kafka.setting.client_settings import transactional_conf
 from fencepost.kafka.wire.oauth_tokens import token_provider
 from fencepost.testing import eventually
-from fencepost.transaction import TransactionalWriter, WriterOpenError
+from fencepost.transaction import (
+    CommitUnknownError,
+    TransactionalWriter,
+    WriterFencedError,
+    WriterOpenError,
+)
 from support.cluster import LightWorker
 from support.secured import Grant, SecuredKafka
 from support.tokens import TokenServer
@@ -131,3 +137,25 @@ def test_a_token_that_was_kept_and_is_not_taken_any_more_is_replaced_by_a_new_on
     else:
         eventually(lambda: GroupOffsets(conf, "lone-kept").read() == {}, within_s=60)  # on a broker with no group yet
     assert provider.newest not in ("", kept)
+
+
+def test_e2_an_id_is_locked_out_by_a_request_where_principals_log_in(broker: SecuredKafka, tokens: TokenServer) -> None:
+    topic = f"{TOPIC}-locked"
+    Admin({"bootstrap.servers": broker.kafka.internal_servers}).create_topic(topic, partitions=1, replication=1)
+    broker.grant(
+        [Grant("User:writer", "transactional-id", "lone-locked", "All"), Grant("User:writer", "topic", topic, "All")]
+    )
+    given = {"bootstrap.servers": broker.kafka.bootstrap_servers, "client": "batch", **broker.channel}
+    conf = transactional_conf({**given, **tokens.login("writer")}, "lone-locked").conf
+    holder, other = TransactionalWriter(conf, "lone-locked"), TransactionalWriter(conf, "lone-locked")
+    try:
+        holder.open(60.0)
+        holder.send(topic, b"0")
+        holder.commit()
+        assert other.lock_out(60.0)
+        holder.send(topic, b"1")
+        with pytest.raises((WriterFencedError, CommitUnknownError)):
+            holder.commit()
+    finally:
+        holder.close()
+        other.close()
