@@ -1,11 +1,11 @@
-"""Something that is done every so often, whatever it takes and whoever wakes its thread in between."""
+"""A timer for something that is done at an interval, however long it takes and whatever wakes its thread."""
 
 import time
 from collections.abc import Callable
 
 
 class Beat:
-    """Says when it is time. The first time is at once; what was missed is not made up for."""
+    """Says when the next time is due. The first is due at once; missed times are not made up for."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_s
@@ -13,11 +13,11 @@ class Beat:
         self._due_s = clock()
 
     def left_s(self) -> float:
-        """Return how long it is until it is time; 0: it is."""
+        """Return the seconds until the next time; 0 if it is due."""
         return max(0.0, self._due_s - self._clock())
 
     def take(self) -> bool:
-        """Say whether it is time; if so, the next time is an interval from now on."""
+        """Say whether it is due; if so, the next time is an interval from now."""
         if self.left_s():
             return False
         self._due_s = self._clock() + self._interval_s

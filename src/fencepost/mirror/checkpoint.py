@@ -1,4 +1,4 @@
-"""MirrorCheckpointConnector: where consumer groups go on at the target, as Kafka's connector of that name says it."""
+"""MirrorCheckpointConnector: writes where groups continue at the target, like Kafka's connector of that name."""
 
 import logging
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from fencepost.mirror.filters import GroupSelection, TopicSelection
 from fencepost.mirror.internal_topic import ensure_internal_topic
 from fencepost.mirror.offsets import check_offsets
 from fencepost.mirror.setting import OffsetSyncSettings, SourceClusterSettings, TargetClusterSettings, replicas
-from fencepost.mirror.troubles import Troubles
+from fencepost.mirror.warning_log import WarningLog
 from fencepost.mirror.watch import Watch
 
 LOG = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ _COMMA = ","
 class MirrorCheckpointConnector(
     SourceClusterSettings, TargetClusterSettings, GroupSelection, TopicSelection, OffsetSyncSettings, SourceConnector
 ):
-    """Writes where consumer groups of the source go on at the target, to a topic of checkpoints there.
+    """Writes where consumer groups of the source continue at the target, to a topic of checkpoints there.
 
-    Positions are translated by the topic of offset syncs. Groups are divided among the tasks. The worker's cluster is
+    Positions are translated with the topic of offset syncs. Groups are divided among the tasks. The worker's cluster is
     the target. The source partition is `{"group": group, "topic": remote topic, "partition": number}`, the source
     offset always `{"offset": 0}`. A group's checkpoint never goes back, unless the group does.
     """
@@ -42,26 +42,26 @@ class MirrorCheckpointConnector(
 
     emits: bool = setting(
         "emit.checkpoints.enabled", default=True, importance=LOW,
-        doc="Whether checkpoints are written. A connector that is to write none is switched off by `enabled`.",
+        doc="Whether checkpoints are written. To switch the connector off, use `enabled` instead.",
     )  # fmt: skip
     interval_s: int = setting(
         "emit.checkpoints.interval.seconds", default=60, type=Type.LONG, check=at_least(1), importance=LOW,
-        doc="How often it is looked where groups stand.",
+        doc="How often checkpoints are written.",
     )  # fmt: skip
     refreshes_groups: bool = setting(
-        "refresh.groups.enabled", default=True, importance=LOW, doc="Whether new groups are looked for."
+        "refresh.groups.enabled", default=True, importance=LOW, doc="Whether the connector looks for new groups."
     )
     refresh_groups_interval_s: int = setting(
         "refresh.groups.interval.seconds", default=600, type=Type.LONG, check=at_least(1), importance=LOW,
-        doc="How often new groups are looked for.",
+        doc="How often the connector looks for new groups.",
     )  # fmt: skip
     syncs_group_offsets: bool = setting(
         "sync.group.offsets.enabled", default=False, importance=LOW,
-        doc="Whether groups are committed at the target where they have no members there. None is taken back.",
+        doc="Whether offsets are committed at the target for groups without members there. They never move back.",
     )  # fmt: skip
     sync_group_offsets_interval_s: int = setting(
         "sync.group.offsets.interval.seconds", default=60, type=Type.LONG, check=at_least(1), importance=LOW,
-        doc="How often they are.",
+        doc="How often these offsets are committed.",
     )  # fmt: skip
     topic_replication: int = replicas("checkpoints.topic.replication.factor", of="checkpoints")
     assigned_groups: list[str] = setting(
@@ -73,13 +73,13 @@ class MirrorCheckpointConnector(
         for field, is_on in (("emits", self.emits), ("emit_offset_syncs", self.emit_offset_syncs)):
             if self.is_enabled and not is_on:
                 faults.append(
-                    f"Invalid value false for configuration {self.key_of(field)}: without, there are no checkpoints; "
-                    f"to switch the connector off set {self.key_of('is_enabled')}=false"
+                    f"Invalid value false for configuration {self.key_of(field)}: there would be no checkpoints; "
+                    f"to switch the connector off, set {self.key_of('is_enabled')}=false"
                 )
         return faults
 
     def start(self) -> None:
-        self._left_out = Troubles(LOG)
+        self._left_out = WarningLog(LOG)
         self._watch = Watch(
             f"the groups of {self.source_cluster_alias}",
             self._groups,
@@ -92,7 +92,7 @@ class MirrorCheckpointConnector(
         self._watch.stop()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
-        """Divide the groups; clusters that do not answer are asked again."""
+        """Divide the groups among tasks; clusters that do not answer are asked again."""
         if not self.is_enabled:
             return []
         key = self.key_of("topic_replication")
@@ -108,17 +108,17 @@ class MirrorCheckpointConnector(
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]) -> bool:
-        """Accept what a task would write, and tombstones for anything; nobody reads them."""
+        """Accept any offsets that a task could write, and tombstones for anything; they are never read."""
         check_offsets(offsets, texts=("group", "topic"), has_partition=True)
         return True
 
     def _groups(self) -> list[str]:
-        """Return the groups of the source that there are checkpoints for, in order."""
+        """Return, in order, the groups of the source that get checkpoints."""
         takes_group, takes_topic = self.group_filter().takes, self.topic_filter().takes
         conf = self.admin_conf(Cluster.SOURCE, "checkpoint-source-admin")
         with closing(GroupSurvey(conf, timeout_s=self.admin_timeout_s)) as survey:
             found = [reading for reading in survey.look() if reading.kind != SHARE and takes_group(reading.group)]
-        self._left_out.are({f"group {reading.group}": why for reading in found if (why := _no_checkpoints(reading))})
+        self._left_out.update({f"group {reading.group}": why for reading in found if (why := _no_checkpoints(reading))})
         return sorted(
             reading.group
             for reading in found
@@ -127,16 +127,16 @@ class MirrorCheckpointConnector(
 
 
 def _no_checkpoints(reading: GroupSubscription) -> str | None:
-    """Return why there are no checkpoints for a group."""
+    """Return why a group gets no checkpoints; None if it does."""
     if _COMMA in reading.group:
-        return "it gets no checkpoints: its name has a comma"
+        return "it gets no checkpoints: its name contains a comma"
     if reading.doubt and not reading.offsets:
         return f"it gets no checkpoints: {reading.doubt}"
     return None
 
 
 def divided(groups: list[str], most: int) -> list[list[str]]:
-    """Divide groups into at most so many parts, of sizes that differ by no more than one."""
+    """Divide groups into at most `most` parts, whose sizes differ by no more than one."""
     count = min(most, len(groups))
     size, larger = divmod(len(groups), count) if count else (0, 0)
     ends = [size * n + min(n, larger) for n in range(count + 1)]

@@ -1,14 +1,14 @@
 """The task of MirrorCheckpointConnector.
 
-Steps of a round, in this order, so that what is written is true and never less than what was written before:
+Steps of a round, in an order that keeps checkpoints true and monotonic:
 
-1. where the groups stand at the source: stable offsets only;
-2. all offset syncs that are committed, which tell where the records before have gone;
-3. all checkpoints that are committed, once: what an older task has written is not taken back;
-4. the translation; what is further than before is written.
+1. Read the groups' offsets at the source; only stable ones count.
+2. Read all committed offset syncs, which say where the records before those offsets went.
+3. Once, read all committed checkpoints: what an older task has written is not taken back.
+4. Translate, and write what is further than before.
 
-Positions of groups at the target follow, from what was written. Nothing here is taken back after a crash: another task
-comes to the same, or further.
+The offsets of groups at the target are then committed from what was written. Nothing has to be undone after a crash:
+another task reaches the same result, or a later one.
 """
 
 import logging
@@ -31,7 +31,7 @@ from fencepost.mirror.followed import FollowedTopic
 from fencepost.mirror.formats import OFFSET, Checkpoint, FormatError, OffsetSync
 from fencepost.mirror.measured import MeasuredCheckpoints, Rows
 from fencepost.mirror.translation import Translation
-from fencepost.mirror.troubles import Troubles
+from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import Repeated, TopicPartition
 from fencepost.record.schema import BYTES
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from fencepost.mirror.checkpoint import MirrorCheckpointConnector
 
 LOG = logging.getLogger(__name__)
-_READ_S = 10.0  # at a time: a task that is to stop is not kept by a long topic
+_READ_S = 10.0  # for each call, so that a long topic does not delay a stop
 
 
 class MirrorCheckpointTask(SourceTask):
-    """Writes checkpoints of its groups every interval, and commits them at the target where that is asked for."""
+    """Writes checkpoints of its groups at an interval, and commits them at the target if configured."""
 
     config: "MirrorCheckpointConnector"
 
@@ -74,7 +74,7 @@ class MirrorCheckpointTask(SourceTask):
         self.ends = Ends(config.admin(Cluster.TARGET, "checkpoint-target-admin"))
         self.emission = Beat(config.interval_s)
         self.commits = Beat(config.sync_group_offsets_interval_s)
-        self.unread, self.refused = Troubles(LOG), Troubles(LOG)
+        self.unread, self.refused = WarningLog(LOG), WarningLog(LOG)
 
     def commit(self) -> None:
         self.measured.committed()
@@ -100,9 +100,11 @@ class MirrorCheckpointTask(SourceTask):
 
     def _round(self) -> list[Checkpoint]:
         standing, denied = self.source_groups.standing(self.config.assigned_groups)  # 1
-        self.unread.are({f"group {g}": f"its offsets at the source cannot be read: {why}" for g, why in denied.items()})
+        self.unread.update(
+            {f"group {g}": f"its offsets at the source cannot be read: {why}" for g, why in denied.items()}
+        )
         if not self.syncs.catch_up():  # 2
-            LOG.info("there are no checkpoints before topic %s exists", self.syncs.topic)
+            LOG.info("no checkpoints are written until topic %s exists", self.syncs.topic)
             return []
         if not self.has_read_written:  # 3
             self.checkpoints.catch_up(waits=True)
@@ -122,7 +124,7 @@ class MirrorCheckpointTask(SourceTask):
         return fresh
 
     def _fresh(self, found: list[Checkpoint]) -> list[Checkpoint]:
-        """Return what is to be written: none of it lies beyond the end, where syncs would be of another topic."""
+        """Return what is to be written, without offsets beyond the end, which come from syncs of another topic."""
         steps = [each for each in found if self.written.is_step(each) or self.written.is_less(each)]
         ends = self.ends.of({each.topic_partition for each in steps})
         return [each for each in steps if self.written.is_due(each, ends.get(each.topic_partition))]
@@ -155,15 +157,15 @@ class MirrorCheckpointTask(SourceTask):
             refusal = self._commit(group, [step for step in of_group if is_within(step, ends)])
             if refusal is not None:
                 refused[f"group {group}"] = f"it cannot be committed at the target: {refusal}"
-        self.refused.are(refused)
+        self.refused.update(refused)
 
     def _commit(self, group: str, steps: list[GroupOffset]) -> Exception | None:
-        """Commit for a group without members; return why it is refused. No step is nothing to do."""
+        """Commit for a group without members; return the error if it is refused. Without steps it does nothing."""
         conf = self._admin_conf(Cluster.TARGET)
         try:
             GroupOffsets(conf, group, timeout_s=self.config.admin_timeout_s).commit(steps)
         except GroupInUseError:
-            LOG.debug("group %s has members at the target: its offsets are theirs", group)
+            LOG.debug("group %s has members at the target, which commit its offsets themselves", group)
         except (KafkaAuthorizationError, KafkaRequestError) as error:
             return error
         return None
@@ -190,10 +192,10 @@ class MirrorCheckpointTask(SourceTask):
         try:
             self.translation.add(OffsetSync.decode(record.key, record.value))
         except FormatError as error:
-            LOG.warning("record %d of topic %s is passed over: %s", record.offset, self.syncs.topic, error)
+            LOG.warning("skipping record %d of topic %s: %s", record.offset, self.syncs.topic, error)
 
     def _take_written(self, record: LogRecord) -> None:
         try:
             self.written.note(Checkpoint.decode(record.key, record.value))
         except FormatError as error:
-            LOG.warning("record %d of topic %s is passed over: %s", record.offset, self.topic, error)
+            LOG.warning("skipping record %d of topic %s: %s", record.offset, self.topic, error)

@@ -1,4 +1,4 @@
-"""What is to be written of the positions of groups, decided from what was written before."""
+"""Decides which checkpoints to write, from those written before."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,27 +11,27 @@ from fencepost.record import TopicPartition
 
 
 class Checkpoints:
-    """The newest checkpoint of each group and remote partition, of the groups that it is about."""
+    """The newest checkpoint of each remote partition, for a set of groups."""
 
     def __init__(self, groups: Collection[str]) -> None:
         self._newest: dict[str, dict[TopicPartition, Checkpoint]] = {group: {} for group in groups}
 
     def note(self, checkpoint: Checkpoint) -> None:
-        """Take note of what was written, in its order."""
+        """Add a written checkpoint; call it in the order of writing."""
         if checkpoint.group in self._newest:
             self._newest[checkpoint.group][checkpoint.topic_partition] = checkpoint
 
     def forget(self) -> None:
-        """Forget what was written: it is not there any more."""
+        """Forget all checkpoints: their topic is gone."""
         for newest in self._newest.values():
             newest.clear()
 
     def of(self, group: str) -> Collection[Checkpoint]:
-        """Return the newest of a group."""
+        """Return the newest checkpoints of a group."""
         return self._newest[group].values()
 
     def is_step(self, checkpoint: Checkpoint) -> bool:
-        """Say whether a checkpoint is the first, or further than the last one, or of a group that was sent back."""
+        """Say whether a checkpoint is the first, or further than the last one, or of a group that went back."""
         last = self._last(checkpoint)
         return (
             last is None
@@ -40,9 +40,9 @@ class Checkpoints:
         )
 
     def is_less(self, checkpoint: Checkpoint) -> bool:
-        """Say whether a group that was not sent back is translated to less than before.
+        """Say whether a checkpoint is lower than the last one although the group did not go back.
 
-        Either less is known than before, and what was written still holds, or the remote topic is another one.
+        Either less is known than before, and the last one still holds, or the remote topic was replaced.
         """
         last = self._last(checkpoint)
         return (
@@ -50,9 +50,9 @@ class Checkpoints:
         )
 
     def is_due(self, checkpoint: Checkpoint, end: int | None) -> bool:
-        """Say whether a checkpoint is to be written, of a partition that ends there; None: that is not known.
+        """Say whether to write a checkpoint of a partition whose end is `end`; None if the end is unknown.
 
-        It is where it is a step, or where what was written last cannot hold: it lies beyond the end.
+        True if it is a step, or if the last one cannot hold because it is beyond the end.
         """
         last = self._last(checkpoint)
         if end is None or checkpoint.downstream_offset > end:
@@ -64,9 +64,9 @@ class Checkpoints:
 
 
 def remote_partition(policy: ReplicationPolicy, source: str, target: str, place: TopicPartition) -> TopicPartition:
-    """Return what a partition of the source is called at the target; `source` and `target` are aliases.
+    """Return the name at the target of a partition of the source; `source` and `target` are aliases.
 
-    A topic that came from the target is there under its own name.
+    A topic that came from the target has its original name there.
     """
     is_from_target = policy.topic_source(place.topic) == target
     topic = policy.original_topic(place.topic) if is_from_target else policy.format_remote_topic(source, place.topic)
@@ -76,9 +76,9 @@ def remote_partition(policy: ReplicationPolicy, source: str, target: str, place:
 def translated(
     group: str, standing: Standing, translation: Translation, remote: Mapping[TopicPartition, TopicPartition]
 ) -> list[Checkpoint]:
-    """Return checkpoints for where a group stands, of the partitions in `remote`, which says what they are called.
+    """Return checkpoints for a group's offsets in the partitions of `remote`, which maps them to remote partitions.
 
-    Where a transaction is about to change that, or where nothing is known of a position, there is none.
+    Offsets that an open transaction may change, or that cannot be translated, get none.
     """
     found = []
     for place, committed in standing.items():
@@ -91,9 +91,9 @@ def translated(
 
 
 def steps_of_group(checkpoints: Iterable[Checkpoint], standing: Standing) -> list[GroupOffset]:
-    """Return what a group without members is to commit at the target, where it stands so far: never less than that.
+    """Return what to commit at the target for a group without members there: never less than its current offsets.
 
-    What a transaction is about to change is left alone.
+    Offsets that an open transaction may change are left alone.
     """
     steps = []
     for checkpoint in checkpoints:
@@ -105,5 +105,5 @@ def steps_of_group(checkpoints: Iterable[Checkpoint], standing: Standing) -> lis
 
 
 def is_within(step: GroupOffset, ends: Mapping[TopicPartition, int]) -> bool:
-    """Say whether an offset is certainly not beyond the end of its partition."""
+    """Say whether an offset is known not to be beyond the end of its partition."""
     return step.offset <= ends.get(TopicPartition(step.topic, step.partition), -1)

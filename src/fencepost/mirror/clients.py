@@ -1,8 +1,8 @@
-"""How a mirror reaches its two clusters: settings of Kafka clients, under the prefixes of MirrorMaker.
+"""How a mirror reaches its two clusters: settings of Kafka clients, under MirrorMaker's prefixes.
 
-For a client of a cluster these go together, the later ones win: `CLUSTER.cluster.` (only how to connect: the rest
-would not fit every client), `KIND.`, `CLUSTER.KIND.`; CLUSTER is `source` or `target`, KIND is `consumer`, `producer`
-or `admin`.
+The settings of a client are combined from these prefixes, and later ones win: `CLUSTER.cluster.` (only connection
+settings, as others would not fit every client), `KIND.`, `CLUSTER.KIND.`. CLUSTER is `source` or `target`, KIND is
+`consumer`, `producer` or `admin`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ from fencepost.kafka.setting.client_settings import Kind, SettingsError, transla
 
 _TO_CONNECT = ("ssl.", "sasl.")
 _TO_CONNECT_EXACTLY = frozenset({"bootstrap.servers", "security.protocol", "security.providers"})
-_NO_CLIENTS = frozenset({"consumer.poll.timeout.ms"})  # a setting of its own, whose name only looks like the others
-_OVERRIDES = "override."  # what Connect itself takes for the clients that it makes
+_NO_CLIENTS = frozenset({"consumer.poll.timeout.ms"})  # the mirror's own setting, despite its name
+_OVERRIDES = "override."  # Connect's prefix for the clients that it creates
 _CLIENT_ID = ConnectionConfig.key_of("client_id")
 
 
@@ -34,11 +34,11 @@ CLIENT_PREFIXES = (
     *(f"{kind.value}." for kind in Kind),
     *(f"{cluster}.{kind.value}." for cluster in Cluster for kind in Kind),
 )
-"""What the keys of client settings begin with."""
+"""The prefixes of client settings."""
 
 
 def client_settings(properties: Mapping[str, object]) -> dict[str, tuple[str, object]]:
-    """Return, by full key, the setting that it is for a client, and its value, of all that are for clients."""
+    """Return the client settings among `properties`: by full key, the setting without prefix, and its value."""
     found = {}
     for key, value in properties.items():
         prefix = next((prefix for prefix in CLIENT_PREFIXES if key.startswith(prefix)), None)
@@ -53,8 +53,8 @@ def client_properties(
     """Return the settings of a client of that kind and cluster, under Java's names.
 
     Args:
-        properties: a connector's.
-        client_id: what the client is called; behind what the user calls it, where there is such a name.
+        properties: A connector's.
+        client_id: The name of the client; it is appended to the user's, if there is one.
     """
     found = {setting: value for _, setting, value in _layered(properties, cluster, kind)}
     if client_id is not None:
@@ -64,7 +64,7 @@ def client_properties(
 
 
 def client_faults(properties: Mapping[str, object], cluster: Cluster) -> dict[str, str]:
-    """Return, by key, what is wrong with the settings of a cluster's clients. No value is shown (E11)."""
+    """Return faults of the settings of a cluster's clients, by key. No value is shown (E11)."""
     faults: dict[str, str] = {}
     for kind in Kind:
         keys = {setting: key for key, setting, _ in _layered(properties, cluster, kind)}
@@ -76,7 +76,7 @@ def client_faults(properties: Mapping[str, object], cluster: Cluster) -> dict[st
 
 
 def _layered(properties: Mapping[str, object], cluster: Cluster, kind: Kind) -> Iterator[tuple[str, str, object]]:
-    """Yield key, setting and value of what goes for a client, the weakest first; null counts as absent."""
+    """Yield key, setting and value of a client's settings, in order of increasing priority; null counts as absent."""
     given = client_settings(properties)
     for prefix in (f"{cluster}.cluster.", f"{kind.value}.", f"{cluster}.{kind.value}."):
         for key, (setting, value) in given.items():
@@ -92,5 +92,5 @@ def _is_for_clients(key: str, prefix: str) -> bool:
 
 
 def is_to_connect(setting: str) -> bool:
-    """Say whether a setting tells how a cluster is reached, so that it fits clients of every kind."""
+    """Say whether a setting is about the connection to a cluster, so that it fits clients of every kind."""
     return setting in _TO_CONNECT_EXACTLY or setting.startswith(_TO_CONNECT)

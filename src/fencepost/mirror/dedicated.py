@@ -1,13 +1,13 @@
-"""A MirrorMaker 2 file: the clusters and flows that it names, and what goes for each.
+"""A MirrorMaker 2 file: its clusters and flows, and the settings of each.
 
-Keys stand alone, below a cluster (`west.`), or below a flow (`west->east.`). Of what goes for the same thing, the
-later ones win:
+A key has no prefix, the prefix of a cluster (`west.`), or that of a flow (`west->east.`). Settings are combined as
+follows, and later ones win:
 
-- a worker: what every worker has, worker settings alone, those of the target cluster, storage topics, converters and
-  `task` alone (as in Kafka's MirrorMaker), those of the flow;
-- a connector: its settings alone, how both clusters are reached and what their clients are told, those of the flow.
+- a worker: defaults of every worker, worker settings without a prefix, those of the target cluster, storage topics,
+  converters and `task` without a prefix (as in Kafka's MirrorMaker), those of the flow;
+- a connector: its settings without a prefix, connection and client settings of both clusters, those of the flow.
 
-What says how to connect (`security.protocol`, `ssl.`, `sasl.`) goes for every cluster where it stands alone.
+Connection settings without a prefix (`security.protocol`, `ssl.`, `sasl.`) apply to every cluster.
 """
 
 from collections.abc import Iterator
@@ -35,29 +35,30 @@ _BOOTSTRAP = WorkerConfig.key_of("bootstrap_servers")
 
 
 class MirrorFile(Config):
-    """A file as MirrorMaker 2 takes it. Making one raises ConfigError with everything that is wrong."""
+    """A parsed MirrorMaker 2 file. The constructor raises ConfigError with all faults at once."""
 
-    clusters: list[str] = setting("clusters", check=non_empty(), importance=HIGH, doc="What the clusters are called.")
+    clusters: list[str] = setting("clusters", check=non_empty(), importance=HIGH, doc="The aliases of the clusters.")
     has_internal_rest: bool = setting(
         "dedicated.mode.enable.internal.rest", default=False, importance=HIGH,
-        doc="Whether workers on other machines have to reach this one. Without, it listens at the loopback address.",
+        doc="Whether workers on other machines must reach this one. If not, it listens on the loopback address.",
     )  # fmt: skip
 
     @classmethod
     def load(cls, path: Path) -> "MirrorFile":
-        """Return a file with what its config providers look up. Raises ConfigError: it cannot be read, or is wrong."""
+        """Load a file, with values from config providers. Raises ConfigError if it is unreadable or wrong."""
         return cls(resolved(read_properties(path)))
 
     @cached_property
     def pairs(self) -> list[Flow]:
-        """Return the flow between each pair of clusters, enabled or not."""
+        """Return the flow between each ordered pair of clusters, enabled or not."""
         return [self._flow(source, target) for source, target in permutations(self.clusters, 2)]
 
     def flows(self) -> list[Flow]:
-        """Return what is to run: flows that are enabled, and those that send heartbeats.
+        """Return the flows to run: those that are enabled, and those that send heartbeats.
 
-        These are sent against each flow that is enabled, unless the file says otherwise: it mirrors them, and they tell
-        at its target that it is alive.
+        Heartbeats are sent in the opposite direction of each enabled flow, unless the file disables them: the enabled
+        flow
+        mirrors them, which shows at its target that it is alive.
         """
         enabled = {(flow.source, flow.target) for flow in self.pairs if flow.choice.is_enabled}
 
@@ -68,7 +69,7 @@ class MirrorFile(Config):
         return [flow for flow in self.pairs if is_to_run(flow)]
 
     def unknown_keys(self) -> list[tuple[str, str | None]]:
-        """Return keys that mean nothing, each with the known key that is nearest, if one is near."""
+        """Return keys without a meaning, each with the most similar known key, if there is one."""
         found = []
         for full in self.originals:
             prefix = self._prefix_of(full)
@@ -102,7 +103,7 @@ class MirrorFile(Config):
 
     @cached_property
     def _prefixes(self) -> tuple[str, ...]:
-        """Return what keys of clusters and flows begin with, the longest first: one may begin as another does."""
+        """Return the key prefixes of clusters and flows, the longest first, as one may begin with another."""
         names = [*self.clusters, *(ARROW.join(pair) for pair in permutations(self.clusters, 2))]
         return tuple(sorted((f"{name}." for name in names), key=len, reverse=True))
 
@@ -127,12 +128,12 @@ class MirrorFile(Config):
         key = self.key_of("clusters")
         for alias in dict.fromkeys(self.clusters):
             if self.clusters.count(alias) > 1:
-                yield f"Invalid value {known} for configuration {key}: {alias} is in it twice"
+                yield f"Invalid value {known} for configuration {key}: {alias} occurs twice"
         for full in self.originals:
             if ARROW in full and ARROW not in self._prefix_of(full):
                 yield (
-                    f"Unknown flow in configuration {full}: a flow goes from one to another of {key}={known}; name the "
-                    "cluster there, or correct this key"
+                    f"Unknown flow in configuration {full}: a flow needs two clusters of {key}={known}; add the "
+                    "missing one there, or correct this key"
                 )
 
     def _wrong_choices(self) -> Iterator[str]:
@@ -146,10 +147,10 @@ class MirrorFile(Config):
         enabled = [flow for flow in self.pairs if flow.choice.is_enabled]
         if not enabled:
             example = self.pairs[0].name if self.pairs else f"A{ARROW}B"
-            return [f"No flow is enabled: set {example}.{FlowChoice.key_of('is_enabled')}=true for each that is wanted"]
+            return [f"No flow is enabled: set {example}.{FlowChoice.key_of('is_enabled')}=true for each flow to run"]
         used = dict.fromkeys(alias for flow in enabled for alias in (flow.source, flow.target))
         return [
-            f'Missing required configuration "{alias}.{_BOOTSTRAP}": name some brokers of the cluster {alias}'
+            f'Missing required configuration "{alias}.{_BOOTSTRAP}": set it to brokers of the cluster {alias}'
             for alias in used
             if not self._cluster(alias).get(_BOOTSTRAP, "").strip()
         ]

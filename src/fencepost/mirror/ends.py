@@ -1,29 +1,29 @@
-"""Where partitions end, of as many as can be asked."""
+"""The ends of partitions, for all topics that can be asked."""
 
 import logging
 from collections.abc import Collection
 
 from fencepost.kafka.admin.client import Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError
-from fencepost.mirror.troubles import Troubles
+from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import TopicPartition
 
 LOG = logging.getLogger(__name__)
 
 
 class Ends:
-    """Asks one cluster. One topic that cannot be asked holds up no other."""
+    """Asks one cluster. A topic that cannot be asked does not affect the others."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._troubles = Troubles(LOG)
+        self._warnings = WarningLog(LOG)
 
     def of(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where partitions end for readers of committed records; without those that are not there, or denied.
+        """Return the ends of partitions for readers of committed records, without missing or denied ones.
 
         Raises KafkaUnavailableError.
         """
-        troubles: dict[str, str] = {}
+        warnings: dict[str, str] = {}
         try:
             found = self._asked(places)
         except (KafkaAuthorizationError, KafkaRequestError):
@@ -32,8 +32,8 @@ class Ends:
                 try:
                     found |= self._asked([place for place in places if place.topic == topic])
                 except (KafkaAuthorizationError, KafkaRequestError) as error:
-                    troubles[f"topic {topic}"] = f"where it ends cannot be asked: {error}"
-        self._troubles.are(troubles)
+                    warnings[f"topic {topic}"] = f"its end offsets cannot be read: {error}"
+        self._warnings.update(warnings)
         return found
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Which topics, groups and configs of topics are mirrored: lists of names and patterns, and of exceptions.
+"""Which topics, groups and topic configs are mirrored: lists of names and patterns, with exceptions.
 
-A pattern is a regular expression of Java's kind, and has to match the whole name; a plain name is one that matches
-itself. What stands in both lists is excluded.
+A pattern is a Java regular expression that must match the whole name; a plain name matches itself. A name that matches
+both lists is excluded.
 """
 
 import re
@@ -17,7 +17,7 @@ _PATTERNS = each(java_regex())
 
 
 class NameFilter:
-    """Takes names that one of `included` matches, and none of `excluded`. An empty list matches nothing."""
+    """Takes names that match one of `included` and none of `excluded`. An empty list matches nothing."""
 
     def __init__(self, included: Sequence[str], excluded: Sequence[str]) -> None:
         self._included = [compiled(pattern) for pattern in included]
@@ -33,14 +33,14 @@ def _is_among(name: str, patterns: Sequence[re.Pattern[str]]) -> bool:
 
 
 def _filter_class(key: str, name: str, instead: str) -> Any:
-    """Declare the class of a filter: there is one, a Java class of one's own does not run here."""
+    """Declare the setting for a filter's class. It has one legal value, as a user's Java class does not run here."""
 
     def test(value: str) -> str | None:
-        return None if value in (_JAVA + name, name) else f"a filter of your own does not run here; use {instead}"
+        return None if value in (_JAVA + name, name) else f"custom filter classes do not run here; use {instead}"
 
     return setting(
         key, default=_JAVA + name, type=Type.CLASS, check=Check(test, name), importance=LOW,
-        doc=f"The filter that reads {instead}; there is no other.",
+        doc=f"The filter that reads {instead}; custom classes are not supported.",
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class TopicSelection(Config):
     )  # fmt: skip
     topics_exclude: list[str] = setting(
         "topics.exclude", default=[r"mm2.*\.internal", r".*\.replica", "__.*"], check=_PATTERNS, importance=HIGH,
-        doc="Topics that are not mirrored, though `topics` has them. Those of Kafka and of mirroring itself never are.",
+        doc="Topics to exclude from `topics`. Internal topics of Kafka and of mirroring are always excluded.",
     )  # fmt: skip
     topic_filter_class: str = _filter_class("topic.filter.class", "DefaultTopicFilter", "`topics` and `topics.exclude`")
 
@@ -62,7 +62,7 @@ class TopicSelection(Config):
 
 
 class GroupSelection(Config):
-    """The offsets of which consumer groups are mirrored."""
+    """The consumer groups whose offsets are mirrored."""
 
     groups: list[str] = setting(
         "groups", default=[".*"], check=_PATTERNS, importance=HIGH,
@@ -70,7 +70,7 @@ class GroupSelection(Config):
     )  # fmt: skip
     groups_exclude: list[str] = setting(
         "groups.exclude", default=["console-consumer-.*", "connect-.*", "__.*"], check=_PATTERNS, importance=HIGH,
-        doc="Groups that are not mirrored, though `groups` has them.",
+        doc="Groups to exclude from `groups`.",
     )  # fmt: skip
     group_filter_class: str = _filter_class("group.filter.class", "DefaultGroupFilter", "`groups` and `groups.exclude`")
 
@@ -79,7 +79,7 @@ class GroupSelection(Config):
 
 
 class PropertySelection(Config):
-    """Which configs of topics are mirrored."""
+    """Which topic configs are mirrored."""
 
     config_properties_exclude: list[str] = setting(
         "config.properties.exclude",
@@ -95,12 +95,12 @@ class PropertySelection(Config):
         ],
         check=_PATTERNS,
         importance=HIGH,
-        doc="Configs of topics that are not mirrored: names, or regular expressions that match whole names.",
+        doc="Topic configs that are not mirrored: names, or regular expressions that match whole names.",
     )
     use_defaults_from: str = setting(
         "use.defaults.from", default="target",
-        doc="`source`: what a topic has by default at the source it has at the target, too; else the target's defaults "
-        "go for it.",
+        doc="`source`: a remote topic gets the source topic's default configs as well. Any other value: the target's "
+        "defaults apply.",
     )  # fmt: skip
     property_filter_class: str = _filter_class(
         "config.property.filter.class", "DefaultConfigPropertyFilter", "`config.properties.exclude`"
@@ -111,5 +111,5 @@ class PropertySelection(Config):
 
     @property
     def takes_source_defaults(self) -> bool:
-        """Say whether what a source topic has by default is set at the target, as if it had been set at the source."""
+        """Say whether a source topic's default configs are set at the target as if they were set at the source."""
         return self.use_defaults_from == "source"

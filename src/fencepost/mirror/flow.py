@@ -1,4 +1,4 @@
-"""A flow of a MirrorMaker 2 file: which connectors it has, and what they and its worker are told."""
+"""A flow of a MirrorMaker 2 file: its connectors, and the settings of these and of its worker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,19 +28,19 @@ _SOURCE, _SINK, _CHECKPOINT, _HEARTBEAT = _CLASSES
 _KINDS = tuple(f"{kind.value}." for kind in Kind)
 _CHAINS = ("transforms.", "predicates.", "topic.creation.", *(f"{kind}override." for kind in _KINDS))
 _NAMED_HERE = frozenset({SourceConnectorConfig.key_of("name"), SourceConnectorConfig.key_of("connector_class")})
-# Where these stand alone, Kafka's MirrorMaker has them win over those of the target.
+# Without a prefix, these override the target cluster's settings, as in Kafka's MirrorMaker.
 _ALONE_WINS = (
     "offset.storage", "config.storage", "status.storage", "key.converter", "value.converter", "header.converter",
     "task", "worker",
 )  # fmt: skip
 _EACH_ITS_OWN = frozenset({WorkerConfig.key_of("group_id"), WorkerConfig.key_of("client_id")})
 _LISTENERS = WorkerConfig.key_of("listeners")
-# Spark's JVM runs slots alone: it needs neither a heap in proportion to the machine's memory nor the better compiler.
+# Spark's JVM only runs slots: it needs neither a heap sized by the machine's memory nor the optimising compiler.
 _JVM = {"spark.driver.extraJavaOptions": "-Xms32m -XX:TieredStopAtLevel=1"}
 
 
 class FlowChoice(Config):
-    """What decides which connectors a flow has; below the flow, or alone for all."""
+    """Settings that decide which connectors a flow has, with the flow's prefix, or without one for all flows."""
 
     is_enabled: bool = setting(MirrorSettings.key_of("is_enabled"), default=False, doc="Whether the flow is mirrored.")
     connector_type: str = setting(
@@ -50,7 +50,7 @@ class FlowChoice(Config):
     )  # fmt: skip
     is_transactional: bool = setting(
         MirrorSinkConnector.key_of("is_transactional"), default=False,
-        doc="Whether the sink type is exactly once: its worker then has `exactly.once.source.support=enabled`.",
+        doc="Whether the sink type is exactly once; its worker then has `exactly.once.source.support=enabled`.",
     )  # fmt: skip
     emits_heartbeats: bool = setting(
         MirrorHeartbeatConnector.key_of("emits"), default=True, importance=LOW, doc="Whether heartbeats are sent."
@@ -60,7 +60,7 @@ class FlowChoice(Config):
     )
     emits_syncs: bool = setting(
         OffsetSyncSettings.key_of("emit_offset_syncs"), default=True, importance=LOW,
-        doc="Whether offset syncs are written; without, there are no checkpoints.",
+        doc="Whether offset syncs are written; without them there are no checkpoints.",
     )  # fmt: skip
 
     @property
@@ -77,31 +77,31 @@ def connector_keys() -> frozenset[str]:
 
 
 def is_for_connectors_alone(key: str) -> bool:
-    """Say whether a key that stands at no cluster or flow is for the connectors of every flow.
+    """Say whether a key without a prefix is for the connectors of every flow.
 
-    Those that tell how to connect are for clusters, and those of converters for the worker, too.
+    Connection settings are for clusters instead, and those of converters are for the worker, too.
     """
     return (key in connector_keys() and key not in _NAMED_HERE) or key.startswith(_CHAINS)
 
 
 def is_for_connectors(key: str) -> bool:
-    """Say whether a key below a flow is for its connectors."""
+    """Say whether a key with a flow's prefix is for its connectors."""
     return is_for_connectors_alone(key) or key.startswith(CLIENT_PREFIXES)
 
 
 def is_for_workers(key: str) -> bool:
-    """Say whether a key below a flow is for its worker."""
+    """Say whether a key with a flow's prefix is for its worker."""
     return WorkerConfig.knows(key) and not key.startswith(_KINDS)
 
 
 def is_for_workers_alone(key: str) -> bool:
-    """Say whether a key that stands at no cluster or flow is for the worker of every flow."""
+    """Say whether a key without a prefix is for the worker of every flow."""
     return is_for_workers(key) and key not in _EACH_ITS_OWN
 
 
 @dataclass(frozen=True)
 class Flow:
-    """From one cluster to another, with what a file says at each place: alone, below the flow, of both clusters."""
+    """From one cluster to another, with the settings of the file: without a prefix, of the flow, of both clusters."""
 
     source: str
     target: str
@@ -117,26 +117,26 @@ class Flow:
 
     @cached_property
     def choice(self) -> FlowChoice:
-        """Return which connectors the flow has. Raises ConfigError."""
+        """Return the settings that decide which connectors the flow has. Raises ConfigError."""
         return FlowChoice({**self.alone, **self.own})
 
     @property
     def asks_for_heartbeats(self) -> bool:
-        """Say whether the file wants heartbeats of just this flow."""
+        """Say whether the file asks for heartbeats of this flow in particular."""
         return self.choice.emits_heartbeats and FlowChoice.key_of("emits_heartbeats") in self.own
 
     @property
     def record_connector(self) -> str:
         """Return the name of the connector that copies records.
 
-        The sink type's has the flow in it: its group, `connect-` and this name, stands on both clusters beside those of
-        other flows.
+        For the sink type it contains the flow: its group, `connect-` and this name, must differ from those of other
+        flows.
         """
         return self._of_type(is_sink=self.choice.is_sink)
 
     @property
     def rival(self) -> str:
-        """Return the name of the connector that copies the same records, as the other type."""
+        """Return the name of the connector of the other type that would copy the same records."""
         return self._of_type(is_sink=not self.choice.is_sink)
 
     def _of_type(self, *, is_sink: bool) -> str:
@@ -145,7 +145,7 @@ class Flow:
     # the worker
 
     def worker_properties(self, number: int = 0) -> dict[str, str]:
-        """Return what the flow's worker is told; `number`: of the flow among those that this process runs."""
+        """Return the properties of the flow's worker; `number` counts the flows that this process runs."""
         alone = {key: value for key, value in self.alone.items() if is_for_workers_alone(key)}
         given = {
             **self._worker_defaults(),
@@ -175,13 +175,13 @@ class Flow:
         }
 
     def _tls_files(self) -> list[str]:
-        """Return the TLS files that the connectors name: who wrote the file may have them read, and no others."""
+        """Return the TLS files that the connectors name: the file's author allows them, and no other files."""
         return sorted(
             {v for config in self.connectors().values() for key, v in config.items() if key.endswith(TLS_FILES)}
         )
 
     def _listener(self, given: str | None, number: int) -> str:
-        """Return where the worker listens. Flows that share a listener take ports in a row; 0 is any free one."""
+        """Return the worker's listener. Flows that share one use consecutive ports; 0 is any free port."""
         if given is None:
             return "http://:0" if self.has_internal_rest else "http://127.0.0.1:0"
         if _LISTENERS in self.own:
@@ -221,7 +221,7 @@ class Flow:
 
 
 def _clients(end: Cluster, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what a cluster's clients are told, under the names that connectors have for it."""
+    """Return the settings of a cluster's clients, under their names in connector configs."""
     return {
         **{f"{end}.cluster.{key}": value for key, value in properties.items() if is_to_connect(key)},
         **{f"{end}.{key}": value for key, value in properties.items() if key.startswith(_KINDS)},

@@ -1,4 +1,4 @@
-"""A topic of the machinery of mirroring, read as far as it goes, again and again."""
+"""An internal topic of mirroring that is read to its end repeatedly."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,10 +8,10 @@ from fencepost.kafka.read.log import Handler, LogReader
 
 
 class FollowedTopic:
-    """Hands every committed record to `on_record`; where the topic is another one by now, calls `on_begin` first.
+    """Passes every committed record to `on_record`. If the topic was replaced, calls `on_begin` first.
 
-    It is read from its beginning then: it was deleted and made again, or what was to be read next is not there any
-    more. One thread. Nothing connects before the first `catch_up`.
+    It is then read from its beginning: it was deleted and recreated, or its next record has been deleted. One thread.
+    Nothing connects before the first `catch_up`.
     """
 
     def __init__(
@@ -26,11 +26,11 @@ class FollowedTopic:
         self._id: str | None = None
 
     def catch_up(self, *, waits: bool = False) -> bool:
-        """Hand over what has come, up to the first open transaction unless it `waits` for them.
+        """Pass on new records, up to the first open transaction, or past it if it `waits` for transactions to end.
 
-        False: there is no such topic.
+        Returns False if the topic does not exist.
 
-        Raises KafkaUnavailableError where it is to be tried again, KafkaAuthorizationError.
+        Raises KafkaUnavailableError if it is to be retried, KafkaAuthorizationError.
         """
         try:
             reader = self._current()
@@ -41,11 +41,11 @@ class FollowedTopic:
             return False
         except KafkaRequestError as error:
             self.close()
-            raise KafkaUnavailableError(f"Topic {self.topic} is read from its beginning: {error}") from error
+            raise KafkaUnavailableError(f"Topic {self.topic} will be read again from its beginning: {error}") from error
         return True
 
     def close(self) -> None:
-        """Stop reading. Idempotent; another `catch_up` begins anew."""
+        """Stop reading. Idempotent; another `catch_up` starts from the beginning."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()

@@ -1,7 +1,7 @@
-"""Records that tell of mirroring, as Kafka's MirrorMaker writes them: offset syncs, checkpoints, heartbeats.
+"""The records of mirroring as Kafka's MirrorMaker writes them: offset syncs, checkpoints, heartbeats.
 
-A text is UTF-8 behind its length of two bytes; numbers are big-endian and signed. Values of checkpoints and of
-heartbeats begin with their version, which is 0.
+A text is UTF-8 after a length of two bytes; numbers are big-endian and signed. Values of checkpoints and heartbeats
+begin with their version, which is 0.
 """
 
 import struct
@@ -19,19 +19,19 @@ _TOPIC_ID, _EPOCH = "topic_id", "leader_epoch"  # names of headers
 Headers = Sequence[tuple[str, bytes | None]]
 
 OFFSET = {"offset": 0}
-"""The source offset of every checkpoint and heartbeat: they are not read back, but Connect wants one."""
+"""The source offset of every checkpoint and heartbeat: it is not read back, but Connect requires one."""
 
 
 class FormatError(ValueError):
-    """Bytes are not such a record."""
+    """The bytes are not a record of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """Says that the record at `upstream_offset` of a partition of the source has gone to `downstream_offset`.
+    """Says that the record at `upstream_offset` of a source partition was copied to `downstream_offset`.
 
-    Of which topic the former is an offset, and the epoch of the leader that took the record, where these are known,
-    are in headers: MirrorMaker has none, and ignores them.
+    Headers have the id of the upstream topic, and the epoch of the leader that appended the record, if known.
+    MirrorMaker does not write headers, and ignores them.
     """
 
     topic_partition: TopicPartition
@@ -54,12 +54,12 @@ class OffsetSync:
 
     @property
     def position(self) -> LogPosition:
-        """Return where to go on behind the record, at the source."""
+        """Return the position after the record, at the source."""
         return LogPosition(self.upstream_offset + 1, self.topic_id, self.epoch)
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None, headers: Headers = ()) -> "OffsetSync":
-        """Return what a record's key, value and headers say. Raises FormatError."""
+        """Decode a record's key, value and headers. Raises FormatError."""
         place, numbers = _Reader(key, "the key of an offset sync"), _Reader(value, "the value of an offset sync")
         told = {name: (data or b"").decode(errors="replace") for name, data in headers}
         topic_id, epoch = told.get(_TOPIC_ID, ""), told.get(_EPOCH, "")
@@ -74,7 +74,7 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Says where a group goes on in a partition of the target: it has committed `upstream_offset` at the source.
+    """Says where a group that has committed `upstream_offset` at the source continues at the target.
 
     `topic_partition` is the target's.
     """
@@ -94,12 +94,12 @@ class Checkpoint:
 
     @property
     def source_partition(self) -> dict[str, Any]:
-        """Return the source partition under which Connect keeps it."""
+        """Return the source partition under which Connect stores it."""
         return {"group": self.group, "topic": self.topic_partition.topic, "partition": self.topic_partition.partition}
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Checkpoint":
-        """Return what a record's key and value say. Raises FormatError."""
+        """Decode a record's key and value. Raises FormatError."""
         of, numbers = _Reader(key, "the key of a checkpoint"), _versioned(value, "the value of a checkpoint")
         group, place = of.text(), TopicPartition(of.text(), of.int32())
         return cls(group, place, numbers.int64(), numbers.int64(), numbers.text())
@@ -121,12 +121,12 @@ class Heartbeat:
 
     @property
     def source_partition(self) -> dict[str, Any]:
-        """Return the source partition under which Connect keeps it."""
+        """Return the source partition under which Connect stores it."""
         return {"sourceClusterAlias": self.source_cluster_alias, "targetClusterAlias": self.target_cluster_alias}
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Heartbeat":
-        """Return what a record's key and value say. Raises FormatError."""
+        """Decode a record's key and value. Raises FormatError."""
         flow, time = _Reader(key, "the key of a heartbeat"), _versioned(value, "the value of a heartbeat")
         return cls(flow.text(), flow.text(), time.int64())
 
@@ -134,7 +134,7 @@ class Heartbeat:
 def _text(text: str) -> bytes:
     data = text.encode()
     if len(data) > _LONGEST:
-        raise FormatError(f"{text[:40]}… has {len(data)} bytes, and no more than {_LONGEST} fit")
+        raise FormatError(f"{text[:40]}… has {len(data)} bytes; the limit is {_LONGEST}")
     return _int16(len(data)) + data
 
 
@@ -160,7 +160,7 @@ class _Reader:
         try:
             return self._taken(self.int16()).decode()
         except UnicodeDecodeError as error:
-            raise FormatError(f"{self._what} has a text that is not UTF-8: {error}") from None
+            raise FormatError(f"{self._what} contains a text that is not UTF-8: {error}") from None
 
     def int16(self) -> int:
         return self._number(">h")
@@ -178,7 +178,7 @@ class _Reader:
     def _taken(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]
         if count < 0 or len(taken) < count:
-            raise FormatError(f"{self._what} ends too early: it has {len(self._data)} bytes")
+            raise FormatError(f"{self._what} is cut off: it has {len(self._data)} bytes")
         self._at += count
         return taken
 
@@ -187,5 +187,5 @@ def _versioned(value: bytes | None, what: str) -> _Reader:
     reader = _Reader(value, what)
     version = reader.int16()
     if version != _VERSION:
-        raise FormatError(f"{what} is of version {version}; {_VERSION} is known here")
+        raise FormatError(f"{what} has version {version}; only version {_VERSION} is supported")
     return reader

@@ -1,7 +1,7 @@
-"""What a mirror does where a log of the source does not go on where it stands.
+"""What a mirror does when a log of the source does not continue at the mirror's position.
 
-A gap that is gone on behind is written down among the source offsets, in the transaction that goes on behind it: as the
-partition `{"cluster", "topic", "partition", "gap": the position}`, which is the offset of nothing.
+A skipped gap is recorded among the source offsets, in the transaction that continues after it, as the source partition
+`{"cluster", "topic", "partition", "gap": the position}`. No task reads it as a position.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,32 +15,32 @@ _GAP = "gap"
 
 
 class GapError(FatalError):
-    """A log of the source does not go on where the mirror stands, and nobody has said what to do about it."""
+    """A log of the source does not continue at the mirror's position, and the config does not allow to skip the gap."""
 
 
 class GapSettings(Config):
-    """What becomes of a gap."""
+    """What happens at a gap."""
 
     on_gap: str = setting(
         "on.source.gap", default="fail", check=one_of("fail", "record", ignore_case=False),
-        doc="What happens where records are gone before they were mirrored, or a topic was made anew: `fail` fails the "
-        "task, `record` goes on where the log begins now, and writes down what was left out.",
+        doc="What happens when records were deleted before they were mirrored, or a topic was recreated: `fail` fails "
+        "the task; `record` continues where the log begins now, and records the gap.",
     )  # fmt: skip
 
 
 def gap_error(gaps: Sequence[LogGap], connector: str) -> GapError:
-    """Return the error of a task that fails for these gaps: the cause, the numbers, and the two ways on."""
+    """Return the error of a task that fails for these gaps: the cause, the numbers, and two ways to continue."""
     told = "; ".join(str(gap) for gap in gaps)
     return GapError(
-        f"Records of the source cannot be mirrored any more: {told}. Either say where to go on (stop the connector, "
-        f'PATCH /connectors/{connector}/offsets with {{"offset": the last offset to leave out}} for each of them, '
-        f"resume it), or set {GapSettings.key_of('on_gap')}=record, which goes on where each log begins now and "
-        "writes the gap down"
+        f"Records of the source are lost for this mirror: {told}. Either choose where to continue (stop the connector, "
+        f'PATCH /connectors/{connector}/offsets with {{"offset": the last offset to skip}} for each of them, '
+        f"resume it), or set {GapSettings.key_of('on_gap')}=record, which continues where each log begins now and "
+        "records the gap"
     )
 
 
 def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return source partition and source offset that say of a gap that the mirror has gone on behind it."""
+    """Return the source partition and offset that record a gap which the mirror has skipped."""
     told = {
         "reason": gap.kind.name.lower(),
         "position": gap.position,
@@ -53,12 +53,12 @@ def gap_record(alias: str, gap: LogGap, at_ms: int) -> tuple[dict[str, Any], dic
 
 
 def is_gap_record(partition: Mapping[str, Any]) -> bool:
-    """Say whether a source partition stands for a gap."""
+    """Say whether a source partition is the record of a gap."""
     return _GAP in partition
 
 
 def told_gap(partition: Mapping[str, Any], offset: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what is told of a gap that was written down; None for a source partition that stands for none."""
+    """Return the description of a recorded gap; None for any other source partition."""
     if not is_gap_record(partition):
         return None
     return {**{key: value for key, value in partition.items() if key != _GAP}, **offset}

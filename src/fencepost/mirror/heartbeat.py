@@ -1,6 +1,6 @@
-"""MirrorHeartbeatConnector: says every second that a flow is alive, as Kafka's connector of that name does.
+"""MirrorHeartbeatConnector: says every second that a flow is alive, like Kafka's connector of that name.
 
-Heartbeats are mirrored like any topic: where they arrive, they tell which clusters lie upstream, and how late they are.
+Heartbeats are mirrored like any topic. Where they arrive, they show which clusters are upstream, and the delay.
 """
 
 import time
@@ -28,7 +28,7 @@ from fencepost.record.schema import BYTES
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Sends a heartbeat now and every interval from now on."""
+    """Sends a heartbeat at once, and then at an interval."""
 
     config: "MirrorHeartbeatConnector"
 
@@ -59,15 +59,15 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
     """Sends heartbeats of a flow to the topic `heartbeats` of the target.
 
     The worker's cluster is the target. One task; the source partition is `{"sourceClusterAlias": alias,
-    "targetClusterAlias": alias}`, the source offset always `{"offset": 0}`. Read from a topic `west.heartbeats`, they
-    say that the flow from `west` is alive, and how late it is.
+    "targetClusterAlias": alias}`, the source offset always `{"offset": 0}`. In a mirrored topic `west.heartbeats`, they
+    show that the flow from `west` is alive, and its delay.
     """
 
     task = MirrorHeartbeatTask
 
     emits: bool = setting(
         "emit.heartbeats.enabled", default=True, importance=LOW,
-        doc="Whether heartbeats are sent; without, there is no task.",
+        doc="Whether heartbeats are sent; if not, there is no task.",
     )  # fmt: skip
     interval_s: int = setting(
         "emit.heartbeats.interval.seconds", default=1, type=Type.LONG, check=at_least(1), importance=LOW,
@@ -76,7 +76,7 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
     topic_replication: int = replicas("heartbeats.topic.replication.factor", of="heartbeats")
 
     def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
-        """Create the topic where it is missing; a target that does not answer is asked again."""
+        """Create the topic if it is missing; a target that does not answer is asked again."""
         if not (self.is_enabled and self.emits):
             return []
         key = self.key_of("topic_replication")
@@ -89,6 +89,6 @@ class MirrorHeartbeatConnector(TargetClusterSettings, MirrorSettings, SourceConn
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(self, offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]) -> bool:
-        """Accept what the task would write, and tombstones for anything; nobody reads them."""
+        """Accept any offsets that the task could write, and tombstones for anything; they are never read."""
         check_offsets(offsets, texts=tuple(Heartbeat("", "", 0).source_partition))
         return True

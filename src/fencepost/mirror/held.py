@@ -1,8 +1,8 @@
-"""Where a mirror of the sink type stands: in a group of the target, in the transactions of its records (KIP-656).
+"""The positions of a mirror of the sink type: in a group of the target, in the transactions of its records (KIP-656).
 
-The group has no members. A broker takes offsets of topics that it has only, so a partition of the source stands under
-the remote topic that it is mirrored to; the note beside the offset says which topic of the source it is, with its id
-and the epoch of the leader that took the last record.
+The group has no members. A broker only accepts offsets of its own topics, so the position in a source partition is
+committed for its remote topic. The metadata of the offset names the source topic, with its id and the epoch of the
+leader that appended the last record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ def _read(note: str) -> _Note | None:
 
 
 def noted_position(place: TopicPartition, offset: int, note: str) -> LogPosition:
-    """Return the position of a partition of the source beside which a mirror has noted that; any other note is none."""
+    """Return the position in a source partition from an offset and its metadata; metadata of others is ignored."""
     told = _read(note)
     if told is None or told.topic != place.topic:
         return LogPosition(offset)
@@ -47,16 +47,16 @@ def noted_position(place: TopicPartition, offset: int, note: str) -> LogPosition
 
 
 class MirrorOffsets(OffsetsInGroup):
-    """The source offsets of one flow, as its group has them."""
+    """The source offsets of one flow, as they are kept in its group."""
 
     def __init__(self, group: str, selection: Selection, assigned_key: str) -> None:
-        """`assigned_key` names the property that holds the partitions of a task."""
+        """`assigned_key` is the property with the partitions of a task."""
         self.group = group
         self._selection = selection
         self._assigned_key = assigned_key
 
     def place(self, partition: Mapping[str, Any]) -> TopicPartition | None:
-        """Return where a partition of the source stands; whatever else the name has offsets of is no matter here."""
+        """Return the place of a source partition in the group; None for a connector's other source partitions."""
         upstream = place_within(partition, self._selection.source_alias)
         return None if upstream is None else self.remote(upstream)
 
@@ -69,7 +69,7 @@ class MirrorOffsets(OffsetsInGroup):
         return last_of(offset) + 1, _note(place_of(partition).topic, position.topic_id, position.epoch)
 
     def source(self, place: TopicPartition, position: int, note: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the source offset that stands there; one without a note was set by Kafka's tools."""
+        """Return the source offset of a committed offset. Without metadata it was set by Kafka's tools."""
         told = _read(note or _note(self._selection.policy.upstream_topic(place.topic), ""))
         if told is None:
             return None

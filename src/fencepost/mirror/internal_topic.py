@@ -1,4 +1,4 @@
-"""Topics of the machinery of mirroring: one partition, compacted, made where they are missing."""
+"""Internal topics of mirroring: one partition, compacted, created if missing."""
 
 from fencepost.api import ConfigError
 from fencepost.kafka.admin.client import Admin
@@ -8,23 +8,23 @@ _CONFIGS = {"cleanup.policy": "compact"}
 
 
 def ensure_internal_topic(admin: Admin, topic: str, *, replication: int, key: str) -> None:
-    """Create the topic unless it is there; `key` is the setting that `replication` comes from.
+    """Create the topic unless it exists; `key` is the setting that `replication` comes from.
 
     Raises:
-        ConfigError: the cluster has too few brokers for so many replicas.
-        KafkaAuthorizationError: the principal may not create it.
-        KafkaUnavailableError: the cluster does not answer.
-        KafkaRequestError: it refuses the topic for another reason.
+        ConfigError: The cluster has too few brokers for so many replicas.
+        KafkaAuthorizationError: The principal may not create it.
+        KafkaUnavailableError: The cluster does not answer.
+        KafkaRequestError: The cluster refuses the topic for another reason.
     """
     try:
         admin.ensure_topic(topic, partitions=1, replication=replication, configs=_CONFIGS)
     except TooFewBrokersError as error:
         raise ConfigError(
-            f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for so many "
+            f"Invalid value {replication} for configuration {key}: the cluster has too few brokers for that many "
             f"replicas of topic {topic}; set a lower number, or -1 for the cluster's default. {error}"
         ) from error
     except KafkaAuthorizationError as error:
         raise KafkaAuthorizationError(
-            f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or let "
-            "the principal create it."
+            f"{error} Topic {topic} does not exist: create it with one partition and cleanup.policy=compact, or allow "
+            "the principal to create it."
         ) from error

@@ -1,4 +1,4 @@
-"""Finding out where a mirror stands whose group has lost that: by what the target has, and by the source's group."""
+"""Recovers the positions of a mirror whose group has lost them, from the target's records and the source's group."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 _READ_S = 120.0
 _WAYS_ON = (
-    "say where to go on (PATCH /connectors/{0}/offsets of the stopped connector), or set on.position.loss=restore, "
-    "which goes on behind the last record that the target has by its offset syncs, else where group {1} stands at the "
-    "source"
+    "choose where to continue (PATCH /connectors/{0}/offsets of the stopped connector), or set "
+    "on.position.loss=restore, which continues after the last record that the target has according to its offset "
+    "syncs, or else at the offsets of group {1} at the source"
 )
 
 
 class LostPositions:
-    """Finds positions again, of partitions that the group of a flow knows nothing of though the target has records.
+    """Recovers positions of partitions that a flow's group knows nothing of although the target has records.
 
-    1. The last offset sync of the target: where no record came behind the one that it is of, nothing is doubled or
-       left out. One of the source type, of MirrorMaker, or from before syncs were switched off may lag.
-    2. The group at the source: it follows the other with some distance, so what came between is mirrored twice.
+    1. The last offset sync at the target. If no record follows the one that it is about, nothing is duplicated or
+       lost. A sync of the source type, of MirrorMaker, or from before syncs were switched off may lag.
+    2. The group at the source. It lags behind the other, so the records in between are mirrored twice.
 
-    Both say of which topic they speak, so that one that was created again is a gap.
+    Both name the topic's id, so that a recreated topic is seen as a gap.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class LostPositions:
         source_conf: Mapping[str, Any],
         target_conf: Mapping[str, Any],
     ) -> None:
-        """Take the settings of clients that ask (librdkafka's names); without a topic of syncs these tell nothing."""
+        """Take the settings of clients (librdkafka's names). Without a topic of syncs these are not used."""
         self._held = held
         self._syncs_topic = syncs_topic
         self._source_conf = dict(source_conf)
         self._target_conf = dict(target_conf)
 
     def among(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Return those of these partitions of the source that nobody has reset, and of which the target has records."""
+        """Return those of these source partitions that were not reset, and of which the target has records."""
         remote = {self._held.remote(place): place for place in places}
         known = read_stable(self._target_conf, self._held.group, _READ_S, remote.keys())
         reset = {place for place, committed in known.items() if committed.note == FORGOTTEN}
@@ -65,13 +65,13 @@ class LostPositions:
     def restored(
         self, lost: Collection[TopicPartition], connector: str, *, is_refused: bool
     ) -> dict[TopicPartition, Any]:
-        """Return where to go on, of the partitions of which that can be told.
+        """Return where to continue, for the partitions for which that can be found.
 
-        Raises FatalError where `is_refused`: the user wants to be asked.
+        Raises FatalError if `is_refused`: the user wants to decide.
         """
         if not lost:
             return {}
-        told = f"Group {self._held.group} of the target has lost where {names(lost)} stand, which have records there"
+        told = f"Group {self._held.group} of the target has no offsets for {names(lost)}, which have records there"
         if is_refused:
             raise FatalError(f"{told}: {_WAYS_ON.format(connector, self._held.group)}")
         synced = {} if self._syncs_topic is None else self._synced(self._last_syncs(self._syncs_topic, lost))
@@ -82,7 +82,7 @@ class LostPositions:
         return found.positions()
 
     def _synced(self, syncs: Mapping[TopicPartition, OffsetSync]) -> dict[TopicPartition, Synced]:
-        """Look whether the remote partitions have records behind those that syncs are of. Nobody writes meanwhile."""
+        """Check whether the remote partitions have records after those of the syncs. Nothing is written meanwhile."""
         remote = {self._held.remote(place): sync for place, sync in syncs.items()}
         admin = Admin(self._target_conf)
         try:
@@ -104,7 +104,7 @@ class LostPositions:
     def _with_records(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> set[TopicPartition]:
-        """Return the remote partitions that have committed records in these ranges, not markers alone."""
+        """Return the remote partitions with committed records in these ranges, apart from markers."""
         found: set[TopicPartition] = set()
         for topic in {place.topic for place in starts}:
             own = {place.partition: start for place, start in starts.items() if place.topic == topic}

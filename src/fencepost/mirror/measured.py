@@ -1,4 +1,4 @@
-"""Measures what a mirror's task has done. Its threads measure, another one reads: single values, no lock."""
+"""Measures the work of a mirror's task. Its threads write, another one reads; single values, so no lock."""
 
 import time
 from collections import defaultdict, deque
@@ -13,8 +13,8 @@ from fencepost.record import TopicPartition
 
 Rows = Mapping[str, Sequence[Sequence[str | float]]]
 """By kind."""
-_LOOKED_AT = 100  # records of a poll and partition whose age is measured
-_MOST_LOTS = 1_000  # that wait for a commit, of each partition: a transform may filter all of them
+_LOOKED_AT = 100  # records for each poll and partition whose age is measured
+_MOST_LOTS = 1_000  # uncommitted polls for each partition: a transform may filter all their records
 
 
 class Spread:
@@ -25,7 +25,7 @@ class Spread:
         self._count = 0
 
     def take(self, least: float, most: float, mean: float, count: int) -> None:
-        """Add so many numbers at once; the smallest of times is the newest record's."""
+        """Add `count` numbers at once; the smallest of times is the newest record's."""
         self._last = least
         self._most = max(self._most, most)
         self._least = min(self._least, least) if self._count else least
@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Lot:
-    """Records of a partition that one poll has returned: `times_ms` are timestamps of some of them, maybe of none."""
+    """Records of a partition from one poll; `times_ms` are timestamps of some of them, possibly none."""
 
     last: int
     count: int
@@ -66,7 +66,7 @@ class MeasuredRecords:
         self._flushed: deque[tuple[TopicPartition, _Lot]] = deque()
 
     def read(self, places: Sequence[TopicPartition], counts: Sequence[int], fetched: Fetched) -> None:
-        """Measure what a poll has returned: so many records of these partitions, one after the other."""
+        """Measure the result of a poll: consecutive runs of `counts` records of these partitions."""
         now_ms, start = time.time() * 1000, 0
         for place, count in zip(places, counts, strict=True):
             stop = start + count
@@ -78,7 +78,7 @@ class MeasuredRecords:
             start = stop
 
     def flushed(self, lasts: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Take note that records up to these offsets are in the log; the next `committed` is of them."""
+        """Record that records up to these offsets are in the log; the next `committed` counts them."""
         for place, last in lasts:
             waiting = self._places[place].waiting
             while waiting and waiting[0].last <= last:
@@ -87,7 +87,7 @@ class MeasuredRecords:
     def committed(self) -> None:
         """Count what was flushed."""
         now_ms = time.time() * 1000
-        for _ in range(len(self._flushed)):  # more may come meanwhile
+        for _ in range(len(self._flushed)):  # more may be added meanwhile
             place, lot = self._flushed.popleft()
             measured = self._places[place]
             measured.records += lot.count
@@ -95,7 +95,7 @@ class MeasuredRecords:
             _take(measured.latency, lot.times_ms, now_ms)
 
     def gone_on(self, gap: LogGap) -> None:
-        """Count a gap that the task goes on behind."""
+        """Count a gap that the task skips."""
         gaps, offsets = self._gaps.get(gap.place, (0, 0))
         self._gaps[gap.place] = gaps + 1, offsets + max(0, gap.start - gap.position)
 
@@ -122,11 +122,11 @@ class MeasuredCheckpoints:
         self._made: deque[tuple[tuple[str, TopicPartition], float]] = deque()
 
     def made(self, places: Iterable[tuple[str, TopicPartition]]) -> None:
-        """Take note that checkpoints are to be written."""
+        """Record that checkpoints are about to be written."""
         self._made.extend((place, time.time()) for place in places)
 
     def committed(self) -> None:
-        """Measure those that were made and not measured yet."""
+        """Measure those that were written and not measured yet."""
         now_s = time.time()
         for _ in range(len(self._made)):
             place, made_s = self._made.popleft()

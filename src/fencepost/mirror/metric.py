@@ -1,6 +1,6 @@
-"""What a mirror measures, under MirrorMaker's names: beans of `kafka.connect.mirror`, by the partition of the target.
+"""A mirror's metrics, under MirrorMaker's names: beans of `kafka.connect.mirror`, by the partition of the target.
 
-A task gives rows, of labels and then values; the worker, which knows the names, makes metrics of them.
+A task returns rows of labels followed by values; the worker, which knows the names, makes metrics of them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _PACKAGE = "kafka_connect_mirror_mirror"
 
 @dataclass(frozen=True)
 class FigureKind:
-    """Rows of one kind: their labels, and what each value behind these is called (`_total`: a counter), and means."""
+    """A kind of rows: their labels, and the name and description of each value (`_total`: a counter)."""
 
     prefix: str
     labels: tuple[str, ...]
@@ -41,14 +41,14 @@ _SOURCE = FigureKind(
 _CHECKPOINT = FigureKind(
     f"{_PACKAGE}checkpointconnector",
     ("source", "target", "group", "topic", "partition"),
-    _times("checkpoint_latency_ms", "How long checkpoints took, from when they were made until they were committed"),
+    _times("checkpoint_latency_ms", "How long checkpoints took, from their translation to their commit"),
 )
 _GAP = FigureKind(
     "fencepost_mirror",
     ("source", "target", "topic", "partition"),
     {
-        "gaps_total": f"Gaps in logs of the source that the task has gone on behind (on.source.gap=record), {_SINCE}.",
-        "gap_offsets_total": f"Offsets that were left out there, as far as that is known, {_SINCE}.",
+        "gaps_total": f"Gaps in logs of the source that the task has skipped (on.source.gap=record), {_SINCE}.",
+        "gap_offsets_total": f"Offsets in these gaps, as far as known, {_SINCE}.",
     },
 )
 

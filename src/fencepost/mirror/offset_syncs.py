@@ -1,7 +1,7 @@
-"""Offset syncs: it is written down now and then which record of the source has gone where, so that positions translate.
+"""Offset syncs: records that say which source record was copied to which offset, by which positions are translated.
 
-Only what is certain is written: the downstream offset of a record that is in the log. Where its transaction came to
-nothing after all, the record stands further behind in the end, and a position is translated to before it, not beyond.
+Only facts are written: the downstream offset of a record that is in the log. If its transaction is aborted after all,
+the record finally has a later offset, and a position is translated to an earlier offset than necessary, never beyond.
 """
 
 import logging
@@ -23,14 +23,14 @@ _PARTITION = 0
 
 
 class DueSyncs:
-    """Says which syncs are worth being written: where the last one is `lag_max` records behind, or misleads."""
+    """Decides which syncs to write: if the last one is `lag_max` records behind, or gives a wrong translation."""
 
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
         self._last: dict[TopicPartition, OffsetSync] = {}
 
     def among(self, syncs: Iterable[OffsetSync]) -> list[OffsetSync]:
-        """Return those that are due, and take them for written."""
+        """Return those that are due, and count them as written."""
         due = [sync for sync in syncs if self._is_due(sync)]
         self._last |= {sync.topic_partition: sync for sync in due}
         return due
@@ -60,19 +60,19 @@ def as_record(sync: OffsetSync, topic: str) -> SourceRecord:
 
 
 class SyncWriter:
-    """Writes syncs to another cluster than the records go to, once these are committed. One thread's.
+    """Writes syncs to a cluster other than the records', once the records are committed. One thread.
 
-    A mirror goes on where it cannot: positions then translate less exactly, until the next sync gets there.
+    The mirror continues if this fails: translation is then less exact, until the next sync is written.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
-        """`conf` is made by `settings.producer_conf`. Raises ProducerError for settings that are no good."""
+        """`conf` comes from `settings.producer_conf`. Raises ProducerError for invalid settings."""
         self._client = ProducerClient(conf)
         self._topic = topic
         self._is_in_trouble = False
 
     def write(self, syncs: Sequence[OffsetSync]) -> None:
-        """Write, and wait for nothing but room in the queue."""
+        """Write, and wait only for space in the queue."""
         try:
             for sync in syncs:
                 fields = {"key": sync.key(), "partition": _PARTITION, "headers": sync.headers()}
@@ -84,7 +84,7 @@ class SyncWriter:
             self._note(error)
 
     def close(self) -> None:
-        """Wait a little for what is under way, and let go."""
+        """Wait a short time for writes in progress, and close."""
         try:
             self._client.flush(_FLUSH_S)
         except ProducerError as error:
@@ -92,7 +92,7 @@ class SyncWriter:
         self._client.drop()
 
     def _note(self, trouble: ProducerError | None) -> None:
-        """Tell of trouble when it begins, and when it is over."""
+        """Log a failure when it begins."""
         if trouble is not None and not self._is_in_trouble:
-            log.warning("offset syncs cannot be written to topic %s: %s", self._topic, trouble)
+            log.warning("offset syncs cannot be written to topic %s at the moment: %s", self._topic, trouble)
         self._is_in_trouble = trouble is not None

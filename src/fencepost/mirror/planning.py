@@ -1,4 +1,4 @@
-"""What a mirror does, as far as that can be thought out: which topics, into what, and who copies which partitions."""
+"""Decisions of a mirror, as pure functions: which topics, their remote names, and which task copies what."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from fencepost.record import TopicPartition
 
 @dataclass(frozen=True)
 class Selection:
-    """Which topics of the source are mirrored, and what they are called at the target.
+    """Which topics of the source are mirrored, and their names at the target.
 
-    `takes` is what the user's filter says of a name. What belongs to mirroring, or comes from the target in the first
-    place, is never mirrored; heartbeats are whatever the filter says, if they are at all.
+    `takes` is the user's filter of names. Topics of mirroring itself, and those that came from the target, are never
+    mirrored. With `with_heartbeats` topics of heartbeats are mirrored even if the filter excludes them.
     """
 
     policy: ReplicationPolicy
@@ -22,11 +22,11 @@ class Selection:
     with_heartbeats: bool = True
 
     def remote_topic(self, topic: str) -> str:
-        """Return what a topic of the source is called at the target."""
+        """Return the name at the target of a topic of the source."""
         return self.policy.format_remote_topic(self.source_alias, topic)
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
-        """Return those of the source's topics that are mirrored, in order."""
+        """Return, in order, those of the source's topics that are mirrored."""
         return sorted(topic for topic in topics if self.is_chosen(topic))
 
     def is_chosen(self, topic: str) -> bool:
@@ -35,7 +35,7 @@ class Selection:
         return self.takes(topic) or (self.with_heartbeats and self.policy.is_heartbeats_topic(topic))
 
     def _is_cycle(self, topic: str) -> bool:
-        """Say whether a topic has come from the target, over however many clusters."""
+        """Say whether a topic came from the target, through any number of clusters."""
         source = self.policy.topic_source(topic)
         if source is None:
             return False
@@ -44,7 +44,7 @@ class Selection:
 
 
 def shared_names(topics: Iterable[str], selection: Selection) -> dict[str, list[str]]:
-    """Return the remote topics that several topics would be mirrored into, which would mix their records."""
+    """Return remote topics that several topics would be mirrored into, which would mix their records."""
     sources: dict[str, list[str]] = {}
     for topic in sorted(topics):
         sources.setdefault(selection.remote_topic(topic), []).append(topic)
@@ -53,14 +53,14 @@ def shared_names(topics: Iterable[str], selection: Selection) -> dict[str, list[
 
 @dataclass(frozen=True)
 class Shortage:
-    """What the target lacks of the topics that are mirrored, by topic of the source: partitions in all."""
+    """What the target lacks, by topic of the source: total numbers of partitions."""
 
     missing: Mapping[str, int] = field(default_factory=dict)
     too_small: Mapping[str, int] = field(default_factory=dict)
 
 
 def shortage(source: Mapping[str, int], target: Mapping[str, int], selection: Selection) -> Shortage:
-    """Compare partitions, by topic of the source and by topic of the target."""
+    """Compare numbers of partitions, given by topic of the source and by topic of the target."""
     have = {topic: target.get(selection.remote_topic(topic)) for topic in source}
     return Shortage(
         {topic: count for topic, count in source.items() if have[topic] is None},
@@ -71,7 +71,7 @@ def shortage(source: Mapping[str, int], target: Mapping[str, int], selection: Se
 def partitions_to_copy(
     source: Mapping[str, int], target: Mapping[str, int], selection: Selection
 ) -> list[TopicPartition]:
-    """Return the partitions of the source that the target has, too, in order."""
+    """Return, in order, the partitions of the source that exist at the target, too."""
     return [
         TopicPartition(topic, number)
         for topic, count in sorted(source.items())
@@ -80,17 +80,17 @@ def partitions_to_copy(
 
 
 def divided(partitions: Sequence[TopicPartition], most_tasks: int) -> list[list[TopicPartition]]:
-    """Deal partitions out to at most so many tasks, one by one in turn: no task without any."""
+    """Deal partitions in turn to at most `most_tasks` tasks; no task is empty."""
     count = min(most_tasks, len(partitions))
     return [list(partitions[number::count]) for number in range(count)]
 
 
 def as_text(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions as a task's property has them: `a-0,a-1`."""
+    """Return partitions in the format of a task's property: `a-0,a-1`."""
     return ",".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
 def from_text(names: Iterable[str]) -> list[TopicPartition]:
-    """Return what `as_text` was made of, split at the commas. Raises ValueError for what is no partition."""
+    """Parse the parts of `as_text` between commas. Raises ValueError for anything that is not a partition."""
     parted = (name.strip().rpartition("-") for name in names)
     return [TopicPartition(topic, int(number)) for topic, _, number in parted]

@@ -1,7 +1,7 @@
-"""The replication policies that are shipped, under MirrorMaker's names, and how a flow's is found.
+"""The built-in replication policies, under MirrorMaker's names, and the lookup of a flow's policy.
 
-A class of one's own is a `ReplicationPolicy` that a package offers as entry point `fencepost.replication_policies`, or
-that lies in a directory of `plugin.path`; `replication.policy.class` names it as Python does.
+A custom policy is a `ReplicationPolicy` that a package offers as entry point `fencepost.replication_policies`, or that
+is in a directory of `plugin.path`; `replication.policy.class` contains its Python name.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ _DOT, _MIRROR, _INTERNAL, _CHECKPOINTS = ".", "mm2", "internal", "checkpoints"
 
 
 class SeparatorSettings(Config):
-    """What stands between the parts of a name."""
+    """The separator between the parts of a name."""
 
     policy_separator: str = setting(
         "replication.policy.separator", default=_DOT, check=non_empty(), importance=LOW,
-        doc="What stands between the alias of the source cluster and the name of the topic.",
+        doc="The separator between the alias of the source cluster and the name of the topic.",
     )  # fmt: skip
     internal_separator_enabled: bool = setting(
         "replication.policy.internal.topic.separator.enabled", default=True, importance=LOW,
-        doc="Whether `replication.policy.separator` goes for the topics of checkpoints and of offset syncs, too; "
-        "false: a dot, as older versions of MirrorMaker had it.",
+        doc="Whether `replication.policy.separator` also applies to the topics of checkpoints and of offset syncs; "
+        "false: they use a dot, as in older versions of MirrorMaker.",
     )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ class AliasSettings(Config):
 
     source_cluster_alias: str = setting(
         "source.cluster.alias", check=non_empty(), importance=HIGH,
-        doc="What the source cluster is called: in the names of remote topics, in offsets and in metrics.",
+        doc="The name of the source cluster, used in the names of remote topics, in offsets and in metrics.",
     )  # fmt: skip
 
 
@@ -68,9 +68,9 @@ class DefaultReplicationPolicy(SeparatorSettings, ReplicationPolicy):
 
 
 class IdentityReplicationPolicy(AliasSettings, DefaultReplicationPolicy):
-    """Leaves the names of topics as they are, but for those that end in `heartbeats`.
+    """Keeps the names of topics, except those that end in `heartbeats`.
 
-    A name alone does not tell where a topic comes from: every topic counts as one of the source cluster.
+    As a name does not show where a topic comes from, every topic counts as one of the source cluster.
     """
 
     def format_remote_topic(self, source_cluster_alias: str, topic: str) -> str:
@@ -90,7 +90,7 @@ def policy_of(key: str, name: str, properties: Mapping[str, object]) -> Replicat
     """Return the policy of that class, built from a connector's properties.
 
     Raises:
-        ConfigError: there is no such class, which is told under `key`, or it refuses the properties.
+        ConfigError: The class is not found (the error names `key`), or it refuses the properties.
     """
     try:
         found: type[ReplicationPolicy] = find(PluginKind.REPLICATION_POLICY, name)

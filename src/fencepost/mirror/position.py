@@ -1,8 +1,8 @@
-"""Where a mirror stands in a partition of its source, as source offsets have it: MirrorMaker's, and a topic's id.
+"""The position of a mirror in a source partition, as a source offset: MirrorMaker's, with the topic's id.
 
 The partition is `{"cluster": alias, "topic": name, "partition": number}`, the offset `{"offset": the last one copied}`.
-Beside that stands which topic it is the offset of, `topic_id`, and the epoch of the leader that took the last one,
-`leader_epoch`, where that is known. MirrorMaker does not write them, and does not mind them.
+The offset also has the id of its topic, `topic_id`, and the epoch of the leader that appended the last record,
+`leader_epoch`, if known. MirrorMaker does not write these, and ignores them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ _OFFSET, _TOPIC_ID, _EPOCH = "offset", "topic_id", "leader_epoch"
 
 
 def source_partition(alias: str, place: TopicPartition) -> dict[str, Any]:
-    """Return how the offsets topic calls a partition of the source."""
+    """Return the name of a partition of the source in the offsets topic."""
     return {_CLUSTER: alias, _TOPIC: place.topic, _PARTITION: place.partition}
 
 
 def source_offset(last: int, topic_id: str, epoch: int = NO_EPOCH) -> dict[str, Any]:
-    """Return that everything up to the offset `last`, and that itself, is copied or has nothing to copy."""
+    """Return a source offset: everything up to and including `last` is copied, or is nothing to copy."""
     if not topic_id:
         return {_OFFSET: last}
     known = {_OFFSET: last, _TOPIC_ID: topic_id}
@@ -31,12 +31,12 @@ def source_offset(last: int, topic_id: str, epoch: int = NO_EPOCH) -> dict[str, 
 
 
 def place_of(partition: Mapping[str, Any]) -> TopicPartition:
-    """Return which partition of the source that is."""
+    """Return the partition of the source."""
     return TopicPartition(partition[_TOPIC], partition[_PARTITION])
 
 
 def place_within(partition: Mapping[str, Any], alias: str) -> TopicPartition | None:
-    """Return which partition of the source of that alias it is; None for what says another thing, such as a gap."""
+    """Return the partition of the source with that alias; None for other source partitions, such as gaps."""
     topic, number = partition.get(_TOPIC), partition.get(_PARTITION)
     if partition.keys() != {_CLUSTER, _TOPIC, _PARTITION} or partition[_CLUSTER] != alias:
         return None
@@ -49,7 +49,7 @@ def last_of(offset: Mapping[str, Any]) -> int:
 
 
 def position_of(offset: Mapping[str, Any]) -> LogPosition | None:
-    """Return where to go on behind a committed source offset; None where there is none."""
+    """Return the position after a committed source offset; None if it has no offset."""
     last = offset.get(_OFFSET)
     if last is None:
         return None
@@ -59,20 +59,20 @@ def position_of(offset: Mapping[str, Any]) -> LogPosition | None:
 
 
 def check_altered(offsets: Alterations, alias: str) -> None:
-    """Check source offsets that an administrator gives to a connector whose source is `alias`. Raises ConnectError."""
+    """Check source offsets that an administrator sets for a connector with source `alias`. Raises ConnectError."""
     check_offsets(offsets, texts=(_CLUSTER, _TOPIC), has_partition=True, is_read=True)
     for partition in (dict(items) for items, offset in offsets.items() if offset is not None):
         if partition[_CLUSTER] != alias:
             raise ConnectError(
-                f"The source partition {partition} is of a cluster '{partition[_CLUSTER]}'; this connector's source is "
-                f"'{alias}' (source.cluster.alias)"
+                f"The source partition {partition} belongs to cluster '{partition[_CLUSTER]}', but this connector's "
+                f"source is '{alias}' (source.cluster.alias)"
             )
         if odd := sorted(partition.keys() - {_CLUSTER, _TOPIC, _PARTITION}):
-            raise ConnectError(f"The source partition {partition} has more keys than it should: {', '.join(odd)}")
+            raise ConnectError(f"The source partition {partition} has unknown keys: {', '.join(odd)}")
 
 
 class OffsetColumn(Sequence[dict[str, Any]]):
-    """The source offsets of records, kept as numbers beside the ids of their topics, and the epochs of leaders."""
+    """The source offsets of records, kept as columns of numbers, topic ids and leader epochs."""
 
     __slots__ = ("epochs", "numbers", "topic_ids")
 

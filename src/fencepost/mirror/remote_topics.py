@@ -1,6 +1,6 @@
-"""The topics at both ends of a flow: looked at, and the target's made and kept like the source's.
+"""The topics at both ends of a flow: creates the target's, and keeps them like the source's.
 
-One topic that may not be read, made or written is left out, loudly, and the others are mirrored.
+A topic that may not be read, created or written is skipped and logged, and the others are mirrored.
 """
 
 import logging
@@ -26,13 +26,13 @@ class SharedTopicError(FatalError):
 
 @dataclass(frozen=True)
 class ConfigRule:
-    """Which configs of topics go to the target: those that the filter takes; defaults of the source, too, or not."""
+    """Which topic configs go to the target: those that the filter takes, with or without the source's defaults."""
 
     filter: NameFilter
     takes_source_defaults: bool = False
 
     def changes(self, settings: Mapping[str, TopicSetting]) -> dict[str, str | None]:
-        """Return what a remote topic is to have: a value, or None for the target's default."""
+        """Return the configs that a remote topic should have: a value, or None for the target's default."""
         return {
             key: None if setting.is_default and not self.takes_source_defaults else setting.value
             for key, setting in settings.items()
@@ -41,7 +41,7 @@ class ConfigRule:
 
 
 class RemoteTopics:
-    """Makes and keeps the topics of one flow. One thread's. Methods raise KafkaUnavailableError: ask again."""
+    """Creates and updates the topics of one flow. One thread. Methods raise KafkaUnavailableError: retry."""
 
     def __init__(
         self, source: TopicAdmin, target: TopicAdmin, selection: Selection, rule: ConfigRule, replication: int
@@ -51,15 +51,15 @@ class RemoteTopics:
         self._selection = selection
         self._rule = rule
         self._replication = replication
-        self._left_out: dict[str, str] = {}  # topics of the source, and why
+        self._left_out: dict[str, str] = {}  # skipped topics of the source, and why
         self._unread: list[str] = []  # topics of the source that may not be read
-        self._topics: list[str] = []  # that are mirrored
+        self._topics: list[str] = []  # mirrored topics
         self._granted: set[TopicAcl] = set()
 
     def refresh(self) -> list[TopicPartition]:
-        """Look at both ends, make what the target lacks, and return the partitions that can be copied now.
+        """Look at both clusters, create what the target lacks, and return the partitions that can be copied now.
 
-        Raises SharedTopicError where topics would be mixed.
+        Raises SharedTopicError if topics would be mixed.
         """
         chosen = self._selection.chosen(self._source.topic_names())
         self._keep_apart(chosen)
@@ -77,16 +77,16 @@ class RemoteTopics:
         return partitions_to_copy(counts, have, self._selection)
 
     def remark(self) -> str | None:
-        """Return what is to be said of topics that are not mirrored; None: nothing."""
+        """Return a remark about topics that are not mirrored; None if there are none."""
         why = dict.fromkeys(self._unread, f"{_READ} on it is not granted at the source") | self._left_out
         if not why:
             return None
         named = [f"{topic}: {why[topic]}" for topic in sorted(why)[:_MOST_NAMED]]
         more = f"; and {len(why) - len(named)} more" if len(why) > len(named) else ""
-        return f"Not mirrored, though the others are ({len(why)}): {'; '.join(named)}{more}"
+        return f"Topics not mirrored, while the others are ({len(why)}): {'; '.join(named)}{more}"
 
     def sync_configs(self) -> None:
-        """Have the remote topics have the configs that the source's have."""
+        """Give remote topics the configs of the source's topics."""
         settings, unseen = self._source.topic_settings(self._topics)
         wanted = {self._selection.remote_topic(topic): self._rule.changes(found) for topic, found in settings.items()}
         have, _ = self._target.topic_settings(wanted.keys())
@@ -95,37 +95,39 @@ class RemoteTopics:
         for name, error in (unseen | refused).items():
             log.warning("the configs of topic %s are not mirrored: %s", name, error)
         if changed := sorted(name for name, settings in changes.items() if settings and name not in refused):
-            log.info("configs of %s are the source's now", ", ".join(changed))
+            log.info("updated the configs of %s to those of the source", ", ".join(changed))
 
     def sync_acls(self) -> None:
-        """Let those read remote topics who may read the source's; none may write them for that."""
+        """Let principals that may read a topic of the source read its remote topic; it grants no writing."""
         acls = {self._remote_acl(acl) for acl in self._source.topic_acls() if self._is_mirrored(acl)}
         fresh = acls - self._granted
         refused = self._target.create_acls(fresh)
         for name, error in refused.items():
-            log.warning("the rights on topic %s are not mirrored: %s", name, error)
+            log.warning("the ACLs of topic %s are not mirrored: %s", name, error)
         self._granted |= {acl for acl in fresh if acl.topic not in refused}
 
     def _keep_apart(self, topics: Sequence[str]) -> None:
         for remote, mixed in shared_names(topics, self._selection).items():
             raise SharedTopicError(
-                f"The topics {', '.join(mixed)} of {self._selection.source_alias} are all called {remote} at "
-                f"{self._selection.target_alias}, where their records would be mixed. Leave all but one of them out "
+                f"The topics {', '.join(mixed)} of {self._selection.source_alias} would all be named {remote} at "
+                f"{self._selection.target_alias}, where their records would be mixed. Exclude all but one of them "
                 f"({TopicSelection.key_of('topics_exclude')}), or set a "
-                f"{MirrorSettings.key_of('replication_policy_class')} that tells them apart"
+                f"{MirrorSettings.key_of('replication_policy_class')} that gives them different names"
             )
 
     def _not_writable(self, remote: Mapping[str, str], target: Mapping[str, TopicView]) -> Refusals:
-        """Return the topics that may not be written, though others may.
+        """Return the topics that may not be written, if others may.
 
-        Who may write none is not who writes: records go by the worker's producer, whose principal may be another.
+        If none may be written, this principal is not the writer: records go through the worker's producer, whose
+        principal
+        may differ.
         """
         there = {topic: target[name] for topic, name in remote.items() if name in target}
         closed = _withheld(there, _WRITE)
         return {topic: PermissionError(f"{_WRITE} on {remote[topic]} is not granted") for topic in closed}
 
     def _make(self, counts: Mapping[str, int], have: dict[str, int]) -> Refusals:
-        """Make what the target lacks; `have` is then what it has. Returns the topics of which that failed."""
+        """Create what the target lacks, and add it to `have`. Returns the topics for which that failed."""
         remote = {topic: self._selection.remote_topic(topic) for topic in counts}
         lacking = shortage(counts, have, self._selection)
         configs, refused = self._source.topic_settings(lacking.missing.keys())
@@ -139,20 +141,20 @@ class RemoteTopics:
         have |= {name: spec.partitions for name, spec in specs.items() if name not in failed}
         have |= {name: count for name, count in larger.items() if name not in too_small}
         for name, error in too_small.items():
-            log.error("topic %s does not get more partitions, and the new ones are not mirrored: %s", name, error)
+            log.error("topic %s cannot get more partitions; the source's new ones are not mirrored: %s", name, error)
         return refused | {topic: failed[name] for topic, name in remote.items() if name in failed}
 
     def _set_by_somebody(self, settings: Mapping[str, TopicSetting]) -> dict[str, str]:
         return {key: value for key, value in self._rule.changes(settings).items() if value is not None}
 
     def _tell(self, left_out: Mapping[str, Exception]) -> None:
-        """Say which topics are left out, once each."""
+        """Log each topic that is skipped once."""
         told = {topic: str(error) for topic, error in left_out.items()}
         for topic, why in told.items():
             if self._left_out.get(topic) != why:
                 log.error("topic %s is not mirrored, the others are: %s", topic, why)
         for topic in self._left_out.keys() - told.keys():
-            log.info("nothing is in the way of topic %s any more", topic)
+            log.info("topic %s can be mirrored again", topic)
         self._left_out = told
 
     def _is_mirrored(self, acl: TopicAcl) -> bool:
@@ -165,13 +167,13 @@ class RemoteTopics:
 
 
 def _withheld(views: Mapping[str, TopicView], operation: str) -> set[str]:
-    """Return the topics on which a principal may not do what it may on others: who may on none does another thing."""
+    """Return the topics without the right, if others have it. If none has it, the principal does not need it."""
     closed = {topic for topic, view in views.items() if not view.allows(operation)}
     return set() if len(closed) == len(views) else closed
 
 
 def _different(wanted: Mapping[str, str | None], have: Mapping[str, TopicSetting]) -> dict[str, str | None]:
-    """Return what of the wanted settings a topic does not have yet, of those that its cluster knows."""
+    """Return the wanted settings that a topic lacks, among those that its cluster knows."""
     known = {key: value for key, value in wanted.items() if key in have}
     return {key: value for key, value in known.items() if not _is_so(value, have[key])}
 

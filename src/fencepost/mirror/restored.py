@@ -1,4 +1,4 @@
-"""What is known of positions that a group has lost: where each partition goes on, and how exact that is."""
+"""What is known of positions that a group has lost: where each partition continues, and how exact that is."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from fencepost.record import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Where the last offset sync of a partition says to go on.
+    """Where a partition continues according to its last offset sync.
 
-    `behind`: 0 if the remote partition has no record behind the one that the sync is of, else how many offsets it has
-    there: as many records may have been mirrored since.
+    `behind`: 0 if the remote partition has no record after that of the sync, else how many offsets it has there, which
+    is the largest possible number of records mirrored since.
     """
 
     position: LogPosition
@@ -21,7 +21,7 @@ class Synced:
 
 @dataclass(frozen=True)
 class Restored:
-    """Where partitions go on, by how that is known; `unknown` are those of which nothing tells."""
+    """Where partitions continue, by the source of that knowledge; nothing is known of those in `unknown`."""
 
     exact: Mapping[TopicPartition, LogPosition] = field(default_factory=dict)
     synced: Mapping[TopicPartition, Synced] = field(default_factory=dict)
@@ -29,28 +29,28 @@ class Restored:
     unknown: frozenset[TopicPartition] = frozenset()
 
     def positions(self) -> dict[TopicPartition, LogPosition]:
-        """Return where to go on."""
+        """Return where to continue."""
         return {**self.exact, **{place: one.position for place, one in self.synced.items()}, **self.followed}
 
     def sayings(self, group: str) -> Iterator[str]:
-        """Yield what the user has to know of each kind; `group` is the one that was lost."""
+        """Yield what the user has to know about each kind; `group` is the one that lost its positions."""
         if self.exact:
-            yield f"offset syncs tell exactly where to go on, of {names(self.exact)}"
+            yield f"offset syncs say exactly where to continue, for {names(self.exact)}"
         if self.synced:
             counts = ", ".join(f"{_name(place)} (up to {one.behind})" for place, one in sorted(self.synced.items()))
-            yield f"offset syncs lag behind the remote topic: RECORDS ARE MIRRORED TWICE, of {counts}"
+            yield f"offset syncs lag behind the remote topic: RECORDS ARE MIRRORED TWICE, for {counts}"
         if self.followed:
             yield (
-                f"group {group} of the source tells where to go on, of {names(self.followed)}: WHAT WAS MIRRORED SINCE "
-                "IT COMMITTED THERE IS MIRRORED TWICE"
+                f"group {group} of the source says where to continue, for {names(self.followed)}: RECORDS MIRRORED "
+                "AFTER ITS LAST COMMIT ARE MIRRORED TWICE"
             )
         if nameless := [place for place, position in self.positions().items() if not position.topic_id]:
             yield (
-                f"which topic these are positions of is not known, of {names(nameless)}: if it was deleted and created "
-                "again since, ITS FIRST RECORDS ARE NOT MIRRORED, and no gap is reported"
+                f"the topic ids of these positions are unknown, for {names(nameless)}: if a topic was deleted and "
+                "recreated since, ITS FIRST RECORDS ARE NOT MIRRORED, and no gap is reported"
             )
         if self.unknown:
-            yield f"nothing tells where to go on, of {names(self.unknown)}: they are mirrored anew"
+            yield f"nothing says where to continue, for {names(self.unknown)}: they are mirrored from the start"
 
 
 def restored(
@@ -58,9 +58,9 @@ def restored(
     synced: Mapping[TopicPartition, Synced],
     followed: Mapping[TopicPartition, LogPosition],
 ) -> Restored:
-    """Decide where to go on: exactly, where the last sync is of the last record.
+    """Decide where to continue: exactly, if the last sync is of the last record.
 
-    Else the further one of both is taken, of the same topic: neither is ever beyond what was mirrored.
+    Otherwise the later of both positions in the same topic is taken: neither is ever beyond what was mirrored.
     """
     exact = {place: synced[place].position for place in lost if place in synced and not synced[place].behind}
     by_group = {

@@ -1,4 +1,4 @@
-"""What is done over and over beside a connector, in a thread of its own."""
+"""Periodic work for a connector, in a thread of its own."""
 
 import logging
 import threading
@@ -15,7 +15,10 @@ _AGAIN_S = 5.0
 
 @dataclass
 class Round:
-    """Something to do every so often; `what` is told where it fails. It is due at once unless `due_s` is later."""
+    """Something to do at an interval; `what` names it in logs of failures.
+
+    It is due at once unless `due_s` is later.
+    """
 
     what: str
     act: Callable[[], None]
@@ -23,15 +26,15 @@ class Round:
     due_s: float = 0.0
 
     def carry_out(self) -> None:
-        """Do it. What is not answered is asked again soon; what is refused, when it is due again."""
+        """Do it. If it is not answered, it is retried soon; if it is refused, when it is due again."""
         in_s = self.every_s
         try:
             self.act()
         except RetriableError as error:
             in_s = min(_AGAIN_S, in_s)
-            log.warning("%s is tried again in %g s: %s", self.what, in_s, error)
+            log.warning("%s will be retried in %g s: %s", self.what, in_s, error)
         except Exception as error:
-            log.error("%s failed, and is tried again in %g s: %s", self.what, in_s, error)
+            log.error("%s failed and will be retried in %g s: %s", self.what, in_s, error)
         self.due_s = time.monotonic() + in_s
 
 
@@ -44,12 +47,12 @@ class Rounds:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin, where there is anything to do."""
+        """Start the thread, if there is anything to do."""
         if self._rounds:
             self._thread.start()
 
     def close(self) -> None:
-        """Begin nothing more. What is under way ends by itself. Idempotent."""
+        """Start nothing more; work in progress ends by itself. Idempotent."""
         self._is_over.set()
 
     def _run(self) -> None:

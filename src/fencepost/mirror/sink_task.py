@@ -1,4 +1,4 @@
-"""MirrorSinkTask: what MirrorSourceTask does, with positions that the target keeps."""
+"""MirrorSinkTask: a MirrorSourceTask whose positions are kept by the target."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ from fencepost.mirror.offset_syncs import DueSyncs
 from fencepost.mirror.position import position_of, source_partition
 from fencepost.mirror.rounds import Round, Rounds
 from fencepost.mirror.task import MirrorSourceTask
-from fencepost.mirror.troubles import Troubles
+from fencepost.mirror.warning_log import WarningLog
 from fencepost.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RENEW_EVERY_S = 3_600.0  # a broker forgets what a group without members committed, by default after a week
+_RENEW_EVERY_S = 3_600.0  # a broker deletes offsets of a group without members, by default after a week
 _FOLLOW_FIRST_S, _FOLLOW_EVERY_S, _REFUSED_EVERY_S = 2.0, 10.0, 60.0
 _ROLE = "position-admin"
 
 
 class MirrorSinkTask(MirrorSourceTask):
-    """Copies its share of the source's partitions; each transaction tells exactly where its last records went."""
+    """Copies its share of the source's partitions; each transaction has exact syncs of its last records."""
 
     config: "MirrorSinkConnector"
 
     def start(self) -> None:
         super().start()
         self._syncs = DueSyncs(0)
-        self._renewed_s = float("-inf")  # a task may never live for an hour, where plans often change
+        self._renewed_s = float("-inf")  # if plans change often, a task may not live for an hour
         self._followed: dict[tuple[str, int], int] = {}
-        self._troubles = Troubles(log)
+        self._warnings = WarningLog(log)
         self._told_s = float("-inf")
-        # Not at once, and rarely where the group may not be told: as long as a commit is under way, which is seconds
-        # then, the client of the reader does not begin with partitions that it is given.
-        what, due_s = f"{self.config.flow}: telling the source's group", time.monotonic() + _FOLLOW_FIRST_S
+        # Not at once, and rarely if the commit is denied: while a commit is in progress, which then takes seconds, the
+        # reader's client does not start to fetch newly assigned partitions.
+        what, due_s = f"{self.config.flow}: committing in the source's group", time.monotonic() + _FOLLOW_FIRST_S
         following = Round(what, self._follow, _FOLLOW_EVERY_S, due_s)
         self._opened.enter_context(closing(Rounds(f"follow {self.config.flow}", [following]))).start()
 
@@ -54,7 +54,7 @@ class MirrorSinkTask(MirrorSourceTask):
             own, name = self.config, self._name
             lost = LostPositions(
                 own.held(name),
-                own.offset_syncs_topic() if own.emit_offset_syncs else None,  # old ones would take it back
+                own.offset_syncs_topic() if own.emit_offset_syncs else None,  # outdated ones would take it back
                 self._admin_conf(Cluster.SOURCE),
                 self._admin_conf(Cluster.TARGET),
             )
@@ -71,14 +71,14 @@ class MirrorSinkTask(MirrorSourceTask):
 
     @property
     def _group(self) -> str:
-        """Return the name of the group that stands at the target, and follows at the source."""
+        """Return the name of the group that keeps positions at the target, and follows them at the source."""
         return self.config.held(self._name).group
 
     def _admin_conf(self, cluster: Cluster) -> dict[str, Any]:
         return dict(admin_conf(self.config.client(cluster, Kind.ADMIN, _ROLE)).conf)
 
     def _ends(self, fetched: Fetched) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Have all positions committed again now and then, as they are behind what is handed over with them."""
+        """Commit all positions again at an interval, to keep the group from expiring."""
         ends = super()._ends(fetched)
         if time.monotonic() - self._renewed_s < _RENEW_EVERY_S:
             return ends
@@ -90,12 +90,12 @@ class MirrorSinkTask(MirrorSourceTask):
         return position_of(self.context.offset(source_partition(self._alias, place)))
 
     def _follow(self) -> None:
-        """Commit at the source, for tools that look at lag, where the mirror stands; no transaction has part in it.
+        """Commit the mirror's positions at the source, for tools that show lag; this is not part of a transaction.
 
-        By the consumer that reads: another client would take the interpreter from the records each time it connects.
+        It uses the consumer that reads: another client would take processor time from the records whenever it connects.
         """
         trouble = self._input.commit_trouble
-        self._troubles.are({} if trouble is None else {f"group {self._group} of the source is not told": trouble})
+        self._warnings.update({} if trouble is None else {f"group {self._group} of the source is not updated": trouble})
         if trouble is not None:
             self._followed.clear()
             if time.monotonic() - self._told_s < _REFUSED_EVERY_S:
@@ -107,7 +107,7 @@ class MirrorSinkTask(MirrorSourceTask):
         self._followed |= {(told.topic, told.partition): told.offset for told in moved}
 
     def _standing(self, place: TopicPartition) -> GroupOffset | None:
-        """Return where the mirror stands in a partition, with the note that the group of the target has, too."""
+        """Return the mirror's position in a partition, with the metadata that the target's group has, too."""
         partition = source_partition(self._alias, place)
         offset = self.context.offset(partition)
         if position_of(offset) is None:

@@ -1,4 +1,4 @@
-"""MirrorSourceConnector: copies topics of one Kafka cluster to another, under the names and rules of MirrorMaker 2."""
+"""MirrorSourceConnector: copies topics of one Kafka cluster to another, with the names and rules of MirrorMaker 2."""
 
 import logging
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class MirrorSourceConnector(
     )  # fmt: skip
 
     def selection(self) -> Selection:
-        """Return which topics are mirrored, and what they are called at the target."""
+        """Return which topics are mirrored, and their names at the target."""
         return Selection(
             self.policy(),
             self.source_cluster_alias,
@@ -69,7 +69,7 @@ class MirrorSourceConnector(
 
     def start(self) -> None:
         self._opened = ExitStack()
-        self._plan: list[TopicPartition] | None = None  # until both clusters were looked at
+        self._plan: list[TopicPartition] | None = None  # None until both clusters have answered
         if not self.is_enabled:
             log.info("%s is disabled (enabled=false): nothing is mirrored", self.flow)
             return
@@ -92,19 +92,19 @@ class MirrorSourceConnector(
         return [{**own, key: as_text(partitions)} for partitions in divided(self._plan, max_tasks)]
 
     def exactly_once_support(self) -> ExactlyOnceSupport | None:
-        """Say whether the source is read committed: else records of aborted transactions would be mirrored, too."""
+        """Say whether the source is read committed; if not, records of aborted transactions would be mirrored, too."""
         is_committed = isolation_level(self.client(Cluster.SOURCE, Kind.CONSUMER, "")) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 
     @classmethod
     def refusal_to_follow(cls, former: type[Connector]) -> str | None:
-        """Refuse the other type of mirror: its positions are elsewhere, and all would be mirrored again."""
+        """Refuse the other type of mirror: its positions are elsewhere, and everything would be mirrored again."""
         is_same = not issubclass(former, MirrorSourceConnector) or former.offsets_in_group is cls.offsets_in_group
         if is_same:
             return None
         return (
-            f"{cls.__name__} looks for its positions elsewhere than {former.__name__}, and would mirror everything "
-            "again. Give it a name of its own, and take the positions along while both are stopped: `fencepost mirror "
+            f"{cls.__name__} keeps its positions elsewhere than {former.__name__}, and would mirror everything "
+            "again. Give it another name, and copy the positions while both are stopped: `fencepost mirror "
             "migrate FILE --connector NAME --into OTHER`"
         )
 
@@ -124,11 +124,11 @@ class MirrorSourceConnector(
         if self.sync_topic_configs_enabled:
             rounds.append(made("mirroring configs", self._topics.sync_configs, self.sync_topic_configs_interval_s))
         if self.sync_topic_acls_enabled:
-            rounds.append(made("mirroring rights", self._topics.sync_acls, self.sync_topic_acls_interval_s))
+            rounds.append(made("mirroring ACLs", self._topics.sync_acls, self.sync_topic_acls_interval_s))
         return rounds
 
     def _refresh(self) -> None:
-        """Look for topics, once or again and again. Who cannot begin for good fails."""
+        """Look for topics, once or at an interval. A permanent error before the first plan fails the connector."""
         if self._plan is not None and not self.refresh_topics_enabled:
             return
         before = self._plan
@@ -162,6 +162,6 @@ class MirrorSourceConnector(
         source, target = (admin.cluster_id() for admin in self._clusters)
         if source == target:
             raise ConfigError(
-                f"{self.key_of('source_servers')} and {self.key_of('target_servers')} lead to one cluster, "
-                f"{source}: its topics would be mirrored into itself. Name the brokers of two clusters"
+                f"{self.key_of('source_servers')} and {self.key_of('target_servers')} belong to the same cluster, "
+                f"{source}: its topics would be mirrored into itself. Set them to brokers of two clusters"
             )

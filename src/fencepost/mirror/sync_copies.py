@@ -1,7 +1,7 @@
-"""Offset syncs that are taken along when the other type of a flow goes on, which has them at another cluster.
+"""Copies offset syncs when a flow switches to its other type, which has them on another cluster.
 
-They say which record went where, whoever mirrored it. Without them nothing is known at the new place of positions
-before the last record of its first transaction: a group that stands there would keep the checkpoint that it has.
+They say which record went where, whichever type mirrored it. Without them, positions before the last record of the new
+type's first transaction cannot be translated: a group with such a position would keep its old checkpoint.
 """
 
 import logging
@@ -30,7 +30,7 @@ _PARTITION = 0
 
 
 class Extent(NamedTuple):
-    """How far a partition is mirrored: where the flow goes on at the source, and where the remote partition ends."""
+    """How far a partition is mirrored: the flow's position at the source, and the end of the remote partition."""
 
     position: int
     remote_end: int
@@ -40,14 +40,14 @@ class Extent(NamedTuple):
 
 
 class SyncsWithin:
-    """Syncs of some partitions, in the order of their topic; those beyond what is mirrored are left out.
+    """Syncs of some partitions, in the order of their topic, without those beyond what is mirrored.
 
-    A sync beyond is of another topic of that name, or of records that are mirrored once more: whoever mirrored them was
-    killed before it committed.
+    A sync beyond is of another topic of that name, or of records that will be mirrored again, as their task was killed
+    before it committed.
     """
 
     def __init__(self, extents: Mapping[TopicPartition, Extent], most: int = MOST_COPIED) -> None:
-        """Keep about `most` syncs; with more of them the older ones become sparse."""
+        """Keep roughly `most` syncs; if there are more, older ones are thinned out."""
         self._extents = extents
         self._kept = Translation(most)
         self._last: dict[TopicPartition, OffsetSync] = {}
@@ -62,7 +62,7 @@ class SyncsWithin:
             self._last[sync.topic_partition] = sync
 
     def missing_in(self, other: "SyncsWithin") -> list[OffsetSync]:
-        """Return those that go on behind what the other has. The last of each partition has all that it came with."""
+        """Return the syncs after those of `other`; the last one of each partition keeps its headers."""
         found = (sync for place in sorted(self._last) for sync in self._kept.syncs(place) if other._lacks(sync))
         return [last if sync == (last := self._last[sync.topic_partition]) else sync for sync in found]
 
@@ -79,10 +79,10 @@ def copy_syncs(
     extents: Mapping[TopicPartition, Extent],
     target_producer: Mapping[str, object],
 ) -> int:
-    """Write what syncs the older type of a flow has to where the new one has its own; returns how many.
+    """Copy the syncs of the old type of a flow to the topic of the new type; returns how many were written.
 
-    Neither may run. Asked again, it writes what is missing. `target_producer` has Java's settings of the producers that
-    write to the target. Raises ConfigError, or what Kafka says.
+    Neither may run. A repeated call writes only what is missing. `target_producer` has Java's settings of the producers
+    that write to the target. Raises ConfigError, or Kafka's errors.
     """
     if not (old.emit_offset_syncs and new.emit_offset_syncs):
         return 0
@@ -104,7 +104,7 @@ def copy_syncs(
 
 
 def _read(mirror: ReplicationSettings, into: SyncsWithin) -> None:
-    """Read the committed syncs of a type's topic; where there is no topic, there are none."""
+    """Read the committed syncs of a type's topic, if it exists."""
     conf = reader_conf(mirror.client(mirror.offset_syncs_cluster(), Kind.CONSUMER, "migration")).conf
     topic = mirror.offset_syncs_topic()
 
@@ -112,7 +112,7 @@ def _read(mirror: ReplicationSettings, into: SyncsWithin) -> None:
         try:
             into.add(OffsetSync.decode(record.key, record.value, record.headers))
         except FormatError as error:
-            log.warning("record %d of topic %s is passed over: %s", record.offset, topic, error)
+            log.warning("skipping record %d of topic %s: %s", record.offset, topic, error)
 
     reader = LogReader(conf, topic)
     try:

@@ -1,4 +1,4 @@
-"""MirrorSourceTask: copies its share of the source's partitions, byte by byte."""
+"""MirrorSourceTask: copies its share of the source's partitions byte for byte."""
 
 import logging
 import time
@@ -35,37 +35,37 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STEP_S = 0.1  # a consumer that waits cannot be woken: a stop has to wait for it
+_STEP_S = 0.1  # a consumer that waits cannot be woken, so a stop waits for this long
 _ROLE = "replication-consumer"
-_MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user says otherwise: each poll is a transaction
-_MOST_IN_BATCHES = 1 << 31  # what a broker's answer holds: its size has limits of its own
+_MOST_KEY, _MOST = "max.poll.records", 5_000  # unless the user sets it: each poll is a transaction
+_MOST_IN_BATCHES = 1 << 31  # no limit: the size of a broker's answer is limited anyway
 
 
 class MirrorSourceTask(SourceTask):
-    """Reads the partitions of its plan from where they stand, and gives their records out as they are."""
+    """Reads the partitions of its plan from their positions, and returns their records unchanged."""
 
     config: "MirrorSourceConnector"
-    polls_late = True  # what has come by then is in one transaction
+    polls_late = True  # so that one transaction has everything that has arrived by then
     heeds_transaction_bytes = True
-    polls_ahead = True  # what is done after a commit needs nothing that is polled meanwhile
+    polls_ahead = True  # what is done after a commit does not depend on later polls
 
     @classmethod
     def form(cls, config: "MirrorSourceConnector") -> Form:
-        """Say that whole batches are copied, unless the consumer has settings that their reader does not have."""
+        """Return BATCHES, unless the consumer has settings that the reader of whole batches lacks."""
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
         return Form.RECORDS if lacking_to_read(plan_conf(settings).conf) else Form.BATCHES
 
     def __init__(self) -> None:
         self._opened = ExitStack()
         self._measured = MeasuredRecords()
-        self._unwritten: deque[OffsetSync] = deque()  # of records that are in the log, and were not told of yet
+        self._unwritten: deque[OffsetSync] = deque()  # of records in the log whose syncs are not written yet
 
     def start(self) -> None:
         config = self.config
         self._alias = config.source_cluster_alias
         self._selection = config.selection()
         self._timeout_s = min(config.poll_timeout_ms / 1000, _STEP_S)
-        self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be, with the next batch
+        self._committed: list[tuple[dict[str, Any], dict[str, Any]]] = []  # to be committed with the next batch
         settings = config.client(Cluster.SOURCE, Kind.CONSUMER, _ROLE)
         conf = self._reader_conf(settings)
         reader = self._batch_reader(conf)
@@ -83,7 +83,7 @@ class MirrorSourceTask(SourceTask):
             self._sync_writer = self._opened.enter_context(closing(writer))
 
     def poll(self) -> Batch | None:
-        if self._input.gaps:  # what was read beside them has been given out
+        if self._input.gaps:  # the records read together with them have been returned
             self._see_to_gaps()
         fetched = self._input.poll(self._timeout_s, self._most, self.context.transaction_bytes)
         ends = [*self._ends(fetched), *self._committed]
@@ -91,7 +91,7 @@ class MirrorSourceTask(SourceTask):
         return self._batch(fetched, ends) if len(fetched) or ends else None
 
     def closing(self, sent: Sequence[Sent]) -> Sequence[SourceRecord]:
-        """Have syncs committed with the records where their topic is at the target, else keep them until `commit`."""
+        """Commit syncs with the records if their topic is at the target; else keep them until `commit`."""
         self._measured.flushed((place_of(one.partition), last_of(one.offset or {})) for one in sent)
         if not self.config.emit_offset_syncs:
             return ()
@@ -104,7 +104,7 @@ class MirrorSourceTask(SourceTask):
     def commit(self) -> None:
         self._measured.committed()
         if self._sync_writer is not None and self._unwritten:
-            count = len(self._unwritten)  # more may come meanwhile
+            count = len(self._unwritten)  # more may be added meanwhile
             self._sync_writer.write([self._unwritten.popleft() for _ in range(count)])
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class MirrorSourceTask(SourceTask):
         return dict(plan_conf(settings).conf)
 
     def _batch_reader(self, conf: Mapping[str, Any]) -> PlanReader | None:
-        """Return what reads whole batches, where they can be written as they are; else why not is told."""
+        """Return the reader of whole batches if they can be written unchanged; else log why not, and return None."""
         refusal = "; ".join(f"{key}: {why}" for key, why in lacking_to_read(conf).items())
         refusal = refusal or self.context.batches_refusal or ""
         if refusal:
@@ -130,7 +130,7 @@ class MirrorSourceTask(SourceTask):
         return BatchReader(conf)
 
     def _positions(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogPosition | None]:
-        """Return where to go on; None where nothing was mirrored yet."""
+        """Return where to continue; None for partitions of which nothing was mirrored yet."""
         return {place: position_of(self.context.offset(source_partition(self._alias, place))) for place in places}
 
     def _see_to_gaps(self) -> None:
@@ -139,7 +139,11 @@ class MirrorSourceTask(SourceTask):
             raise gap_error(gaps, str(self.config.originals.get("name", "")))
         for gap in gaps:
             log.error(
-                "%s goes on at offset %d, as %s=record says: %s", self.config.flow, gap.start, "on.source.gap", gap
+                "%s skips a gap and continues at offset %d (%s=record): %s",
+                self.config.flow,
+                gap.start,
+                "on.source.gap",
+                gap,
             )
             self._input.go_on(gap.place, gap.start)
             self._measured.gone_on(gap)
@@ -175,7 +179,7 @@ class MirrorSourceTask(SourceTask):
 
 
 def _runs(fetched: Fetched) -> tuple[list[TopicPartition], list[int]]:
-    """Return the partitions of records as they come one after the other, and how many records of each."""
+    """Return the partitions of consecutive records, and the number of records of each run."""
     if isinstance(fetched.places, Repeated):
         return [fetched.places.value], [len(fetched)]
     if isinstance(fetched.places, Runs):

@@ -1,4 +1,4 @@
-"""Looking at the outside now and then, to see whether a plan still fits."""
+"""Checks something outside at an interval, to see whether a plan still fits."""
 
 import logging
 import threading
@@ -10,9 +10,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Watch(Generic[T]):
-    """Looks every interval, on a thread of its own, and tells when something else is seen than before.
+    """Looks at an interval, on a thread of its own, and reports when the result changes.
 
-    `look` is never called by two threads at once. When it fails, what was seen before stands.
+    `look` is never called by two threads at once. If it fails, the previous result stays.
     """
 
     def __init__(
@@ -20,7 +20,7 @@ class Watch(Generic[T]):
     ) -> None:
         self._name = name
         self._look = look
-        self._interval_s = interval_s  # None: looks only when asked first
+        self._interval_s = interval_s  # None: only looks for the first `seen`
         self._on_change = on_change
         self._looking = threading.Lock()
         self._seen: list[T] = []
@@ -32,11 +32,11 @@ class Watch(Generic[T]):
             self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a look that is under way is not waited for."""
+        """Stop looking; does not wait for a look in progress."""
         self._stopping.set()
 
     def seen(self) -> T:
-        """Return what was seen last; looks now where nothing was seen yet. Raises what `look` raises."""
+        """Return the last result; looks now if there is none yet. Raises what `look` raises."""
         with self._looking:
             if not self._seen:
                 self._seen = [self._look()]
@@ -47,13 +47,13 @@ class Watch(Generic[T]):
             try:
                 has_changed = self._has_changed()
             except Exception as error:
-                LOG.warning("%s could not be looked at, and is again in %g s: %s", self._name, self._interval_s, error)
+                LOG.warning("looking at %s failed and will be retried in %g s: %s", self._name, self._interval_s, error)
                 continue
             if has_changed and not self._stopping.is_set():
                 self._on_change()
 
     def _has_changed(self) -> bool:
-        """Look, and say whether something else is seen than before; what was never asked for has not changed."""
+        """Look, and say whether the result differs from the last; False if nothing was seen before."""
         with self._looking:
             before, self._seen = self._seen, [self._look()]
             return bool(before) and before != self._seen

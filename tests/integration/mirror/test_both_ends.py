@@ -108,7 +108,7 @@ def test_one_topic_that_may_not_be_made_is_left_out_and_told_of_once(
     ]
     assert len(told) == 1
     assert long in told[0]
-    assert (topics.remark() or "").startswith(f"Not mirrored, though the others are (1): {long}: ")
+    assert (topics.remark() or "").startswith(f"Topics not mirrored, while the others are (1): {long}: ")
 
 
 def test_who_may_read_a_topic_may_read_its_remote_topic_and_nobody_may_write_it_for_that(
@@ -173,5 +173,7 @@ def test_topics_that_would_be_mixed_at_the_target_are_refused_by_their_names(
     topics = RemoteTopics(source, target, selection, ConfigRule(NameFilter([".*"], [])), 1)
     with pytest.raises(SharedTopicError) as refused:
         topics.refresh()
-    assert f"The topics {topic_name}-a, {topic_name}-b of {alias} are all called {alias}-all at b" in str(refused.value)
+    assert f"The topics {topic_name}-a, {topic_name}-b of {alias} would all be named {alias}-all at b" in str(
+        refused.value
+    )
     assert target.topics([f"{alias}-all"]) == {}

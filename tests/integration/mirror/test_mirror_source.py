@@ -240,7 +240,7 @@ def test_a_topic_that_may_not_be_read_is_told_of_and_the_others_are_mirrored(flo
     await_same(flow, topic)
     eventually(lambda: f"topic {closed} is not read, the others are" in flow.worker.newest_log_text())
     assert flow.worker.task_states(name) == ["RUNNING"]
-    remark = f"Not mirrored, though the others are (1): {closed}: READ on it is not granted at the source"
+    remark = f"Topics not mirrored, while the others are (1): {closed}: READ on it is not granted at the source"
     eventually(lambda: flow.worker.status(name)["connector"].get("trace") == remark)
     assert f'fencepost_connector_has_remark{{connector="{name}"}} 1.0' in flow.worker.rest.get("/metrics").text
     told = {one.name: one.remarks for one in of_workers(str(flow.worker.rest.base_url))}
@@ -268,4 +268,4 @@ def test_two_ends_that_are_one_cluster_are_refused(flow: Flow, topic: str) -> No
     servers = flow.source.bootstrap.replace("127.0.0.1", "localhost")
     name = flow.create("Source", topics=topic, target__cluster__bootstrap__servers=servers)
     trace = flow.connector_trace(name)
-    assert "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers lead to one cluster" in trace
+    assert "source.cluster.bootstrap.servers and target.cluster.bootstrap.servers belong to the same cluster" in trace

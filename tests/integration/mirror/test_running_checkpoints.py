@@ -216,7 +216,7 @@ def test_a_topic_that_may_not_be_asked_holds_up_no_other(flow: Flow, caplog: pyt
     for _ in range(2):
         found = eventually(lambda: ends.of(places))
         assert found == {TopicPartition(open_, 0): 7}
-    assert caplog.text.count(f"topic {denied}: where it ends cannot be asked") == 1
+    assert caplog.text.count(f"topic {denied}: its end offsets cannot be read") == 1
 
 
 def test_without_being_asked_no_group_is_committed(flow: Flow) -> None:

@@ -59,5 +59,5 @@ def test_offsets_that_are_not_the_connectors_are_refused(flow: Flow) -> None:
         return flow.worker.rest.patch(f"/connectors/{name}/offsets", json=body)
 
     eventually(lambda: patch(partition, 0).status_code == 200)
-    assert "needs 0, for it is not read, as 'offset'" in patch(partition, 5).text
+    assert "needs 0, because it is not read, as 'offset'" in patch(partition, 5).text
     assert "needs a text as 'sourceClusterAlias'" in patch({"cluster": "a"}, 0).text

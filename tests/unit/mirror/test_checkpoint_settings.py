@@ -38,7 +38,7 @@ def test_defaults_are_those_of_mirrormaker() -> None:
 
 @pytest.mark.parametrize("key", ["emit.checkpoints.enabled", "emit.offset-syncs.enabled"])
 def test_without_checkpoints_it_is_to_be_switched_off(key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{key}: without, there are no checkpoints.*enabled=false"):
+    with pytest.raises(ConfigError, match=rf"{key}: there would be no checkpoints.*enabled=false"):
         MirrorCheckpointConnector({**GIVEN, key: "false"})
     assert MirrorCheckpointConnector({**GIVEN, key: "false", "enabled": "false"}).task_configs(3) == []
 
@@ -54,9 +54,9 @@ def test_both_clusters_have_to_be_named() -> None:
     [
         (PARTITION, {"offset": 0}, None),
         ({"any": 1}, None, None),
-        (PARTITION, {"offset": 7}, "needs 0, for it is not read"),
-        ({**PARTITION, "partition": -1}, {"offset": 0}, "needs a number of a partition"),
-        ({**PARTITION, "partition": 1 << 31}, {"offset": 0}, "needs a number of a partition"),
+        (PARTITION, {"offset": 7}, "needs 0, because it is not read"),
+        ({**PARTITION, "partition": -1}, {"offset": 0}, "needs a partition number"),
+        ({**PARTITION, "partition": 1 << 31}, {"offset": 0}, "needs a partition number"),
         ({**PARTITION, "group": None}, {"offset": 0}, "needs a text as 'group'"),
     ],
 )

@@ -172,7 +172,7 @@ def test_both_directions_are_two_flows() -> None:
         ("A->B.connector.type = drain\n", r"A->B: Invalid value drain for configuration connector\.type"),
         ("A->B.enabled = false\n", r"No flow is enabled: set A->B\.enabled=true"),
         ("clusters = A\n", r"Unknown flow in configuration A->B\.enabled"),
-        ("clusters = A, B, A\n", r"configuration clusters: A is in it twice"),
+        ("clusters = A, B, A\n", r"configuration clusters: A occurs twice"),
         ("clusters =\n", r"configuration clusters"),
         ("A.bootstrap.servers =\n", r'Missing required configuration "A\.bootstrap\.servers"'),
     ],

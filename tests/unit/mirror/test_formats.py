@@ -77,7 +77,7 @@ def test_any_bytes_are_read_or_refused(kind: type[MirrorRecord], key: bytes | No
 
 
 def test_another_version_is_refused() -> None:
-    with pytest.raises(FormatError, match="a heartbeat is of version 1; 0 is known here"):
+    with pytest.raises(FormatError, match="a heartbeat has version 1; only version 0 is supported"):
         Heartbeat.decode(Heartbeat("A", "B", 5).key(), b"\x00\x01" + bytes(8))
 
 

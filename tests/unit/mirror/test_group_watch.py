@@ -1,4 +1,4 @@
-"""Watch and Troubles: looking now and then, and saying things once."""
+"""Watch and WarningLog: looking now and then, and saying things once."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fencepost.mirror.troubles import Troubles
+from fencepost.mirror.warning_log import WarningLog
 from fencepost.mirror.watch import Watch
 from fencepost.testing import eventually
 
@@ -78,7 +78,7 @@ def test_what_was_seen_stands_while_looking_fails(
     watch = watched()
     assert watch.seen() == "first"
     world.state = OSError("away")
-    eventually(lambda: "the world could not be looked at" in caplog.text, every_s=0.001)
+    eventually(lambda: "looking at the world failed" in caplog.text, every_s=0.001)
     assert watch.seen() == "first"
     world.state = "first"
     looked(world)
@@ -102,8 +102,8 @@ def test_without_an_interval_it_looks_once(world: World, watched: Callable[..., 
 
 
 def test_a_trouble_is_said_once_as_long_as_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
-    troubles = Troubles(logging.getLogger("t"))
+    warnings = WarningLog(logging.getLogger("t"))
     for now in ({"a": "x"}, {"a": "x", "b": "y"}, {"a": "z", "b": "y"}, {}, {"b": "y"}):
-        troubles.are(now)
+        warnings.update(now)
     said = [record.getMessage() for record in caplog.records if record.name == "t"]
     assert said == ["a: x", "b: y", "a: z", "b: y"]

@@ -49,12 +49,16 @@ def test_positions_of_the_source_may_be_set_and_anything_may_be_deleted() -> Non
 @pytest.mark.parametrize(
     ("partition", "offset", "why"),
     [
-        ({"cluster": "east", "topic": "t", "partition": 0}, {"offset": 1}, "cluster 'east'; this connector's source"),
-        ({"cluster": "west", "topic": "t", "partition": -1}, {"offset": 1}, "number of a partition"),
-        ({"cluster": "west", "topic": "t"}, {"offset": 1}, "number of a partition"),
+        (
+            {"cluster": "east", "topic": "t", "partition": 0},
+            {"offset": 1},
+            "cluster 'east', but this connector's source",
+        ),
+        ({"cluster": "west", "topic": "t", "partition": -1}, {"offset": 1}, "a partition number"),
+        ({"cluster": "west", "topic": "t"}, {"offset": 1}, "a partition number"),
         ({"cluster": "west", "topic": "t", "partition": 0}, {"offset": "1"}, "needs a whole number"),
         ({"cluster": "west", "topic": "t", "partition": 0}, {"offset": -2}, "needs a whole number"),
-        ({"cluster": "west", "topic": "t", "partition": 0, "gap": 4}, {"offset": 1}, "more keys than it should: gap"),
+        ({"cluster": "west", "topic": "t", "partition": 0, "gap": 4}, {"offset": 1}, "unknown keys: gap"),
     ],
 )
 def test_what_no_task_could_go_on_with_is_refused(partition: Any, offset: Any, why: str) -> None:

@@ -14,7 +14,7 @@ def told(found: Restored) -> str:
 def test_a_sync_of_the_last_record_is_exact_whatever_the_group_says() -> None:
     found = restored([A], {A: Synced(LogPosition(9, "id"), 0)}, {A: LogPosition(12, "id")})
     assert found.positions() == {A: LogPosition(9, "id")}
-    assert "exactly where to go on, of orders-0" in told(found)
+    assert "exactly where to continue, for orders-0" in told(found)
     assert "TWICE" not in told(found)
 
 
@@ -22,7 +22,7 @@ def test_a_sync_that_lags_is_not_called_exact_and_says_how_much_may_come_twice()
     found = restored([A], {A: Synced(LogPosition(9, "id"), 100)}, {})
     assert found.positions() == {A: LogPosition(9, "id")}
     assert "exactly" not in told(found)
-    assert "MIRRORED TWICE, of orders-0 (up to 100)" in told(found)
+    assert "MIRRORED TWICE, for orders-0 (up to 100)" in told(found)
 
 
 def test_the_further_one_of_both_is_taken_where_the_sync_lags() -> None:
@@ -30,16 +30,16 @@ def test_the_further_one_of_both_is_taken_where_the_sync_lags() -> None:
     followed = {A: LogPosition(12, "id"), B: LogPosition(7, "id"), C: LogPosition(12, "another topic's id")}
     found = restored([A, B, C], synced, followed)
     assert found.positions() == {A: LogPosition(12, "id"), B: LogPosition(9, "id"), C: LogPosition(9, "id")}
-    assert "group connect-m of the source tells where to go on, of orders-0" in told(found)
+    assert "group connect-m of the source says where to continue, for orders-0" in told(found)
 
 
 def test_a_position_of_an_unknown_topic_is_said_to_be_one() -> None:
     found = restored([A, B], {A: Synced(LogPosition(9), 0)}, {B: LogPosition(9, "id")})
-    assert "of orders-0: if it was deleted and created again" in told(found)
+    assert "for orders-0: if a topic was deleted and recreated" in told(found)
     assert "orders-1: if" not in told(found)
 
 
 def test_what_nothing_tells_of_is_mirrored_anew() -> None:
     found = restored([A], {}, {})
     assert found.positions() == {}
-    assert told(found) == "nothing tells where to go on, of orders-0: they are mirrored anew"
+    assert told(found) == "nothing says where to continue, for orders-0: they are mirrored from the start"

@@ -28,7 +28,7 @@ def test_the_policy_is_found_by_javas_name() -> None:
     [
         ("target.cluster.alias", "A", r"target\.cluster\.alias: it is the source's alias, too"),
         ("replication.policy.class", "Nonsense", r"replication\.policy\.class: Class Nonsense could not be found"),
-        ("forwarding.admin.class", "com.acme.Admin", r"forwarding\.admin\.class: a class of your own"),
+        ("forwarding.admin.class", "com.acme.Admin", r"forwarding\.admin\.class: custom classes"),
         ("source.admin.request.timeout.ms", "soon", r"configuration source\.admin\.request\.timeout\.ms: "),
     ],
 )

@@ -84,7 +84,7 @@ MIRROR = {
 def test_a_mirror_does_not_become_one_of_the_other_type(types: tuple[str, str]) -> None:
     before, after = ({**MIRROR, "connector.class": f"Mirror{each}Connector"} for each in types)
     refusal = refusal_of_change(before, after) or ""
-    assert f"Mirror{types[1]}Connector looks for its positions elsewhere than Mirror{types[0]}Connector" in refusal
+    assert f"Mirror{types[1]}Connector keeps its positions elsewhere than Mirror{types[0]}Connector" in refusal
     assert "fencepost mirror migrate" in refusal
 
 
