@@ -1,1 +1,1 @@
-"""Topics, the ends of logs, records that are deleted."""
+"""Administration of a cluster: topics, the ends of logs, the deletion of records."""

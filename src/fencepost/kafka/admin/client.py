@@ -1,4 +1,4 @@
-"""What Fencepost asks of a Kafka cluster besides producing and consuming. Every call ends in a finite time."""
+"""The requests that Fencepost sends to a Kafka cluster besides producing and consuming. Every call has a time-out."""
 
 import logging
 import time
@@ -48,12 +48,12 @@ _WORDS = {
 }
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-_NOT_HEARD_OF = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # by this client, so far
+_NOT_HEARD_OF = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})  # not known to this client yet
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """How many partitions a topic has; `id` tells it from one of the same name that was deleted."""
+    """A topic and its number of partitions. `id` distinguishes it from a deleted topic of the same name."""
 
     partitions: int
     id: str
@@ -63,8 +63,8 @@ class Topic:
 class Admin:
     """One cluster, as the principal of `conf` (librdkafka's names) may see and change it.
 
-    Every method raises KafkaUnavailableError when no broker answers within `timeout_s`, KafkaAuthorizationError
-    when the principal may not, KafkaRequestError for any other refusal. Making one never waits. Thread-safe.
+    Every method raises KafkaUnavailableError if no broker answers within `timeout_s`, KafkaAuthorizationError if the
+    principal lacks a permission, and KafkaRequestError for any other refusal. The constructor never waits. Thread-safe.
     """
 
     def __init__(self, conf: Mapping[str, Any], *, timeout_s: float = 30.0) -> None:
@@ -76,7 +76,7 @@ class Admin:
         self._client = new_client(AdminClient, self._conf, logger=library_log(__name__))
 
     def close(self) -> None:
-        """Let go of connections that would complain of a broker that ends after us. Idempotent."""
+        """Close connections that would otherwise log an error when a broker ends later. Idempotent."""
         if self._groups is not None:
             self._groups.close()
 
@@ -87,16 +87,16 @@ class Admin:
             raise translate(error, "asking for the cluster id", self._bootstrap) from error
 
     def partitions(self, topic: str, *, timeout_s: float | None = None) -> int | None:
-        """Return how many partitions `topic` has; None if there is no such topic."""
+        """Return the number of partitions of `topic`; None if it does not exist."""
         found = self.topic(topic, timeout_s=timeout_s)
         return None if found is None else found.partitions
 
     def topic(self, topic: str, *, timeout_s: float | None = None) -> Topic | None:
-        """Return what is known of `topic`; None if there is no such topic."""
+        """Return `topic`; None if it does not exist."""
         return self.topics([topic], timeout_s=timeout_s).get(topic)
 
     def topics(self, names: Collection[str], *, timeout_s: float | None = None) -> dict[str, Topic]:
-        """Return what is known of those topics that there are."""
+        """Return those of the topics that exist."""
         if not names:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
@@ -104,7 +104,7 @@ class Admin:
 
     def _described(self, names: Collection[str], wait_s: float) -> dict[str, Topic]:
         client = self._ready()
-        # Not `list_topics`: naming a topic there creates it where the broker may create topics by itself.
+        # Not `list_topics`: if a broker creates topics automatically, naming a topic there creates it.
         futures = client.describe_topics(TopicCollection(list(names)), request_timeout=wait_s)
         found = {}
         for name, future in futures.items():
@@ -118,18 +118,18 @@ class Admin:
         return found
 
     def topic_names(self) -> list[str]:
-        """Return the names of all topics that may be seen, in order, without Kafka's own."""
+        """Return the sorted names of all topics that the principal may see, without Kafka's internal ones."""
         try:
             return sorted(self._ready().list_topics(timeout=self._timeout_s).topics.keys() - INTERNAL_TOPICS)
         except KafkaException as error:
             raise translate(error, "asking for the topics of the cluster", self._bootstrap) from error
 
     def topic_config(self, topic: str) -> dict[str, str | None]:
-        """Return the effective configs of `topic`, the broker's defaults included."""
+        """Return the effective configs of `topic`, including the broker's defaults."""
         return self.topic_configs([topic])[topic]
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str | None]]:
-        """Return the effective configs of each of `topics`, which all have to be there."""
+        """Return the effective configs of each of `topics`, all of which must exist."""
         return self._ask_anew(lambda each_s: self._configs(topics, each_s), self._timeout_s) if topics else {}
 
     def _configs(self, topics: Sequence[str], wait_s: float) -> dict[str, dict[str, str | None]]:
@@ -145,7 +145,7 @@ class Admin:
     def ensure_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
     ) -> bool:
-        """Create `topic` unless it exists; -1 leaves a number to the broker. Whether it was created."""
+        """Create `topic` unless it exists. A number of -1 uses the broker's default. Returns whether it was created."""
         if self.partitions(topic) is not None:
             return False
         try:
@@ -160,7 +160,7 @@ class Admin:
     def create_topic(
         self, topic: str, *, partitions: int, replication: int, configs: Mapping[str, str] | None = None
     ) -> None:
-        """KafkaRequestError if it exists already. When this returns, the brokers that we ask know the topic."""
+        """Create `topic`, and wait until the brokers know it. Raises KafkaRequestError if it exists."""
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(configs or {}))
         client = self._ready()
         futures = client.create_topics([new], operation_timeout=self._timeout_s, request_timeout=self._timeout_s)
@@ -168,7 +168,7 @@ class Admin:
         self._await_topic(topic)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Deletes the topics that exist."""
+        """Delete those of the topics that exist."""
         if not topics:
             return
         client = self._ready()
@@ -183,9 +183,9 @@ class Admin:
     def end_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, read_committed: bool, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
-        """Return where each log ends now: after its last record; read_committed, before the first open transaction.
+        """Return the end offset of each log; with `read_committed`, the start of its first open transaction if any.
 
-        Its leader answers, and only once it shows everything that was committed before it became the leader.
+        The leader answers, and only once it exposes everything that was committed before it became the leader.
         """
         wanted = dict.fromkeys(topic_partitions, OffsetSpec.latest())
         return self._list_offsets(wanted, _level(read_committed), timeout_s)
@@ -193,22 +193,22 @@ class Admin:
     def start_offsets(
         self, topic_partitions: Iterable[tuple[str, int]], *, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int]:
-        """Return where each log begins now."""
+        """Return the start offset of each log."""
         wanted = dict.fromkeys(topic_partitions, OffsetSpec.earliest())
         return self._list_offsets(wanted, IsolationLevel.READ_UNCOMMITTED, timeout_s)
 
     def offsets_at(
         self, times_ms: Mapping[tuple[str, int], int], *, read_committed: bool, timeout_s: float | None = None
     ) -> dict[tuple[str, int], int | None]:
-        """Return the offset of the first record of that time or later, for each partition; None if there is none."""
+        """Return, for each partition, the offset of its first record of that time or later; None if it has none."""
         wanted = {place: OffsetSpec.for_timestamp(at_ms) for place, at_ms in times_ms.items()}
         found = self._list_offsets(wanted, _level(read_committed), timeout_s)
         return {place: offset if offset >= 0 else None for place, offset in found.items()}
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int | Exception]:
-        """Delete what comes before an offset, of each partition; return where each log begins now, or what went wrong.
+        """Delete the records before an offset in each partition. Returns each log's new start offset, or the error.
 
-        What lies in an open transaction goes, too: the caller has to look at where the stable log ends.
+        This deletes records of open transactions, too, so the caller must check the last stable offset.
         """
         if not before:
             return {}
@@ -228,7 +228,7 @@ class Admin:
         return found
 
     def group(self, group_id: str) -> Group:
-        """Return the members of a consumer group as its coordinator knows them; 1-6 ms."""
+        """Return the members of a consumer group as its coordinator knows them. Takes 1-6 ms."""
         self._guard.check("The admin client")
         groups = self._groups
         if groups is None:
@@ -236,23 +236,23 @@ class Admin:
         return self._patiently(lambda: groups.describe(group_id))
 
     def transactions(self, states: Sequence[str] = ()) -> "list[Transaction]":
-        """Return every transactional id that the cluster knows, or those in one of `states` (Kafka's names)."""
+        """Return every transactional id that the cluster knows, or only those in `states` (Kafka's names)."""
         return self._ask_transactions(lambda admin: admin.list(states))
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> "dict[str, Transaction]":
-        """Return the given transactional ids in detail; unknown ones are left out."""
+        """Return the details of the given transactional ids. Unknown ids are left out."""
         return self._ask_transactions(lambda admin: admin.describe(transactional_ids))
 
     def _await_topic(self, topic: str) -> None:
-        """Wait until those brokers know the topic that have to: the controller has it some milliseconds before."""
+        """Wait until the brokers that matter know the topic. The controller knows it some milliseconds earlier."""
         deadline = time.monotonic() + self._timeout_s
         while not self._is_known(topic):
             if time.monotonic() > deadline:
-                raise KafkaUnavailableError(f"Topic {topic} was created but is not to be seen yet")
+                raise KafkaUnavailableError(f"Topic {topic} was created but brokers do not know it yet")
             time.sleep(_PROPAGATION_S)
 
     def _is_known(self, topic: str) -> bool:
-        """Say whether a broker knows it, and those that lead its partitions, as far as they answer, too."""
+        """Return whether a broker knows the topic, and so do the leaders of its partitions, as far as they answer."""
         count = self.partitions(topic)
         if count is None:
             return False
@@ -262,11 +262,14 @@ class Admin:
         except KafkaRequestError as error:
             return bool(error.code != KafkaError.UNKNOWN_TOPIC_OR_PART)
         except (KafkaUnavailableError, KafkaAuthorizationError) as error:
-            LOG.debug("Topic %s was created, and where it ends is not to be seen yet: %s", topic, error)
+            LOG.debug("Topic %s was created, but its end offsets are not known yet: %s", topic, error)
         return True
 
     def _describe_group(self, group_id: str) -> Group:
-        """Describe a group for who connects in a way unknown to kafka-python (see `kafka.group` for the risk)."""
+        """Describe a group with librdkafka, for settings that kafka-python cannot connect with.
+
+        See `kafka.group.group_admin` for the risk.
+        """
         client = self._ready()
         future = client.describe_consumer_groups([group_id], request_timeout=self._timeout_s)[group_id]
         try:
@@ -279,7 +282,7 @@ class Admin:
 
     def _ask_transactions(self, ask: "Callable[[TransactionAdmin], T]") -> T:
         from fencepost.kafka.group.transactions import (
-            TransactionAdmin,  # kafka-python: a fifth of a second, rarely needed.
+            TransactionAdmin,  # imports kafka-python: 0.2 s, rarely needed
         )
 
         self._guard.check("The admin client")
@@ -299,7 +302,7 @@ class Admin:
         if not wanted:
             return {}
         wait_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.001)
-        doing = f"asking where topic {next(iter(wanted)).topic} begins or ends"
+        doing = f"asking for offsets of topic {next(iter(wanted)).topic}"
 
         def ask(each_s: float, *, is_again: bool = False) -> dict[tuple[str, int], int]:
             client = self._ready()
@@ -311,16 +314,17 @@ class Admin:
                     raise
                 self._forget_leaders()
                 return ask(each_s, is_again=True)
-            if OFFSET_INVALID in found.values():  # how the client says that a leader has not answered
-                raise KafkaUnavailableError(f"Kafka did not answer while {doing}: a leader is away")
+            if OFFSET_INVALID in found.values():  # the client's sign that a leader has not answered
+                raise KafkaUnavailableError(f"Kafka did not answer while {doing}: a leader is unavailable")
             return found
 
         return self._ask_anew(ask, wait_s)
 
     def _ask_anew(self, ask: Callable[[float], T], timeout_s: float) -> T:
-        """Ask with a time-out that grows, and look at who leads each time: the client asks one that is gone to its end.
+        """Ask with a growing time-out, and refresh the leaders each time.
 
-        It does so without a pause. A broker that only is slow has half of the time for its answer.
+        Otherwise the client would ask a leader that is gone, without a pause, until the time-out. A broker that is only
+        slow has half of the time to answer.
         """
         began_s = time.monotonic()
 
@@ -335,21 +339,21 @@ class Admin:
         return self._patiently(once, timeout_s)
 
     def _forget_leaders(self, timeout_s: float = _METADATA_S) -> None:
-        """Make the client look anew: until then it keeps asking by a leader epoch that a restarted broker refuses, and
-        knows no partition that was added."""
+        """Make the client refresh its metadata. Until then it uses a leader epoch that a restarted broker refuses, and
+        does not know partitions that were added."""
         try:
             self._ready().list_topics(timeout=timeout_s)
         except KafkaException as error:
             LOG.debug("No metadata: %s", error)
 
     def _ready(self) -> Any:
-        """Return the client, which the caller keeps in a variable until its future has resolved."""
+        """Return the client. The caller must keep it in a variable until its future has resolved."""
         self._guard.check("The admin client")
         self._client.poll(0)
         return self._client
 
     def _result(self, future: Any, doing: str, timeout_s: float | None = None) -> Any:
-        # A second more than the client takes: its own error says more than a bare time-out.
+        # A second more than the client's time-out, because the client's own error says more than a bare time-out.
         try:
             return future.result(timeout=(self._timeout_s if timeout_s is None else timeout_s) + 1.0)
         except (KafkaException, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Which Kafka cluster a client's brokers belong to: one cluster has many spellings."""
+"""Finds the id of a client's cluster, because bootstrap servers can name the same cluster in many ways."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ def _ask(conf: Mapping[str, Any]) -> str:
 
 
 class ClusterIds:
-    """Cluster ids by bootstrap servers. Each is asked for once, until there is an answer. Thread-safe."""
+    """Caches cluster ids by bootstrap servers. It asks for each until there is an answer. Thread-safe."""
 
     def __init__(self, ask: Callable[[Mapping[str, Any]], str] = _ask) -> None:
         self._ask = ask
@@ -22,7 +22,7 @@ class ClusterIds:
     def of(self, conf: Mapping[str, Any]) -> str:
         """Return the id of the cluster that a client with `conf` (librdkafka's names) reaches.
 
-        Raises what `Admin.cluster_id` raises, where there was no answer yet.
+        If the id is not cached yet, raises what `Admin.cluster_id` raises.
         """
         servers = str(conf["bootstrap.servers"])
         known = self._known.get(servers)

@@ -1,6 +1,6 @@
-"""Topics as an administrator changes them: created, made larger, configured, and opened to principals.
+"""Creates and configures topics, adds partitions to them, and changes their ACLs.
 
-Many topics are changed by one request, and each has its own outcome: one that may not be changed holds up no other.
+One request changes many topics. Each topic has its own outcome: one that may not be changed does not affect the others.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,12 +27,12 @@ from fencepost.kafka.admin.client import UNKNOWN_TOPIC, Admin
 from fencepost.kafka.errors import KafkaAuthorizationError, KafkaRequestError, KafkaUnavailableError, translate
 
 Refusals = dict[str, Exception]
-"""What went wrong, by topic; a topic that is not there was changed."""
+"""The errors, by topic. A topic that is not in it was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic that is to be; a `replication` of -1 leaves the number to the broker."""
+    """A topic to create. A `replication` of -1 uses the broker's default."""
 
     partitions: int
     replication: int = -1
@@ -41,7 +41,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """A topic as the principal sees it: `allowed` has what it may do there, in Kafka's words; None: nobody says."""
+    """A topic as the principal sees it. `allowed` holds its permitted operations, in Kafka's words; None if unknown."""
 
     partitions: int
     id: str
@@ -53,18 +53,21 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class TopicSetting:
-    """A setting of a topic: `is_default` where nobody has set it, on topic or brokers; `is_of_broker` in its file."""
+    """A setting of a topic.
+
+    `is_default`: it is set neither on the topic nor on brokers. `is_of_broker`: it is set in a broker's file.
+    """
 
     value: str | None
     is_default: bool
     is_of_broker: bool
     is_fixed: bool
-    """It may not be changed, or not be seen."""
+    """Whether the setting cannot be changed, or not be seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAcl:
-    """A right on the topic of just this name, in Kafka's words (`User:a`, `READ`, `ALLOW`)."""
+    """An ACL on the topic with exactly this name, in Kafka's words (`User:a`, `READ`, `ALLOW`)."""
 
     topic: str
     principal: str
@@ -74,10 +77,10 @@ class TopicAcl:
 
 
 class TopicAdmin(Admin):
-    """An `Admin` that changes topics, too."""
+    """An `Admin` that can also change topics."""
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> Refusals:
-        """Create topics. One that exists already is no refusal. When this returns, brokers know them."""
+        """Create topics, and wait until brokers know them. It is not an error if a topic exists."""
         if not topics:
             return {}
         asked = [
@@ -94,7 +97,7 @@ class TopicAdmin(Admin):
         return refused
 
     def add_partitions(self, counts: Mapping[str, int]) -> Refusals:
-        """Have topics have as many partitions as this, in all."""
+        """Raise the number of partitions of topics to these totals."""
         if not counts:
             return {}
         asked = [NewPartitions(topic, count) for topic, count in counts.items()]
@@ -104,7 +107,7 @@ class TopicAdmin(Admin):
         )
 
     def topic_settings(self, topics: Collection[str]) -> tuple[dict[str, dict[str, TopicSetting]], Refusals]:
-        """Return all settings of topics, and of which topics they are not to be had."""
+        """Return all settings of topics, and the topics whose settings cannot be read."""
         found: dict[str, dict[str, TopicSetting]] = {}
         if not topics:
             return found, {}
@@ -121,7 +124,7 @@ class TopicAdmin(Admin):
         return found, refused
 
     def alter_settings(self, changes: Mapping[str, Mapping[str, str | None]]) -> Refusals:
-        """Set settings of topics; None takes back what was set. Others stay as they are."""
+        """Change settings of topics. None resets a setting to its default. Other settings stay unchanged."""
         asked = [
             ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[_change(*item) for item in settings.items()])
             for topic, settings in changes.items()
@@ -135,7 +138,7 @@ class TopicAdmin(Admin):
         )
 
     def topic_acls(self) -> set[TopicAcl]:
-        """Return the rights on single topics; none where the cluster checks no rights."""
+        """Return the ACLs on single topics. Empty if the cluster has no authorizer."""
         anything = AclBindingFilter(
             ResourceType.TOPIC, None, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
         )
@@ -143,14 +146,14 @@ class TopicAdmin(Admin):
         return {_acl(binding) for binding in self._result(future, "describing the ACLs of topics")}
 
     def create_acls(self, acls: Iterable[TopicAcl]) -> Refusals:
-        """Grant and deny rights on single topics. What there is already may be given again."""
+        """Create ACLs on single topics. It is not an error if an ACL exists."""
         asked = [_binding(acl) for acl in acls]
         if not asked:
             return {}
         return self._each(lambda c: c.create_acls(asked, request_timeout=self._timeout_s), "creating an ACL of topic")
 
     def look_at(self, topics: Collection[str]) -> tuple[dict[str, TopicView], Refusals]:
-        """Return what is known of those topics that there are, and which the principal may not look at."""
+        """Return those of the topics that exist, and the topics that the principal may not describe."""
         seen: dict[str, TopicView] = {}
         if not topics:
             return seen, {}
@@ -169,7 +172,7 @@ class TopicAdmin(Admin):
     def _each(
         self, ask: Callable[[Any], Mapping[Any, Any]], doing: str, note: Callable[[str, Any], None] | None = None
     ) -> Refusals:
-        """Ask, have the answer for each topic noted, and return the others. KafkaUnavailableError is raised."""
+        """Send a request, pass each topic's answer to `note`, and return the refusals. Raises KafkaUnavailableError."""
         client = self._ready()
         try:
             futures = ask(client)

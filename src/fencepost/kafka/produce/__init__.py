@@ -1,1 +1,1 @@
-"""Transactional producers, and the writer that hides which client they are."""
+"""Transactional producers behind one interface, and writers of single records."""

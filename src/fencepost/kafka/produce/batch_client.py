@@ -1,8 +1,9 @@
-"""`BatchClient`: a transactional producer that sends whole batches, and nothing twice.
+"""`BatchClient`: a transactional producer that sends whole batches and never repeats a request.
 
-An error, a time-out or a lost connection ends the incarnation: nothing more is sent, but for the end of a transaction
-of which every answer has come. Not so an answer that says that the broker is still at work (`errors.BUSY`), which is
-asked again, nor a refusal by the group's coordinator or by the client itself, after which a transaction can be aborted.
+An error, a time-out or a lost connection ends the incarnation. After that the client sends nothing more, except the end
+of a transaction whose requests were all answered. Two kinds of errors do not end the incarnation: if a broker
+answers that it is still busy (`errors.BUSY`), the request is sent again; if the group's coordinator or the client
+itself refuses something, the transaction can be aborted.
 """
 
 import time
@@ -50,10 +51,10 @@ _FINAL = frozenset({KafkaError.INVALID_TRANSACTION_TIMEOUT, KafkaError.UNSUPPORT
 
 
 class BatchClient(TransactionalClient):
-    """One incarnation after another, as `init_transactions` is called; used by one thread at a time, `drop` by any."""
+    """A producer; each `init_transactions` starts a new incarnation. For one thread at a time; `drop` is for any."""
 
     def __init__(self, conf: Mapping[str, Any], encode: Encode = encode_columns) -> None:
-        """`conf` holds librdkafka's names. Raises ProducerError for settings that this client does not have."""
+        """`conf` uses librdkafka's names. Raises ProducerError for settings that this client does not support."""
         self._fork = ForkGuard()
         self._encode = encode
         try:
@@ -83,9 +84,9 @@ class BatchClient(TransactionalClient):
     # --- an incarnation ---------------------------------------------------------------------------------------------
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Begin an incarnation: with connections of its own, and the id's next epoch.
+        """Start an incarnation with new connections and the next epoch of the transactional id.
 
-        InitProducerId is sent once: who has lost its answer does not know whether its own late request will fence it.
+        InitProducerId is sent once: after a lost answer, the late first request could fence the second one.
         """
         self._fork.check("a producer")
         deadline_s = time.monotonic() + timeout_s
@@ -107,7 +108,7 @@ class BatchClient(TransactionalClient):
         self._cluster = Cluster(self._access, self._settings.metadata_age_s)
         self._protocol = Protocol(self._cluster, self._settings, self._encode)
         self._over, self.failed_delivery = None, None
-        if self._is_dropped:  # meanwhile, by another thread: it might fence its own successor
+        if self._is_dropped:  # by another thread in the meantime: going on might fence the successor
             self.drop()
             raise _closed()
         self._protocol.open(deadline_s)  # E2
@@ -134,12 +135,12 @@ class BatchClient(TransactionalClient):
 
     @contextmanager
     def _incarnation(self) -> Iterator[Protocol]:
-        """Give the protocol to whoever sends, and end the incarnation with whatever goes wrong."""
+        """Yield the protocol to send with. Any error in the block ends the incarnation."""
         self._fork.check("a producer")
         if self._over is not None:
             raise self._over
         if self._protocol is None:
-            raise ProducerError(Failure.FATAL, "init_transactions() comes first")
+            raise ProducerError(Failure.FATAL, "call init_transactions() first")
         try:
             yield self._protocol
         except AnswerError as error:
@@ -149,12 +150,12 @@ class BatchClient(TransactionalClient):
             raise self._end(ProducerError(Failure.PASSING, str(error))) from None
         except ProducerError:
             raise
-        except BaseException as error:  # of a callback, say: what was to be sent may not have been (E1)
+        except BaseException as error:  # such as a callback's: records may not have been sent (E1)
             self._end(ProducerError(Failure.PASSING, f"{type(error).__name__}: {error}"))
             raise
 
     def _end(self, error: ProducerError) -> ProducerError:
-        """End the incarnation. What it was refused is no trouble with brokers where somebody newer has the id."""
+        """End the incarnation. A fenced producer's error is not counted as a strike."""
         if self._over is None:
             self._over = error  # E21
             if error.failure is not Failure.FENCED:
@@ -171,7 +172,7 @@ class BatchClient(TransactionalClient):
             self._forget()
 
     def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
-        told = fields.get("on_delivery")
+        on_delivery = fields.get("on_delivery")
         records = PlacedRecords(
             [topic],
             [value],
@@ -179,7 +180,7 @@ class BatchClient(TransactionalClient):
             [fields.get("partition", NO_PARTITION)],
             [fields.get("timestamp", NOW)],
             [fields.get("headers") or ()],
-            {} if told is None else {0: told},
+            {} if on_delivery is None else {0: on_delivery},
         )
         self.produce_placed(records)
 
@@ -209,7 +210,7 @@ class BatchClient(TransactionalClient):
         )
 
     def _produce_one(self, topic: str, value: bytes | None, key: bytes | None) -> None:
-        """Produce the offset of a task with one source partition, most of all: it is in every transaction."""
+        """Produce one record. This is mainly for a task's single source offset, which is in every transaction."""
         with self._incarnation():
             place = self._place(topic, key, NO_PARTITION)
             columns = Columns(binary([value]), None if key is None else binary([key]), _now_ms())
@@ -234,7 +235,7 @@ class BatchClient(TransactionalClient):
                     self._add_all(found, partial(_same, place))
 
     def _place(self, topic: str, key: bytes | None, partition: int) -> TopicPartition | str:
-        """Return the partition of a record, the topic alone for one that may be in any."""
+        """Return the partition of a record; only the topic if the record may go to any partition."""
         count = len(self._leaders(topic))
         if partition != NO_PARTITION:
             if partition >= count:
@@ -243,7 +244,7 @@ class BatchClient(TransactionalClient):
         return topic if key is None else TopicPartition(topic, murmur2(key, count))
 
     def _leaders(self, topic: str) -> list[int]:
-        """Return who leads the topic's partitions; a topic that there is not, or not for us, refuses the record."""
+        """Return the leaders of the topic's partitions. Refuses the record if the topic is missing or not permitted."""
         assert self._cluster is not None
         try:
             return self._cluster.leaders(topic, self._deadline_s())
@@ -258,7 +259,7 @@ class BatchClient(TransactionalClient):
         return self._cluster.taking(topic, self._deadline_s())
 
     def _add_keyless(self, topic: str, columns: Columns) -> None:
-        """Fill one partition's batch after the other's, as Java's client does."""
+        """Fill the batch of one partition after another, as Java's client does."""
         spare = _spare(self._leaders(topic))
 
         def next_place() -> TopicPartition:
@@ -269,7 +270,7 @@ class BatchClient(TransactionalClient):
         self._add_all(columns, next_place)
 
     def _add_keyed(self, topic: str, values: Sequence[bytes | None], keys: Sequence[bytes | None]) -> None:
-        """Deal records out by their keys, all at once; those without go to one partition after the other."""
+        """Distribute records by their keys, all at once. Records without a key go to one partition after another."""
         settings = self._settings
         leaders = self._leaders(topic)
         made = rows(binary(values), now_ms=_now_ms(), keys=binary(keys))
@@ -285,7 +286,7 @@ class BatchClient(TransactionalClient):
             columns = columns.part(taken, len(columns.values))
 
     def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
-        """Have batches wait; those go by their records that the topic does not take as they are."""
+        """Queue whole batches. A batch that the topic cannot take unchanged is queued as records."""
         with self._incarnation():
             for placed in batches:
                 if placed.place.partition >= len(self._leaders(placed.place.topic)):
@@ -299,9 +300,9 @@ class BatchClient(TransactionalClient):
                 self._send_waiting(list(self._waiting), self._deadline_s(), whole=False)
 
     def _is_whole(self, topic: str, batch: EncodedBatch) -> bool:
-        """Say whether a batch may go as it is: by a careful guess where a topic does not show its limit.
+        """Return whether a batch may be sent unchanged. If the topic's limit cannot be read, this guesses cautiously.
 
-        Not one that its broker makes anew, in another compression or in none: that may be too large.
+        False if the broker would recompress the batch, because the result may be too large.
         """
         limit, compression = self._taking(topic)
         most_bytes = min(self._settings.record_bytes, self._settings.batch_bytes if limit is None else limit)
@@ -316,7 +317,7 @@ class BatchClient(TransactionalClient):
     def _waiting_at(self, place: TopicPartition) -> Waiting:
         if place not in self._waiting:
             limit = self._taking(place.topic).most_bytes
-            if limit is None:  # not for us to see: what a topic takes that nobody has changed
+            if limit is None:  # not readable: assume the default limit
                 limit = self._settings.record_bytes
             self._waiting[place] = Waiting(self._settings.batch_bytes, self._settings.batch_records, limit)
         return self._waiting[place]
@@ -326,7 +327,7 @@ class BatchClient(TransactionalClient):
         return self._queued >= self._settings.queue_records or self._queued_bytes >= self._settings.queue_bytes
 
     def _add_some(self, place: TopicPartition, columns: Columns) -> int:
-        """Let as many records wait as fit in a batch, and send what is due. Returns how many."""
+        """Queue as many records as fit in a batch, and send what is due. Returns how many were queued."""
         waiting = self._waiting_at(place)
         before = waiting.own_bytes
         taken = waiting.add(columns)
@@ -346,9 +347,9 @@ class BatchClient(TransactionalClient):
             raise ProducerError(Failure.REFUSED_RECORD, text)
 
     def _send_waiting(self, places: Sequence[TopicPartition], deadline_s: float, *, whole: bool) -> None:
-        """Send what waits for these partitions, one batch of each at a time, without `whole` the full ones alone.
+        """Send what is queued for these partitions, one batch of each at a time; without `whole`, full batches only.
 
-        All partitions for which something waits join the transaction at once.
+        All partitions with queued records join the transaction together.
         """
         assert self._protocol is not None
         self._protocol.join([place for place, waiting in self._waiting.items() if waiting.count], deadline_s)
@@ -403,16 +404,16 @@ class BatchClient(TransactionalClient):
                     found = ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: {found}")
                 elif found.failure is not Failure.MEMBERSHIP:
                     raise
-                raise found from None  # E4: the transaction can be aborted, and its producer goes on
+                raise found from None  # E4: the transaction can be aborted, and its producer continues
 
     def commit(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
-        self.flush(timeout_s)  # done before, as a rule: no end is sent behind a batch that may be refused
+        self.flush(timeout_s)  # usually done already: the end must not follow a batch that may be refused
         with self._incarnation() as protocol:
             protocol.end(is_commit=True, deadline_s=deadline_s)
 
     def abort(self, timeout_s: float) -> None:
-        """Abort, if every request of the transaction has been answered: after a lost one, the next holder does."""
+        """Abort if every request of the transaction was answered. Otherwise the next holder of the id aborts it."""
         self._fork.check("a producer")
         self._forget()
         deadline_s = time.monotonic() + timeout_s
@@ -427,9 +428,10 @@ class BatchClient(TransactionalClient):
             self._over = over or self._over
 
     def _end_aborted(self, protocol: Protocol, deadline_s: float, *, is_refused: bool) -> None:
-        """End a transaction. Where something was refused at which nobody had looked, the incarnation ends with it.
+        """Abort the transaction. If a refusal was found only now, the incarnation ends too.
 
-        It may not have begun then: a coordinator that still ends the one before takes that for somebody older's.
+        The transaction may then not have begun: a coordinator that is still ending the previous transaction treats
+        the abort as one of an older producer.
         """
         try:
             protocol.end(is_commit=False, deadline_s=deadline_s)
@@ -442,7 +444,7 @@ class BatchClient(TransactionalClient):
 
 
 def _said(error: AnswerError) -> ProducerError:
-    """Return what an answer means, in the words of the other client."""
+    """Convert an error answer to a ProducerError, with librdkafka's text."""
     said = KafkaError(error.code)
     failure = Failure.FATAL if error.code in _FINAL else classify(said)
     if isinstance(error, TooLargeError):
@@ -460,7 +462,7 @@ def _closed() -> ProducerError:
 
 
 def _spare(leaders: Sequence[int]) -> Iterator[int]:
-    """Yield partitions for records that may be in any, of those that are led, in turns."""
+    """Yield, in turn, the partitions with a leader, for records that may go to any partition."""
     led = [partition for partition, leader in enumerate(leaders) if leader >= 0]
     return (led[turn] for turn in spare_partitions(len(led), time.monotonic_ns() % len(led)))
 

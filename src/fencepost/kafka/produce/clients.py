@@ -1,4 +1,4 @@
-"""Which client a transactional producer is."""
+"""Chooses the client of a transactional producer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from fencepost.kafka.setting.table import BATCH, CLIENT
 
 
 def sends_batches(conf: Mapping[str, Any]) -> bool:
-    """Say whether the transactional client that `conf` chooses sends whole batches, which columns make at once."""
+    """Return whether `conf` selects the client that sends whole batches, which it makes directly from columns."""
     return conf.get(CLIENT) == BATCH
 
 
 def batch_client_fault(conf: Mapping[str, Any]) -> str | None:
-    """Return why the batch client cannot be made with these settings of a producer; None where it can."""
+    """Return why the batch client cannot be created with these producer settings; None if it can."""
     from fencepost.kafka.produce.batch_client import BatchClient
 
     try:
@@ -25,10 +25,10 @@ def batch_client_fault(conf: Mapping[str, Any]) -> str | None:
 
 
 def transactional_client(conf: Mapping[str, Any]) -> TransactionalClient:
-    """Make the client that `conf` chooses, librdkafka where it does not. Raises ProducerError for its settings."""
+    """Create the client that `conf` selects, by default librdkafka. Raises ProducerError for wrong settings."""
     rest = {key: value for key, value in conf.items() if key != CLIENT}
     if not sends_batches(conf):
         return ProducerClient(rest)
-    from fencepost.kafka.produce.batch_client import BatchClient  # Arrow, for those who use it
+    from fencepost.kafka.produce.batch_client import BatchClient  # imports Arrow only if needed
 
     return BatchClient(rest)

@@ -1,7 +1,7 @@
-"""A producer that knows what happened to it: strikes, failed deliveries, and forks.
+"""A librdkafka producer that tracks its strikes, failed deliveries and forks.
 
-librdkafka resends transactional requests by itself and says so nowhere but in its log. `ProducerClient` reads that
-log: a line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5).
+librdkafka resends transactional requests by itself and reports that only in its log. `ProducerClient` reads that log: a
+line `REQTMOUT` or `FAIL` of an established connection is a *strike* (E5).
 """
 
 import logging
@@ -34,9 +34,9 @@ from fencepost.record import Repeated
 
 log = logging.getLogger(__name__)
 
-# A connection that never came to be. Not so the states after it (APIVERSION_QUERY, SSL_HANDSHAKE, AUTH_...): nothing
-# transactional was sent there either, but librdkafka suppresses a third line of the same text, whatever the state was,
-# and the text of a lost connection is the same in all of them: the next one would not be seen.
+# A connection that was never established. The later states (APIVERSION_QUERY, SSL_HANDSHAKE, AUTH_...) do count as
+# strikes, although nothing transactional was sent in them either: the text of a lost connection is the same in all
+# states, and librdkafka suppresses a third line with the same text, so the next one would be missed.
 _BEFORE_CONNECTED = re.compile(r"in state (INIT|TRY_CONNECT|CONNECT)\b")
 
 _REFUSED_CONNECTION = re.compile(r"SASL authentication error|certificate verify failed")
@@ -45,7 +45,7 @@ _INIT_S = 2.0
 
 
 def producer_error(error: BaseException) -> ProducerError:
-    """Wrap what the client raised; a SystemError has the Kafka error as its cause."""
+    """Wrap an exception of the client. A SystemError has the Kafka error as its cause."""
     if isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
@@ -56,8 +56,8 @@ def producer_error(error: BaseException) -> ProducerError:
 class StrikeLog(logging.Handler):
     """Receives librdkafka's log lines and counts the strikes among them (E5).
 
-    `has_failed_transaction` is set by the line that tells that the open transaction wants to be aborted, `refusals` are
-    the lines of brokers, or certificates, that would not have us: the client goes on trying and reports a time-out.
+    `has_failed_transaction` is set by the line that says that the open transaction must be aborted. `refusals` holds
+    the lines about failed authentication or certificates; the client itself keeps trying and only reports a time-out.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ _NO_CALLBACK = Repeated(None, sys.maxsize)
 
 @dataclass(frozen=True)
 class _Adding:
-    """Offsets of a group on their way into a transaction."""
+    """Offsets of a group that are being added to a transaction."""
 
     done: Future[None]
     topics: frozenset[str]
@@ -104,10 +104,10 @@ class _Adding:
 
 
 class ProducerClient(TransactionalClient):
-    """One librdkafka producer. Not thread-safe beyond what librdkafka is; bound to the process that made it (E8)."""
+    """One librdkafka producer, as thread-safe as librdkafka is. Bound to the process that created it (E8)."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        """`conf` holds librdkafka's names. Raises ProducerError where librdkafka refuses it."""
+        """`conf` uses librdkafka's names. Raises ProducerError if librdkafka refuses it."""
         self._fork = ForkGuard()
         self._strikes = StrikeLog()
         logger = logging.Logger("librdkafka")
@@ -117,10 +117,10 @@ class ProducerClient(TransactionalClient):
         self._is_in_transaction = False
         self._adding: _Adding | None = None
         self._watched: set[tuple[str, int | None]] = set()
-        self._record_bytes = 0  # of one of those sent last
+        self._record_bytes = 0  # of one of the last records
         self._kept_bytes = int(conf.get("batch.size", 1_000_000))  # what may stay queued until it is flushed
-        # A callback costs a turn of the interpreter's lock for each record, also where it is called for errors only,
-        # and the task's thread wants that lock. In a transaction the client itself refuses to commit without a record.
+        # A callback takes the interpreter's lock once per record, even if it is called for errors only, and the task's
+        # thread needs that lock. In a transaction the client itself refuses to commit if a record is missing.
         callback = {} if self._is_transactional else {"on_delivery": self._delivered}
         try:
             self._producer = Producer({**conf, **callback}, logger=logger)
@@ -129,7 +129,7 @@ class ProducerClient(TransactionalClient):
 
     @property
     def strikes(self) -> int:
-        """Serve the log, then return how many strikes it has told of so far."""
+        """Process the log, then return the number of strikes in it so far."""
         self.serve(0)
         return self._strikes.strikes
 
@@ -151,7 +151,7 @@ class ProducerClient(TransactionalClient):
         return delivered
 
     def serve(self, timeout_s: float) -> None:
-        """Serve callbacks and log lines; a fatal error surfaces at the next real call."""
+        """Process callbacks and log lines. A fatal error is raised by the next real call."""
         self._fork.check("a producer")
         try:
             self._producer.poll(timeout_s)
@@ -161,8 +161,8 @@ class ProducerClient(TransactionalClient):
     def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
         """Enqueue one record, waiting while the queue is full. Raises ProducerError.
 
-        `on_delivery(error, message)`, when given, is called besides the client's own accounting; for successes only
-        where `delivery.report.only.error` is off.
+        `on_delivery(error, message)`, if given, is called in addition to the client's own accounting. It is called for
+        successes only if `delivery.report.only.error` is off.
         """
         self._fork.check("a producer")
         callback: DeliveryCallback | None = fields.get("on_delivery")
@@ -180,9 +180,10 @@ class ProducerClient(TransactionalClient):
                 raise self._refusal(error, topic) from None
 
     def _is_first(self, topic: str, partition: int | None = None) -> bool:
-        """Say whether a record is the transaction's first for a topic, or a partition that was chosen for it.
+        """Return whether a record is the transaction's first for a topic, or for an explicitly chosen partition.
 
-        Its fate tells why these are refused: the client finds out by itself, and then the error is the record's alone.
+        Its outcome shows why the topic or partition is refused: the client finds out by itself and reports the error
+        only for that record.
         """
         if not self._is_transactional or (topic, partition) in self._watched:
             return False
@@ -215,7 +216,7 @@ class ProducerClient(TransactionalClient):
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
     ) -> None:
-        """Enqueue records of a topic, a value and a key each, in order. Raises ProducerError."""
+        """Enqueue records with a value and a key, in order. Raises ProducerError."""
         self._fork.check("a producer")
         if not len(values):
             return
@@ -245,7 +246,7 @@ class ProducerClient(TransactionalClient):
                 raise self._refusal(error, topic) from None
 
     def produce_placed(self, records: PlacedRecords) -> None:
-        """Enqueue records that say more than topic, key and value, in order. Raises ProducerError."""
+        """Enqueue records with more fields than topic, key and value, in order. Raises ProducerError."""
         self._fork.check("a producer")
         records.ensure_even()
         at, count = 0, len(records.values)
@@ -257,7 +258,7 @@ class ProducerClient(TransactionalClient):
                 at = index + 1
 
     def _firsts(self, records: PlacedRecords) -> Iterator[int]:
-        """Return which records are, of these, the first of a place that has had none in the transaction."""
+        """Yield the indexes of records that are the first of their place in the transaction."""
         if not (self._is_transactional and len(records.values)):
             return
         places = [(records.topics[0], records.partitions[0])]
@@ -267,10 +268,10 @@ class ProducerClient(TransactionalClient):
             yield places.index(place)
 
     def _produce_run(self, records: PlacedRecords, start: int, stop: int) -> int:
-        """Enqueue records from `start` on, up to `stop` or where the queue is full. Returns the first that is not.
+        """Enqueue records from `start` up to `stop` or until the queue is full. Returns the first one not enqueued.
 
-        The client's method is called by `map`: a step of Python's for each record, and arguments by their names, would
-        double what it costs.
+        The client's method is called through `map`. A Python-level step per record and keyword arguments would double
+        the cost.
         """
         part = slice(start, stop)
         self._record_bytes = len(records.values[start] or b"")
@@ -306,7 +307,7 @@ class ProducerClient(TransactionalClient):
         self.produce(records.topics[index], records.values[index], key=records.keys[index], **place, **named)
 
     def _make_room(self) -> None:
-        """Have batches made of what is there: with many partitions none may be full, and `linger.ms` may be long."""
+        """Make the client send queued records: with many partitions, no batch may be full and `linger.ms` long."""
         self._fork.check("a producer")
         try:
             self._producer.flush(0.05)
@@ -316,7 +317,7 @@ class ProducerClient(TransactionalClient):
             raise self.failed_delivery
 
     def _refusal(self, error: KafkaException, topic: str) -> ProducerError:
-        """Return why a record was not taken: once a transaction has failed, every further record is told so only."""
+        """Return why a record was refused. Once a transaction has failed, the client's error only says that it has."""
         if self._is_in_transaction and error.args[0].code() in (KafkaError._STATE, KafkaError._FATAL):
             try:
                 self._ensure_whole()
@@ -325,11 +326,11 @@ class ProducerClient(TransactionalClient):
         refusal = producer_error(error)
         if refusal.failure is not Failure.REFUSED_BATCH:
             return ProducerError(refusal.failure, f"{refusal} (record for topic {topic})")
-        # What is too large was refused by the client itself, before there was a batch.
+        # The client itself refuses a record that is too large, before it makes a batch.
         return ProducerError(Failure.REFUSED_RECORD, f"{refusal} (record for topic {topic}; {LET_PASS})")
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until every record is acknowledged. Raises ProducerError: a delivery failed, or time is up."""
+        """Wait until every record is acknowledged. Raises ProducerError if a delivery failed or the time is up."""
         self._fork.check("a producer")
         deadline = time.monotonic() + timeout_s
         self._await_last_batch(deadline)
@@ -338,19 +339,19 @@ class ProducerClient(TransactionalClient):
         except (KafkaException, SystemError) as error:
             raise self._explained(error) from None
         if self._is_in_transaction:
-            self._ensure_whole()  # first: what it finds may be why a record was dropped
+            self._ensure_whole()  # first, because it may find why a record was dropped
         if self.failed_delivery is not None:
             raise self.failed_delivery
         if left:
             raise ProducerError(Failure.PASSING, f"{left} records were not acknowledged within {timeout_s:g} s")
 
     def _await_last_batch(self, deadline: float) -> None:
-        """Wait until less than a batch is left, as far as full batches are being sent by themselves.
+        """Wait until less than a batch is left, as long as full batches are being sent without a flush.
 
-        librdkafka has one batch of a partition under way at a time, and while it is asked to flush, or its oldest
-        record is older than `linger.ms`, its thread polls without a pause until that one is acknowledged: about a third
-        of all processor time of a large transaction. Only the length of its queue tells that it gets on. Where it does
-        not, what is left is spread over partitions, none of which has a full batch; so much is not waited for again.
+        librdkafka sends one batch of a partition at a time. During a flush, or while its oldest record is older than
+        `linger.ms`, its thread polls without a pause until that batch is acknowledged, which takes about a third of all
+        processor time of a large transaction. Only the length of its queue shows progress. If there is none, the
+        remaining records are spread over partitions without a full batch; this does not wait for that many again.
         """
         left, moved_s = len(self._producer), time.monotonic()
         while left * self._record_bytes >= self._kept_bytes:
@@ -365,11 +366,11 @@ class ProducerClient(TransactionalClient):
                 self._kept_bytes = left * self._record_bytes + 1
 
     def _ensure_whole(self) -> None:
-        """Raise ProducerError where records of the open transaction were refused.
+        """Raise ProducerError if records of the open transaction were refused.
 
-        Beginning a transaction tells: it is refused in any case while one is open, with the error that has made
-        librdkafka want that one to be aborted, if there is such an error. Its log says whether there is one: asked only
-        then, since the client keeps an error for ever for each that it raises (confluent-kafka 2.16.1).
+        This tries to begin another transaction. While one is open that always fails, with the error for which
+        librdkafka requires an abort, if there is such an error. It is tried only when the log shows such an error,
+        because the client leaks memory for each error that it raises (confluent-kafka 2.16.1).
         """
         self.serve(0)
         if not self._strikes.has_failed_transaction:
@@ -382,9 +383,9 @@ class ProducerClient(TransactionalClient):
                 raise producer_error(error) from None
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence the predecessor and end its transaction; retries what is passing until `timeout_s` is over.
+        """Fence the predecessor and end its transaction. Retries temporary errors until `timeout_s` is over.
 
-        Wrong credentials do not pass: they are reported as soon as brokers have refused them a few times.
+        Wrong credentials are not temporary: they are reported once brokers have refused them a few times.
         """
         self._fork.check("a producer")
         deadline = time.monotonic() + timeout_s
@@ -411,10 +412,10 @@ class ProducerClient(TransactionalClient):
         self._is_in_transaction = True
 
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Begin to add offsets of a consumer group to the transaction, beside what is sent; `await_offsets` ends it.
+        """Start adding offsets of a consumer group to the transaction while records are sent. See `await_offsets`.
 
-        Raises ValueError without an offset of 0 or more: librdkafka would then say that all is well without asking the
-        coordinator whether the member is current (E4); ProducerError where this machine gives no more threads just now.
+        Raises ValueError without an offset of 0 or more: librdkafka would then report success without asking the
+        coordinator whether the member is current (E4). Raises ProducerError if no thread can be started now.
         """
         self._fork.check("a producer")
         ensure_checked(offsets)  # E10
@@ -436,12 +437,12 @@ class ProducerClient(TransactionalClient):
         self._adding = _Adding(done, topics, timeout_s, time.monotonic() + timeout_s)
 
     def await_offsets(self) -> None:
-        """Wait until offsets that were begun are in the transaction. Raises ProducerError where they may not be.
+        """Wait until the offsets of `begin_offsets` are in the transaction. Raises ProducerError if they may not be.
 
-        A producer that has done so before and then loses its broker may wait for the group's coordinator for ever,
-        whatever the time-out (librdkafka 2.16): it is given up when its time is over, or `_STRUCK_S` after a strike.
-        Nor does it tell that a topic is gone, but asks on and on: it is given up then, too. Its request may still be
-        sent, under an epoch that is fenced by then.
+        A producer that has added offsets before and then loses its broker may wait for the group's coordinator for
+        ever, whatever the time-out (librdkafka 2.16). So this stops waiting when the time is over, or `_STRUCK_S` after
+        a strike. librdkafka also retries without end if a topic is gone; this then stops waiting, too. The request
+        may still be sent later, with an epoch that is fenced by then.
         """
         adding, self._adding = self._adding, None
         if adding is None:
@@ -459,17 +460,17 @@ class ProducerClient(TransactionalClient):
         adding.done.result()
 
     def _ensure_topics(self, topics: Set[str]) -> None:
-        """Raise ProducerError where topics are not there any more; nothing where nobody says so."""
+        """Raise ProducerError if a broker reports that topics no longer exist. Without an answer, do nothing."""
         try:
-            found = self._producer.list_topics(timeout=_LOOK_FOR_TOPICS_S).topics  # all: to ask for one may create it
+            found = self._producer.list_topics(timeout=_LOOK_FOR_TOPICS_S).topics  # all: asking for one may create it
         except KafkaException as error:
             log.debug("looking for topics: %s", error)
             return
         if gone := sorted(topics - found.keys()):
-            raise ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: there is no topic {', '.join(gone)} any more")
+            raise ProducerError(Failure.PASSING, f"{OFFSETS_REFUSED}: topic {', '.join(gone)} no longer exists")
 
     def _leave_offsets(self) -> None:
-        """Let go of offsets that were begun, after a while: until then the client would refuse what comes next."""
+        """Stop waiting for begun offsets, after a grace time in which the client would refuse the next call."""
         adding, self._adding = self._adding, None
         if adding is not None:
             wait([adding.done], _STRUCK_S)
@@ -486,7 +487,7 @@ class ProducerClient(TransactionalClient):
         self._is_in_transaction = False
 
     def drop(self) -> None:
-        """Let go of the client without flushing, committing or aborting anything (E6). Idempotent."""
+        """Drop the client without flushing, committing or aborting anything (E6). Idempotent."""
         self._fork.check("a producer")
         producer = self.__dict__.pop("_producer", None)
         if producer is not None:
@@ -496,9 +497,9 @@ class ProducerClient(TransactionalClient):
                 pass
 
     def _call(self, name: str, *arguments: Any) -> None:
-        """Call the producer's method; by name, so that no frame in an error's traceback keeps the producer alive.
+        """Call a method of the producer by name, so that no frame in an error's traceback keeps the producer alive.
 
-        A caller that closes the writer while it handles the error would else leave librdkafka sending (E6).
+        Otherwise librdkafka would keep sending after a caller that handles the error has closed the writer (E6).
         """
         try:
             getattr(self._producer, name)(*arguments)
@@ -506,10 +507,10 @@ class ProducerClient(TransactionalClient):
             raise self._explained(error) from None
 
     def _explained(self, error: BaseException) -> ProducerError:
-        """Wrap an error. A SystemError may have lost the fatal error that it stands for: the producer is asked again.
+        """Wrap an error. A SystemError may have lost the fatal error behind it, so the producer is asked again.
 
-        Beginning a transaction tells: a producer with a fatal error answers with that, any other refuses or has no
-        transaction to begin while one is open, and changes nothing.
+        This tries to begin a transaction. A producer with a fatal error raises that error. Any other producer refuses,
+        because a transaction is open, and nothing changes.
         """
         if isinstance(error, SystemError) and error.__cause__ is None:
             try:

@@ -1,10 +1,10 @@
-"""The protocol of transactions, as one producer speaks it: two versions of it, one order of steps.
+"""The transaction protocol of one producer: two protocol versions with the same order of steps.
 
-With version 2 (KIP-890) the first batch of a partition adds it to the transaction, and every end gives the producer an
-epoch of its own. With version 1 partitions and groups are added by requests. Whichever it is, a leader that sees a
-partition of a transaction first asks the coordinator; a broker that has two such questions of one producer at once
-fails the older. So one is asked at a time: there is one connection to each broker, which takes a request of it when the
-one before is answered.
+With version 2 (KIP-890) the first batch of a partition adds it to the transaction, and every end gives the producer a
+new epoch. With version 1, requests add partitions and groups. In both, when a leader sees a partition of a transaction
+for the first time, it asks the coordinator; a broker with two such questions for one producer fails the older. So only
+one is asked at a time: there is one connection to each broker, and a broker handles the requests of a connection one
+after another.
 """
 
 import time
@@ -47,14 +47,14 @@ _ELSEWHERE = _MOVED | frozenset(
 
 
 class _Versions(NamedTuple):
-    """Of requests, (oldest, newest), that belong to one version of transactions."""
+    """The (oldest, newest) versions of requests that belong to one version of the transaction protocol."""
 
     produce: tuple[int, int]
     offsets: tuple[int, int]
     end: tuple[int, int]
 
 
-# The first version of TxnOffsetCommit in which a member is checked is 3; without version 8 nobody says what is wrong.
+# TxnOffsetCommit checks the member since version 3. Produce gives the reason of a refusal since version 8.
 _VERSIONS = {1: _Versions((8, 11), (3, 4), (0, 4)), 2: _Versions((12, 12), (5, 5), (5, 5))}
 
 
@@ -63,7 +63,7 @@ OnFailures = Callable[[Failures], None]
 
 
 class Batch(NamedTuple):
-    """A batch on its way. `data` has the producer's numbers in it."""
+    """A batch to send. `data` contains the producer's id, epoch and sequence."""
 
     place: TopicPartition
     columns: Content
@@ -71,21 +71,21 @@ class Batch(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """What is kept of a batch until its answer comes: its bytes are not sent again."""
+    """What is kept of a batch until its answer comes. Its bytes are not kept, because they are never sent again."""
 
     columns: Content
     size_bytes: int
 
 
 class Protocol:
-    """One transactional id, one incarnation. Used by one thread at a time.
+    """One incarnation of one transactional id. For one thread at a time.
 
-    Every method raises AnswerError, LostError or UnsupportedError. An answer that is an error means that what was asked
-    has not been done; after any, but for those that `patiently` repeats, the incarnation is over.
+    Every method raises AnswerError, LostError or UnsupportedError. An AnswerError means that the request was not
+    carried out. Any error ends the incarnation, except those that `patiently` retries.
     """
 
     def __init__(self, cluster: Cluster, settings: BatchSettings, encode: Encode) -> None:
-        """Ask nothing yet."""
+        """Create the protocol without sending anything."""
         from kafka.protocol.producer import ProduceRequest
 
         self._produce_request = ProduceRequest
@@ -96,29 +96,29 @@ class Protocol:
         self._coordinator = -1
         self._producer = Producer(settings.transactional_id, -1, -1)
         self._sequences: dict[TopicPartition, int] = {}
-        self._joined: set[TopicPartition] = set()  # partitions that the coordinator was told of
-        self._produced: set[TopicPartition] = set()  # partitions that their leaders have asked it about
-        self._first: list[Batch] = []  # of their partitions in this transaction, which are not known to be written
-        self._asked: tuple[Connection, Failures] | None = None  # who has those, and what it refuses of them
-        self._refused: Failures = {}  # of batches that nobody waited for
+        self._joined: set[TopicPartition] = set()  # partitions that the coordinator knows
+        self._produced: set[TopicPartition] = set()  # partitions whose leaders have asked the coordinator
+        self._first: list[Batch] = []  # first batches of their partitions, not known to be written
+        self._asked: tuple[Connection, Failures] | None = None  # where those were sent, and their refusals
+        self._refused: Failures = {}  # refusals of batches that no call waited for
         self._groups: dict[str, int] = {}
-        self._offsets_answer: Any = None  # to what was asked ahead
-        self._answered_s = float("-inf")  # when records were last answered for
+        self._offsets_answer: Any = None  # the answer to the offsets that were sent ahead
+        self._answered_s = float("-inf")  # when a batch was last answered
         self.is_begun = False
-        """Says whether the coordinator may know of the transaction: there is something to end."""
+        """Whether the coordinator may know of the transaction, so that there is something to end."""
 
     @property
     def is_answering(self) -> bool:
-        """Say whether brokers have taken records a short time ago: where time is up, there was too much to send."""
+        """Return whether brokers took records recently. If so, a time-out means that there was too much to send."""
         return time.monotonic() - self._answered_s < _ANSWERING_S
 
     def open(self, deadline_s: float) -> None:
-        """Take the transactional id, and agree on the version: the cluster's, where all brokers speak it."""
+        """Take over the transactional id, and choose the protocol version: the cluster's, if all brokers support it."""
         answer = patiently(lambda: self._init(deadline_s), BUSY | _MOVED, deadline_s, 20 * _ASK_AGAIN_S)
         self._become(answer)
 
     def _become(self, answer: Any) -> None:
-        """Take the identity that an answer gives."""
+        """Adopt the producer id and epoch of an answer."""
         self._producer = self._producer._replace(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
         self._sequences.clear()
 
@@ -137,7 +137,7 @@ class Protocol:
         return answer
 
     def join(self, places: Sequence[TopicPartition], deadline_s: float) -> None:
-        """Add partitions to the transaction, before anything is sent to them; version 2 has no need of it."""
+        """Add partitions to the transaction, before anything is sent to them. Version 2 does not need this."""
         new = [place for place in places if place not in self._joined]
         if self.version > 1 or not new:
             return
@@ -147,9 +147,9 @@ class Protocol:
         self._joined.update(new)
 
     def _until_added(self, ask: Callable[[], None], deadline_s: float) -> None:
-        """Ask the coordinator to add something and, where that has moved, the one that there is now.
+        """Ask the coordinator to add something. If the coordinator has moved, ask the new one.
 
-        E21: one that is deposed while it waits for its replicas may have added it. What is added twice is added once.
+        E21: a coordinator that is deposed while it waits for its replicas may have added it. Adding twice is harmless.
         """
 
         def once() -> None:
@@ -172,20 +172,20 @@ class Protocol:
             for topic in answer.results_by_topic_v3_and_below
             for each in topic.results_by_partition
         }
-        # All or none; what is not to blame is told that it was not attempted.
+        # All are added or none. Partitions that are not at fault get the error "not attempted".
         failed = {place: code for place, code in codes.items() if code}
         for place, code in sorted(failed.items(), key=lambda each: each[1] == KafkaError.OPERATION_NOT_ATTEMPTED):
             raise AnswerError(code, f"record for topic {place.topic}")
 
     def encoded(self, place: TopicPartition, columns: Content) -> Batch:
-        """Return a batch with the numbers that are next in its partition; it must be sent next, and once."""
+        """Return a batch with the next sequence of its partition. It must be the next one sent, and sent once."""
         sequence = self._sequences.get(place, 0)
         data, count = self._data(columns, sequence)
         self._sequences[place] = (sequence + count) % _SEQUENCES
         return Batch(place, columns, data)
 
     def _data(self, columns: Content, sequence: int) -> tuple[Data, int]:
-        """Return a batch's bytes, with who writes it and from which number on, and how many records it has."""
+        """Return a batch's bytes, with its producer and first sequence, and its number of records."""
         _, producer_id, epoch = self._producer
         if isinstance(columns, Taken):
             stamp = Stamp(producer_id, epoch, is_transactional=True)
@@ -200,9 +200,9 @@ class Protocol:
         )
 
     def produce(self, batches: Sequence[Batch], deadline_s: float) -> None:
-        """Send batches, one a partition, to the leaders of their partitions; `settle` takes the last answers.
+        """Send batches, one per partition, to the leaders of their partitions. `settle` takes the last answers.
 
-        Raises what earlier ones were refused for, too, where that is known by now.
+        Also raises the refusal of an earlier batch, if it is known by now.
         """
         self._ensure_taken(batches, deadline_s)
         self._await_first(deadline_s)
@@ -215,22 +215,22 @@ class Protocol:
             self._send(connection, others, deadline_s, self._note_refused)
         if first:
             self._first = first
-            _until_known(lambda: self._send_first(deadline_s), deadline_s)  # repeated is only who leads them
+            _until_known(lambda: self._send_first(deadline_s), deadline_s)  # only the leaders are asked for again
 
     def _ensure_taken(self, batches: Sequence[Batch], deadline_s: float) -> None:
-        """Refuse a batch that is larger than its topic takes, before anything is sent."""
+        """Refuse a batch that is larger than its topic's limit, before anything is sent."""
         for place, columns, data in batches:
             limit = self._cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
-                self._cluster.forget(place.topic)  # it may have been raised
+                self._cluster.forget(place.topic)  # the limit may have been raised
                 limit = self._cluster.taking(place.topic, deadline_s).most_bytes
             if limit is not None and len(data) > limit:
                 raise _too_large(place.topic, columns, f"{len(data)} bytes, and the topic takes {limit}")
 
     def _send_first(self, deadline_s: float) -> None:
-        """Send the first batches of partitions, to one leader after the other: each asks the coordinator.
+        """Send the first batches of partitions, to one leader after another, because each asks the coordinator.
 
-        The answer of the last one is awaited by `_await_first`; the next batch is made meanwhile.
+        `_await_first` awaits the last answer, so that the next batch can be encoded in the meantime.
         """
         failures: Failures = {}
         self._asked = None
@@ -241,10 +241,10 @@ class Protocol:
             self._send(self._asked[0], of_node, deadline_s, failures.update)
 
     def _await_first(self, deadline_s: float) -> None:
-        """Take the answer to the first batches of partitions, before anything is sent behind them.
+        """Take the answer to the first batches of partitions, before anything is sent after them.
 
-        Those are sent again that a leader has refused as the coordinator is still at work, or as it does not lead: it
-        has just begun to, or another does.
+        A batch is sent again if its leader refused it because the coordinator is busy, or because the broker does not
+        lead the partition (it is just becoming the leader, or another broker is).
         """
         if not self._first:
             return
@@ -266,7 +266,7 @@ class Protocol:
         _raise_first(failures)
 
     def _by_leader(self, batches: Sequence[Batch], deadline_s: float) -> list[tuple[int, list[Batch]]]:
-        """Divide batches by who leads their partitions, and into requests of a size that brokers take."""
+        """Divide batches by the leaders of their partitions, and into requests that are not too large for brokers."""
         found: dict[int, list[list[Batch]]] = {}
         for batch in batches:
             node = self._leader(batch.place, deadline_s)
@@ -277,9 +277,9 @@ class Protocol:
         return [(node, each) for node, of_node in found.items() for each in of_node if each]
 
     def _leader(self, place: TopicPartition, deadline_s: float) -> int:
-        """Return the node that leads a partition. Where none does, that is asked anew the next time."""
+        """Return the node that leads a partition. If there is no leader, metadata is fetched again the next time."""
         leaders = self._cluster.leaders(place.topic, deadline_s)
-        is_there = place.partition < len(leaders)  # a topic that was made anew may have fewer
+        is_there = place.partition < len(leaders)  # a topic that was created again may have fewer
         if is_there and leaders[place.partition] >= 0:
             return leaders[place.partition]
         self._cluster.forget(place.topic)
@@ -291,7 +291,7 @@ class Protocol:
     ) -> None:
         by_place = {batch.place: batch for batch in batches}
         if len(by_place) < len(batches):
-            raise ValueError("a request holds one batch for a partition: a broker would drop the others in silence")
+            raise ValueError("a request may hold one batch per partition: a broker would silently drop the others")
         version = connection.version(self._produce_request, *_VERSIONS[self.version].produce)
         settings = self._settings
         form = requests.produce_form(
@@ -315,16 +315,16 @@ class Protocol:
         return connection.ask(request, connection.version(request, *versions), deadline_s)
 
     def settle(self, deadline_s: float) -> None:
-        """Take the answers to everything that was sent."""
+        """Wait for the answers to everything that was sent."""
         self._await_first(deadline_s)
         for connection in self._cluster.connections():
             connection.take(deadline_s)
         self._raise_refused()
 
     def drain(self, deadline_s: float) -> bool:
-        """Take every answer, whatever it says: what was refused is not in the transaction, and is not sent again.
+        """Wait for every answer. A refused batch is not in the transaction and is not sent again.
 
-        Returns whether anything was: what comes behind it has sequences that are not next.
+        Returns whether any batch was refused. Batches sent after a refused one are out of sequence.
         """
         asked, self._asked, self._first = self._asked, None, []
         for connection in self._cluster.connections():
@@ -334,10 +334,10 @@ class Protocol:
         return is_refused
 
     def _note_refused(self, failures: Failures) -> None:
-        """Keep what is raised by whoever sends or settles next.
+        """Keep refusals for the next call that sends or settles to raise.
 
-        Not here: whoever asks for something else meanwhile may take it for the answer, and ask again (E1). Of a
-        partition the first counts: those behind it are refused because it was.
+        They are not raised here: a caller that is waiting for another request could take one for its answer and retry
+        (E1). Only the first refusal of a partition counts, because it causes the following ones.
         """
         for place, error in failures.items():
             self._refused.setdefault(place, error)
@@ -353,10 +353,10 @@ class Protocol:
         places: Sequence[TopicPartition],
         deadline_s: float,
     ) -> None:
-        """Send what `offsets` is going to ask ahead of the records of these partitions, where that holds up neither.
+        """Send the request of `offsets` before the records of these partitions, if that delays neither.
 
-        It has to be known who coordinates the group, with version 2: nobody else has to be asked. And that broker has
-        to lead all the partitions: of two that ask the coordinator at once one would have to wait, and ask again.
+        This takes version 2 and a known group coordinator, so that no other broker must be asked. That broker must
+        also lead all the partitions: if two brokers asked the transaction coordinator at once, one would have to retry.
         """
         self._await_first(deadline_s)
         node = self._groups.get(member.group_id, -1)
@@ -371,16 +371,16 @@ class Protocol:
     def _leads(self, node: int, places: Sequence[TopicPartition], deadline_s: float) -> bool:
         try:
             return all(self._leader(place, deadline_s) == node for place in places)
-        except AnswerError:  # whoever sends to them finds out what that means
+        except AnswerError:  # the call that sends to them handles it
             return False
 
     def _keep_offsets_answer(self, answer: Any) -> None:
         self._offsets_answer = answer
 
     def offsets(self, offsets: Sequence[GroupOffset], member: Committer, deadline_s: float) -> None:
-        """Add offsets of a group to the transaction, or see that those that were begun are in it.
+        """Add offsets of a group to the transaction, or check the answer for those that were sent ahead.
 
-        Nothing may be under way.
+        No request may be in flight.
         """
         if self.version == 1:
             self._until_added(lambda: self._add_group(member.group_id, deadline_s), deadline_s)
@@ -408,9 +408,9 @@ class Protocol:
             ensure(each.error_code, f"offsets of group {group} for {name}-{each.partition_index}")
 
     def end(self, *, is_commit: bool, deadline_s: float) -> None:
-        """End the transaction; nothing else may be under way. Where nothing was begun there is nobody to tell.
+        """End the transaction. No request may be in flight. If nothing was begun, nothing is sent.
 
-        LostError, or any AnswerError, of a commit: whether it is committed is unknown (E6).
+        If a commit raises LostError or any AnswerError, its outcome is unknown (E6).
         """
         if self.is_begun:
             answer = patiently(lambda: self._end(is_commit, deadline_s), BUSY, deadline_s, _ASK_AGAIN_S)
@@ -431,18 +431,18 @@ class Protocol:
 
 
 def _until_known(ask: Callable[[], None], deadline_s: float) -> None:
-    """Ask again while the coordinator is at work and, for a while, until brokers agree on who leads a partition.
+    """Retry while the coordinator is busy and, for a while, until brokers agree on the leader of a partition.
 
-    A topic that is new, and a leader that is, are not known to all of them at once.
+    Not all brokers learn of a new topic or a new leader at the same time.
     """
     soon_s = min(deadline_s, time.monotonic() + _MOVING_S)
-    # E21: each of these answers comes before anything of the request is carried out, but for a leader that was deposed
-    # while it waited for replicas: the next one knows a batch that it has by its numbers, and does not write it again
+    # E21: brokers send each of these answers before they carry out any of the request, except a leader that is deposed
+    # while it waits for replicas. The next leader then recognizes the batch by its sequence and does not append it.
     patiently(lambda: patiently(ask, BUSY, deadline_s, _ASK_AGAIN_S), _ELSEWHERE, soon_s, 20 * _ASK_AGAIN_S)
 
 
 def _taken(answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
-    """Tell of each batch that was written, and return the partitions of those that were not, with the reason."""
+    """Report the delivery of each batch that was written. Returns the errors of the others, by partition."""
     failures: Failures = {}
     for topic in answer.responses:
         for each in topic.partition_responses:
@@ -457,7 +457,7 @@ def _taken(answer: Any, sent: Mapping[TopicPartition, _Sent]) -> Failures:
 
 
 def _too_large(topic: str, columns: Content, size: str) -> AnswerError:
-    """Return the refusal of a batch; of one record alone it is final."""
+    """Return the refusal of a batch that is too large. For a batch of one record it is final."""
     is_one = columns.rows == 1
     what = f"{'a batch of one record' if is_one else 'a batch of records'} for topic {topic}"
     detail = f"it has {size}: raise the topic's max.message.bytes" + (", or send less" if is_one else "")

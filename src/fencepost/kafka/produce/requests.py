@@ -1,4 +1,4 @@
-"""The larger requests of a transaction, as kafka-python's classes make them; a producer is its id and epoch."""
+"""Builds the larger requests of a transaction with kafka-python's classes."""
 
 import secrets
 import struct
@@ -19,7 +19,7 @@ _MOST_FORMS = 64
 
 
 class Producer(NamedTuple):
-    """Who asks: the transactional id, and the producer id and epoch that it has now."""
+    """The sender of requests: the transactional id with its present producer id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -52,7 +52,7 @@ def produce(transactional_id: str, batches: Mapping[TopicPartition, Data], ackno
 
 
 class ProduceForm(NamedTuple):
-    """A Produce request but for its batches: what stands before the size of each, in the order of their partitions."""
+    """A Produce request without its batches: the bytes before the size of each batch, in the order of partitions."""
 
     before: tuple[bytes, ...]
     places: tuple[TopicPartition, ...]
@@ -72,9 +72,9 @@ class ProduceForm(NamedTuple):
 def produce_form(
     transactional_id: str, places: frozenset[TopicPartition], acknowledged_within_ms: int, version: int
 ) -> ProduceForm:
-    """Return the form of requests for these partitions: kafka-python fills it with marks, which are then taken out.
+    """Return the form of requests for these partitions. kafka-python encodes it with marks, which are then cut out.
 
-    The next transaction has the same partitions, as a rule.
+    It can be reused, because the next transaction usually has the same partitions.
     """
     marks = {place: secrets.token_bytes(_MARK_BYTES) for place in places}
     request = produce(transactional_id, marks, acknowledged_within_ms)

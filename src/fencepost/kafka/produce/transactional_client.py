@@ -1,10 +1,10 @@
-"""What a TransactionalWriter needs of a Kafka client; librdkafka is one (`producer.py`), `batch` another.
+"""The interface that a TransactionalWriter needs: implemented with librdkafka (`producer.py`) and by `batch_client.py`.
 
-Each call raises `ProducerError` where it cannot do what it is for, and `ForkedClientError` in any other process than
-the one that made the client (E8). What the failure of a call means is said here once, for every client:
+Each call raises `ProducerError` if it fails, and `ForkedClientError` in any process but the one that created the client
+(E8). For every client the failure of a call means:
 
-- of `commit`: nobody knows whether the transaction is committed (E6);
-- of anything before it: the transaction is certainly not committed, unless somebody commits it later.
+- of `commit`: it is unknown whether the transaction is committed (E6);
+- of any earlier call: the transaction is certainly not committed, unless it is committed later.
 """
 
 from abc import ABC, abstractmethod
@@ -49,13 +49,13 @@ _REFUSED_RECORD = {
 
 
 class Failure(Enum):
-    """What an error of the client means to whoever called it."""
+    """What an error of the client means to its caller."""
 
     FENCED = auto()
     MEMBERSHIP = auto()
     DENIED = auto()
     REFUSED_RECORD = auto()
-    REFUSED_BATCH = auto()  # of records that a smaller batch may bring through
+    REFUSED_BATCH = auto()  # its records may get through in a smaller batch
     PASSING = auto()
     FATAL = auto()
 
@@ -84,41 +84,41 @@ def classify(error: KafkaError) -> Failure:
 
 
 class TransactionalClient(ABC):
-    """One producer with a transactional id, used by one thread at a time; `drop` by any."""
+    """One producer with a transactional id. For one thread at a time; `drop` is for any thread."""
 
     is_slow = False
-    """Whether the time was up while brokers went on answering: there was too much to send, and no trouble with them."""
+    """Whether time ran out while brokers kept answering: there was too much to send, but brokers were healthy."""
 
     failed_delivery: ProducerError | None = None
-    """A record of the open transaction that was refused: `flush` raises it until the transaction is aborted (E1)."""
+    """The refusal of a record in the open transaction. `flush` raises it until the transaction is aborted (E1)."""
 
     @property
     @abstractmethod
     def strikes(self) -> int:
-        """Return how often a request was sent again, timed out, or lost its connection so far (E5)."""
+        """Return how often, so far, a request was sent again, timed out, or lost its connection (E5)."""
 
     @property
     @abstractmethod
     def last_strike(self) -> str | None:
-        """Return what told of the last strike."""
+        """Return the text that reported the last strike."""
 
     @abstractmethod
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence the predecessor and end its transaction (E2); what is passing is tried again until `timeout_s`.
+        """Fence the predecessor and end its transaction (E2). Retries temporary errors until `timeout_s` is over.
 
         May be called again after a failure.
         """
 
     @abstractmethod
     def begin(self) -> None:
-        """Begin a transaction; nobody else is told of it yet."""
+        """Begin a transaction, locally: brokers do not learn of it yet."""
 
     @abstractmethod
     def produce(self, topic: str, value: bytes | None, **fields: Any) -> None:
         """Enqueue one record, waiting while the queue is full.
 
-        `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), on_delivery(error, message), which is
-        called for successes only where `delivery.report.only.error` is off.
+        `fields`: key, partition, timestamp (ms), headers ([(name, bytes)]), and on_delivery(error, message), which is
+        called for successes only if `delivery.report.only.error` is off.
         """
 
     @abstractmethod
@@ -129,56 +129,56 @@ class TransactionalClient(ABC):
     def produce_columns(
         self, topics: Sequence[str], values: Sequence[bytes | None], keys: Sequence[bytes | None]
     ) -> None:
-        """Enqueue records of a topic, a value and a key each, in order."""
+        """Enqueue records with a value and a key, in order."""
 
     @abstractmethod
     def produce_placed(self, records: PlacedRecords) -> None:
-        """Enqueue records that say more than topic, key and value, in order."""
+        """Enqueue records with more fields than topic, key and value, in order."""
 
     def produce_whole(self, batches: Sequence[PlacedBatch]) -> None:
-        """Enqueue batches, in order, each to its partition; a client that makes batches itself takes their records."""
+        """Enqueue batches, in order, each to its partition. A client that makes its own batches uses their records."""
         for each in batches:
             self.produce_placed(placed_records(each))
 
     @abstractmethod
     def flush(self, timeout_s: float) -> None:
-        """Wait until every record of the transaction is in the log; fails where one was refused (E1)."""
+        """Wait until every record of the transaction is in the log. Fails if one was refused (E1)."""
 
     def send_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Add offsets of a consumer group to the transaction (KIP-447). Raises what the two halves of this raise."""
+        """Add offsets of a consumer group to the transaction (KIP-447), by `begin_offsets` and `await_offsets`."""
         self.begin_offsets(offsets, group_metadata, timeout_s)
         self.await_offsets()
 
     @abstractmethod
     def begin_offsets(self, offsets: Sequence[GroupOffset], group_metadata: Any, timeout_s: float) -> None:
-        """Begin to add offsets of a consumer group to the transaction, beside what is sent; `await_offsets` ends it.
+        """Start adding offsets of a consumer group to the transaction while records are sent. See `await_offsets`.
 
-        Raises ValueError without an offset of 0 or more: the coordinator is then not asked whether the member is
-        current (E4, E10).
+        Raises ValueError without an offset of 0 or more: the coordinator would not check that the member is current
+        (E4, E10).
         """
 
     @abstractmethod
     def await_offsets(self) -> None:
-        """Wait for offsets that were begun, if there are any.
+        """Wait until the offsets of `begin_offsets`, if any, are in the transaction.
 
-        Where one is of a topic that is gone, that is told within seconds and passes: whoever begins anew reads it no
-        more.
+        If an offset's topic is gone, this fails within seconds with a temporary error: a restarted task no longer reads
+        that topic.
         """
 
     @abstractmethod
     def commit(self, timeout_s: float) -> None:
-        """Commit what was flushed. Any failure: unknown (E6)."""
+        """Commit what was flushed. After any failure the outcome is unknown (E6)."""
 
     @abstractmethod
     def abort(self, timeout_s: float) -> None:
-        """Abort the transaction. A failure: whoever opens the id next ends it."""
+        """Abort the transaction. If this fails, the next producer with the id ends it."""
 
     @abstractmethod
     def drop(self) -> None:
-        """Let go at once, without flushing, committing or aborting anything (E6). Idempotent; sends nothing more."""
+        """Drop the client at once, without flushing, committing or aborting (E6). Idempotent. It sends nothing more."""
 
 
 def ensure_checked(offsets: Sequence[GroupOffset]) -> None:
-    """Raise ValueError where there is no offset for which a coordinator would look at who commits it (E10)."""
+    """Raise ValueError if no offset would make the coordinator check the committing member (E10)."""
     if not any(each.offset >= 0 for each in offsets):
         raise ValueError("group metadata is checked only together with an offset of 0 or more")

@@ -1,4 +1,4 @@
-"""Writing single records outside of any transaction: states, orders, statuses."""
+"""Writers of single records outside transactions: states, orders, statuses."""
 
 import contextlib
 import logging
@@ -24,13 +24,13 @@ Written = Iterable[KeyValue] | Sequence[KeyValueTime] | Sequence[Headed]
 
 
 class RecordWriter:
-    """An idempotent producer for one topic; a record is written once, however often it had to be sent.
+    """An idempotent producer for one topic. A record is written once, however often it is sent.
 
     Thread-safe: callers take turns.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str, *, partition: int = -1) -> None:
-        """`partition` takes all records; without, each has that of its key."""
+        """Create a writer. All records go to `partition`; if it is -1, a record's key chooses the partition."""
         self._guard = ForkGuard()
         self._partition = partition
         self._conf = {**conf, **_GUARANTEES}
@@ -40,11 +40,11 @@ class RecordWriter:
         self._producer: Any = None
 
     def write(self, records: Written, timeout_s: float) -> None:
-        """Return when all are acknowledged by all replicas in sync; records of one key stay in order.
+        """Write records, and return when all in-sync replicas have acknowledged them. Records of a key stay in order.
 
-        A record may have a timestamp in milliseconds of its own, and headers; 0 is the time of now.
-        KafkaUnavailableError when that takes longer than `timeout_s`: they may still have been written. Other
-        errors mean that at least one was refused.
+        A record may have its own timestamp in milliseconds (0 means now) and headers. Raises KafkaUnavailableError if
+        this takes longer than `timeout_s`; the records may still have been written. Other errors mean that at least one
+        record was refused.
         """
         self._guard.check(f"The writer of topic {self._topic}")
         with self._lock:
@@ -61,7 +61,7 @@ class RecordWriter:
                 raise translate(failures[0], f"writing to topic {self._topic}", self._bootstrap)
 
     def close(self) -> None:
-        """Idempotent; a later write opens it again."""
+        """Close the producer. Idempotent; a later write opens it again."""
         self._guard.check(f"The writer of topic {self._topic}")
         with self._lock:
             self._abandon()
@@ -83,7 +83,7 @@ class RecordWriter:
                 )
             return failures, self._producer.flush(timeout_s)
         except (KafkaException, SystemError) as error:
-            # A fatal error goes past the delivery reports; beside one, the client raises a SystemError.
+            # Delivery reports do not include a fatal error; the client raises it, or a SystemError.
             self._producer = None
             raise translate(error.__cause__ or error, f"writing to topic {self._topic}", self._bootstrap) from error
 
@@ -95,10 +95,10 @@ class RecordWriter:
 
 
 class LatestWriter:
-    """Writes the latest value of each key to a topic in the background, for as long as it takes.
+    """Writes the latest value of each key to a topic in the background. It retries without a time limit.
 
-    A value that is superseded before it could be sent is never written. Values of one key are never reordered: a
-    batch is sent only when the one before has been acknowledged or refused.
+    A value that is superseded before it is sent is never written. Values of a key are never reordered: a batch is sent
+    only after the previous one was acknowledged or refused.
     """
 
     def __init__(self, conf: Mapping[str, Any], topic: str) -> None:
@@ -113,12 +113,12 @@ class LatestWriter:
         self._thread = threading.Thread(target=self._run, name=f"write-{topic}", daemon=True)
 
     def start(self) -> None:
-        """KafkaRequestError for settings that the client does not take."""
+        """Start the background thread. Raises KafkaRequestError for settings that the client refuses."""
         self._producer = _connected(self._conf, self._topic)
         self._thread.start()
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Never waits, never raises for Kafka's sake."""
+        """Queue a value. Never waits, and never raises Kafka's errors."""
         self._guard.check(f"The writer of topic {self._topic}")
         with self._changed:
             self._waiting.pop(key, None)  # So that keys go out in the order of their latest values.
@@ -131,7 +131,7 @@ class LatestWriter:
             return self._changed.wait_for(lambda: not self._waiting and not self._sending, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Write what is left, for at most `timeout_s`. Idempotent."""
+        """Write what is queued, for at most `timeout_s`, and stop. Idempotent."""
         if self._thread.is_alive():
             if not self.flush(timeout_s):
                 LOG.warning("Topic %s: %d values were not written", self._topic, len(self._waiting) + self._sending)
@@ -166,7 +166,7 @@ class LatestWriter:
             return batch
 
     def _send(self, producer: Any, batch: Mapping[bytes, bytes | None]) -> tuple[dict[bytes, bytes | None], bool]:
-        """Send a batch; return what was refused, and whether the producer can go on no more."""
+        """Send a batch. Returns the refused values, and whether the producer is unusable."""
         failures: list[Any] = []
         refused: dict[bytes, bytes | None] = {}
         try:
@@ -192,9 +192,9 @@ _GUARANTEES = {
 
 
 def _connected(conf: Mapping[str, Any], topic: str) -> Any:
-    """Return a producer that has a connection, if there is one to be had soon.
+    """Return a producer, connected if a connection succeeds soon.
 
-    An idempotent producer first asks for its id; where it is not connected yet it asks again half a second later.
+    An idempotent producer first requests its id. If it is not connected then, it retries only half a second later.
     """
     producer = new_client(Producer, conf, logger=library_log(__name__))
     with contextlib.suppress(KafkaException):
