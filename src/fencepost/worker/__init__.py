@@ -5,6 +5,6 @@ from a change of the config topic. The rooms, each with an object of the same na
 
 - `membership`: this worker's place in the group (`Membership`);
 - `supervision`: what should run against what runs, fencing and admission (`Supervision`);
-- `host`: the two doors that run tasks, and who keeps Spark running (`Hosts`);
+- `host`: the two hosts that run tasks, and the keeper of Spark (`Hosts`);
 - `validation`, `operation`: what REST asks (`WorkerOperations`).
 """

@@ -19,8 +19,8 @@ from fencepost.storage.status_topic import StatusTable
 from fencepost.telemetry.loggers import LEVELS, loggers
 from fencepost.worker.operation.restart import plan_restart
 from fencepost.worker.progress import Progress
+from fencepost.worker.supervision.status_cleaner import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
-from fencepost.worker.supervision.vanished import Vanished
 
 
 class Leading(Protocol):
@@ -63,14 +63,14 @@ class ConfigChanges:
         departures: Departures,
         supervision: Supervision,
         leader: Leading,
-        vanished: Vanished,
+        status_cleaner: StatusCleaner,
         restarts: Restarts,
     ) -> None:
         self._progress = progress
         self._departures = departures
         self._supervision = supervision
         self._leader = leader
-        self._vanished = vanished
+        self._status_cleaner = status_cleaner
         self._restarts = restarts
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot, changes: Sequence[Change]) -> None:
@@ -79,7 +79,7 @@ class ConfigChanges:
             return
         self._note_departures(old, new, changes)
         if any(isinstance(c, ConnectorConfigRemoved | TaskConfigsUpdated) for c in changes):
-            self._vanished.forget(new)  # before a connector of the same name says something
+            self._status_cleaner.forget(new)  # before a connector of the same name says something
         self._see_to_waiting(old, new)
         self.take_work(new)
         for change in changes:

@@ -25,12 +25,12 @@ from fencepost.worker.operation.offset_change import OffsetChanges
 from fencepost.worker.operation.offset_write import OffsetWriting
 from fencepost.worker.operation.operations import WorkerOperations
 from fencepost.worker.operation.sink_offsets import SinkOffsets
-from fencepost.worker.outlook import TaskOutlook
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.start_up import StartUp
 from fencepost.worker.supervision.fence import TaskFence
+from fencepost.worker.supervision.status_cleaner import StatusCleaner
 from fencepost.worker.supervision.supervision import Supervision
-from fencepost.worker.supervision.vanished import Vanished
+from fencepost.worker.task_forecast import TaskForecast
 from fencepost.worker.topics import WorkerTopics
 from fencepost.worker.validation.chain import require_converters
 
@@ -55,21 +55,21 @@ class WorkerProcess:
         supervision = self._supervision = Supervision(
             settings, topics, life, departures, fence, classes, membership.line, membership
         )
-        outlook = TaskOutlook(url, topics, supervision, membership.attendance)
-        hosts = self._hosts = Hosts(config, driver, classes, supervision, outlook, life.stopping)
+        forecast = TaskForecast(url, topics, supervision, membership.attendance)
+        hosts = self._hosts = Hosts(config, driver, classes, supervision, forecast, life.stopping)
         lifeline = self._lifeline = Lifeline(
             membership.is_member, config.session_timeout_ms / 1000, supervision.supervisor
         )
-        vanished = Vanished(topics, supervision.totals, membership.leader, lifeline)
+        cleaner = StatusCleaner(topics, supervision.totals, membership.leader, lifeline)
         restarts = Restarts(settings.incarnation, topics.status.table, supervision)
-        self._changes = ConfigChanges(life.progress, departures, supervision, membership.leader, vanished, restarts)
+        self._changes = ConfigChanges(life.progress, departures, supervision, membership.leader, cleaner, restarts)
         self._housekeeping = Housekeeping(
             [
                 lifeline.judge,  # first: whose tasks are they, if this process was paused and its slots with it
                 hosts.slots.check_leases,
                 hosts.spark.count_cores,
                 membership.keep_announced,
-                vanished.look,
+                cleaner.look,
             ]
         )
         self._start_up = StartUp(

@@ -283,7 +283,7 @@ def test_a_paused_task_says_that_an_epoch_was_begun_and_is_not_finished(stage: S
     eventually(lambda: any("no space left" in (report.trace or "") for report in stage.reports), within_s=60)
     task.control.pause()
     eventually(lambda: stage.reports[-1].state == "PAUSED", within_s=60)
-    assert "Epoch 1 was begun and is not finished" in (stage.reports[-1].trace or "")
+    assert "Epoch 1 has begun and is not finished" in (stage.reports[-1].trace or "")
     is_broken = False
     task.control.resume()
     eventually(lambda: stage.offsets().get(0) == 5, within_s=60)

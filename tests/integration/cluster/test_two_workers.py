@@ -73,7 +73,7 @@ def test_no_request_between_workers_fails_while_session_keys_are_renewed(pair: C
             worker.wait_for_tasks(name, "RUNNING", "RUNNING", "RUNNING")
     said = [(key, value) for key, value in _records(pair, "status") if value and value.get("state") == "FAILED"]
     assert said == []
-    assert not any("published again" in worker.log_text() for worker in pair.workers)
+    assert not any("sending the task configs of" in worker.log_text() for worker in pair.workers)
     gone(pair.workers[0], *names)
 
 

@@ -274,7 +274,7 @@ def test_a_source_that_does_not_answer_is_waited_for(flow: Flow) -> None:
     config: dict[str, Any] = {"groups": flow.groups, "emit__checkpoints__interval__seconds": "1"}
     away = f"127.0.0.1:{free_port()}"
     name = flow.create("Checkpoint", **config, source__cluster__bootstrap__servers=away, admin__timeout__ms="300")
-    eventually(lambda: f"task configs of {name} are published again" in flow.worker.log_text(), within_s=60)
+    eventually(lambda: f"sending the task configs of {name} will be retried" in flow.worker.log_text(), within_s=60)
     assert flow.worker.status(name)["connector"]["state"] == "RUNNING"
     answer = flow.worker.rest.put(f"/connectors/{name}/config", json=flow.config("Checkpoint", **config))
     assert answer.status_code == 200

@@ -42,7 +42,7 @@ def test_a_flow_that_is_switched_off_has_no_task(flow: Flow) -> None:
 def test_a_target_that_does_not_answer_is_waited_for(flow: Flow) -> None:
     away = f"127.0.0.1:{free_port()}"
     name = flow.create("Heartbeat", target__cluster__bootstrap__servers=away, admin__timeout__ms="300")
-    eventually(lambda: f"task configs of {name} are published again" in flow.worker.log_text())
+    eventually(lambda: f"sending the task configs of {name} will be retried" in flow.worker.log_text())
     assert flow.worker.status(name)["connector"]["state"] == "RUNNING"
     config = flow.config("Heartbeat")
     assert flow.worker.rest.put(f"/connectors/{name}/config", json=config).status_code == 200

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fencepost.api import Split
 
-# As much as an ordinary file, so that a bundle takes no longer than one, and a plan that Spark makes in a second.
+# The size of an ordinary file, so that a bundle takes no longer than one, and its plan takes Spark about a second.
 _MOST_BYTES = 64 << 20
 _MOST_SPLITS = 64
 
 
 def bundles(splits: Iterable[Split], may_share: Callable[[Split], bool]) -> Iterator[tuple[Split, ...]]:
-    """Yield the splits in their order, neighbours together: those that may share, and whose size is known.
+    """Yield the splits in their order, combining neighbours of known size that may share.
 
-    A split that is empty, or larger than a bundle may be, has one of its own.
+    A split that is empty, or larger than a bundle may be, is yielded alone.
     """
     bundle: list[Split] = []
     size = 0

@@ -1,8 +1,8 @@
-"""The second door: tasks of DataFrame connectors, each a driver thread that runs one split, or epoch, after the other.
+"""The host for tasks of DataFrame connectors: each has a driver thread that runs one split, or epoch, after the other.
 
-A split, or a few small ones together, is one Spark job of one partition, so a slow split holds up nobody
-(docs/decisions). Its executor does init, admission and reading of the position like any task, through this host's part
-of the channel.
+A split, or a few small ones together, is one Spark job with one partition, so a slow split delays no other task
+(docs/decisions). Its executor initialises its producer, gets admitted and reads the position like any task, through
+this host's part of the channel.
 """
 
 import threading
@@ -68,7 +68,7 @@ class DataFrameHost:
         self._readings: dict[str, EpochReading] = {}
 
     def attach(self, runtime: Runtime | None) -> None:
-        """Spark is ready, or gone (None), and what runs with it: the tasks start again."""
+        """Use a Spark that is ready; None if Spark is gone with everything that runs on it: the tasks start again."""
         lost: list[FrameLife] = []
         with self._lock:
             self._runtime = runtime
@@ -93,7 +93,7 @@ class DataFrameHost:
         task = self._task(spec, runtime)
         with self._lock:
             if self._runtime is not runtime:
-                raise NoRoomError("Spark is starting again")
+                raise NoRoomError("Spark is restarting")
             self._tasks[spec.incarnation] = task
         task.thread.start()
 
@@ -107,7 +107,7 @@ class DataFrameHost:
         self._control(incarnation, Control.resume)
 
     def abandon(self, incarnation: str) -> Sequence[str]:
-        """Cancel the split that runs; its transaction is ended by whoever takes the id next."""
+        """Cancel the running split; the next holder of its transactional id ends its transaction."""
         with self._lock:
             task = self._tasks.pop(incarnation, None)
         if task is not None:
@@ -121,7 +121,7 @@ class DataFrameHost:
             act(task.control)
 
     def _task(self, spec: TaskSpec, runtime: Runtime) -> FrameLife:
-        """Return a task, not started. The first imports PySpark, unless Spark's start has: no worker waits for it."""
+        """Return a task, not started. The first one imports PySpark, unless Spark's start has done so."""
         from fencepost.worker.host.epoch_stream_task import EpochStreamTask
         from fencepost.worker.host.epoch_task import EpochTask
         from fencepost.worker.host.frame_task import FrameTask
@@ -145,7 +145,7 @@ class DataFrameHost:
         }
 
     def add_run(self, run: "Run") -> str:
-        """Make a run known to the channel; its id tells an executor nothing else."""
+        """Register a run with the channel; its id has no further meaning for an executor."""
         name = uuid.uuid4().hex
         with self._lock:
             self._runs[name] = run
@@ -156,7 +156,7 @@ class DataFrameHost:
             self._runs.pop(name, None)
 
     def add_reading(self, reading: EpochReading) -> str:
-        """Make known how executors get at the topics of an epoch; the name tells an executor nothing else."""
+        """Register how executors read an epoch; the name has no further meaning for an executor."""
         name = uuid.uuid4().hex
         with self._lock:
             self._readings[name] = reading
@@ -174,12 +174,12 @@ class DataFrameHost:
         with self._lock:
             run = self._runs.get(name)
         if run is None:
-            raise RefusedError(f"run {name} is over")
+            raise RefusedError(f"run {name} has ended")
         return run
 
     @contextmanager
     def _noting(self, name: str) -> Iterator["Run"]:
-        """Keep an error that passes for the task's thread: from the executor comes only a text."""
+        """Keep a passing error for the task's thread: the executor returns only its text."""
         run = self._run(name)
         try:
             yield run
@@ -221,7 +221,7 @@ class DataFrameHost:
         return {}
 
     def copy(self, spec: TaskSpec, copies: Sequence[OffsetCopy]) -> None:
-        """Copy a task's offsets to the worker's topic; returns when they are acknowledged."""
+        """Copy a task's offsets to the worker's topic; returns once they are acknowledged."""
         self._copying.copy(TaskId(spec.connector, spec.task), spec.incarnation, copies)
 
     def _report(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -245,5 +245,5 @@ class DataFrameHost:
         with self._lock:
             reading = self._readings.get(name)
         if reading is None:
-            raise RefusedError(f"epoch {name} is over")
+            raise RefusedError(f"epoch {name} has ended")
         return reading.to_json()

@@ -1,6 +1,6 @@
-"""What tasks that work in epochs share: a driver thread that is the one member of its group.
+"""What tasks that work in epochs have in common: a driver thread that is the only member of its group.
 
-It plans what is new as ranges of offsets, and lives through rebalances while Spark works.
+It plans new records as ranges of offsets, and takes part in rebalances while Spark works.
 """
 
 import logging
@@ -51,25 +51,25 @@ _LATER = (
     ReadTimeoutError,
     ChannelError,
     RetriableError,
-)  # what ends an executor's work, and passes
-_AT_ONCE = 1_000  # offsets of one commit, where not all of them have to be in it
-_LAST_WORK_S = 3.0  # what runs when it is to end has this long to get through
+)  # passing errors that end an executor's work
+_AT_ONCE = 1_000  # offsets in one commit, if they need not all be in the same one
+_LAST_WORK_S = 3.0  # the time that running work has to finish when it is asked to end
 
 
 class CutShortError(RetriableError):
-    """The epoch's partitions are not, or not for long, this member's: whoever has them next goes on with it."""
+    """The member has lost the epoch's partitions, or is about to; their next owner continues the epoch."""
 
 
 class _Holding:
-    """What the member holds: the partitions of the assignment, and where the group stands in them."""
+    """What the member holds: its assigned partitions, and the group's offsets in them."""
 
     def __init__(self, notes: Callable[[], Mapping[TopicPartition, str]], let_go: Callable[[], None]) -> None:
         """`let_go` is called before partitions are granted to others."""
         self.standings: dict[TopicPartition, Standing] = {}
         self.decided: dict[TopicPartition, Standing] = {}
-        """Where the group stands in partitions of other topics, of which epochs are to be published still."""
+        """The group's offsets in partitions of other topics whose epochs only remain to be published."""
         self.fresh: set[TopicPartition] = set()
-        """Of which the group has not committed where they begin: that is known to this member only."""
+        """Partitions whose starting offset the group has not committed: only this member knows it."""
         self.changes = 0
         self._notes = notes
         self._let_go = let_go
@@ -77,7 +77,7 @@ class _Holding:
     def assigned(
         self, positions: Mapping[TopicPartition, int], fresh: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Take over partitions, with what was begun in them."""
+        """Add partitions, with the epochs that were begun in them."""
         notes = self._notes()
         self.standings.update({p: Standing(at, Note.of_text(beside(notes.get(p, "")))) for p, at in positions.items()})
         self.fresh |= set(fresh)
@@ -85,19 +85,19 @@ class _Holding:
         return {}
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Give up partitions: nothing of them is written any more when this returns."""
+        """Release partitions: once this returns, nothing of them is written any more."""
         self._let_go()
         self.lost(partitions)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Take note that partitions are others'."""
+        """Remove partitions that belong to other members."""
         self.changes += 1
         self.fresh -= set(partitions)
         for place in partitions:
             self.standings.pop(place, None)
 
     def committed(self, standings: Standings) -> None:
-        """Take note of where the group stands now."""
+        """Record the group's new offsets."""
         for place, standing in standings.items():
             if self.decided.pop(place, None) is None:
                 self.standings[place] = standing
@@ -112,7 +112,7 @@ class _Holding:
 
     @property
     def all(self) -> dict[TopicPartition, Standing]:
-        """Return where the group stands in what this member may commit: its partitions, and what is decided."""
+        """Return the offsets that this member may commit: those of its partitions, and of decided epochs."""
         return {**self.decided, **self.standings}
 
 
@@ -130,9 +130,9 @@ class EpochLife(FrameLife):
         self._holding = _Holding(self._notes, lambda: self._end_work(_LAST_WORK_S))
         self._begun_with = -1  # the count of `_Holding.changes` for which `started` was called
         self._waits_since_s = time.monotonic()
-        self._doubts: Doubts[TopicPartition] = Doubts()  # of logs that seem to end before where the group stands
-        self._notes_max: int | None = None  # bytes of notes in one commit; None where a plan need not be durable
-        self._known = 0  # the newest number of an epoch outside of the group's own partitions: in the store, for one
+        self._doubts: Doubts[TopicPartition] = Doubts()  # logs that seem to end before the group's offset
+        self._notes_max: int | None = None  # bytes of notes in one commit; None if plans need not be durable
+        self._known = 0  # the newest number of an epoch known elsewhere, such as in the store
         self._rows_max = self._connector.epoch_rows_max
         self._ripeness = Ripeness(self._connector.partition_rows_min, self._connector.partition_wait_max_ms / 1000)
         self._next_epoch_s = 0.0
@@ -166,26 +166,26 @@ class EpochLife(FrameLife):
 
     @property
     def _is_well(self) -> bool:
-        """Say whether the partitions are this member's, all of them, and it has begun with them."""
+        """Say whether the member has all partitions, and has called `_started` for them."""
         return self._begun_with == self._holding.changes
 
     def _polled(self, wait_s: float = _POLL_S) -> GroupInput:
-        """Return the membership, after a look at the group; what fails within gives it up, and is raised."""
+        """Return the membership after polling it. If that fails, leaves the group and raises the error."""
         input_ = self._input or self._join()
         try:
             input_.poll(wait_s, 1)
         except Exception:
-            self._leave()  # what it was to be told of its partitions it was not
+            self._leave()  # it may have missed changes of its partitions
             raise
         if self.spec.consumer_conf.get("auto.offset.reset") == "latest":
-            self._commit_fresh()  # at once, also while it is paused: the next start would begin at a later end
+            self._commit_fresh()  # at once, even while paused: the next start would begin at a later end
         return input_
 
     def _rest(self) -> None:
-        """Go on at once: `poll` has waited."""
+        """Do not wait: `poll` has waited."""
 
     def _stay_paused(self) -> None:
-        """Keep the membership; nothing is planned meanwhile."""
+        """Keep the membership without planning anything."""
         while self.control.is_paused and not self.control.is_stopping:
             try:
                 self._polled()
@@ -198,8 +198,8 @@ class EpochLife(FrameLife):
         if open_ is None:
             return None
         return (
-            f"Epoch {open_.epoch.number} was begun and is not finished: some of it may be written. It goes on when the "
-            "connector is resumed"
+            f"Epoch {open_.epoch.number} has begun and is not finished; part of it may be written. It continues when "
+            "the connector is resumed"
         )
 
     def _join(self) -> GroupInput:
@@ -214,13 +214,13 @@ class EpochLife(FrameLife):
         return self._input
 
     def _positions(self) -> Positions | None:
-        """Return what reads where the group stands; None: the member's own client."""
+        """Return the reader of the group's offsets; None for the member's own client."""
         return None
 
     def _has_all(self, input_: GroupInput) -> bool:
-        """Say whether all partitions are this member's: an epoch has one writer.
+        """Say whether this member has all partitions: an epoch has only one writer.
 
-        For a while, a start that was replaced may be another member.
+        For a while, a start that was replaced may still be another member.
         """
         if self._is_well:
             self._waits_since_s = time.monotonic()
@@ -229,14 +229,14 @@ class EpochLife(FrameLife):
         if missing and time.monotonic() - self._waits_since_s > _NOT_WHOLE_S:
             self._waits_since_s = time.monotonic()
             log.warning(
-                "task %s waits for all partitions of its topics: %s and others are another member's of group %s, in "
-                "which no other consumer should be",
+                "task %s waits for all partitions of its topics: %s and possibly others belong to another member of "
+                "group %s, in which there should be no other consumer",
                 self.spec.id, "-".join(map(str, min(missing))), self.spec.consumer_conf.get("group.id"),
             )  # fmt: skip
         return not missing
 
     def _commit_fresh(self) -> None:
-        """Have the group know where partitions begin of which only this member knows."""
+        """Commit the starting offsets of partitions that only this member knows."""
         standings = self._holding.standings
         fresh = {place: standings[place] for place in self._holding.fresh if place in standings}
         places = sorted(fresh)
@@ -245,15 +245,15 @@ class EpochLife(FrameLife):
 
     @abstractmethod
     def _started(self, number: int, standings: Standings) -> None:
-        """Do what comes before the first epoch of an assignment, whose newest one has this number."""
+        """Prepare for the first epoch of an assignment; `number` is that of the newest epoch."""
 
     def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
-        """Return where the group stands in partitions that are not read any more, and have output to be published."""
+        """Return the group's offsets in partitions that are no longer read but have output to be published."""
         return {}
 
     @abstractmethod
     def _make_durable(self, plan: Begun) -> None:
-        """See to it that whoever takes over finishes the plan with the same ranges, where that matters."""
+        """Ensure, if that matters, that a successor finishes the plan with the same ranges."""
 
     @abstractmethod
     def _finish(self, epoch: Begun) -> None:
@@ -265,7 +265,7 @@ class EpochLife(FrameLife):
         standings = self._holding.all
         open_ = begun(standings)
         if open_ is not None:
-            log.info("task %s goes on with epoch %d, which was begun before", self.spec.id, open_.epoch.number)
+            log.info("task %s continues epoch %d, which was begun earlier", self.spec.id, open_.epoch.number)
         if self._admin is None:
             self._admin = Admin(self.spec.reader_admin_conf, timeout_s=_ASK_S)
         self._commit_fresh()
@@ -274,12 +274,12 @@ class EpochLife(FrameLife):
         newer = max(self._known, newest(standings))
         for each in all_begun(standings):
             if each.token is None and each.epoch.number < newer:
-                newer += 1  # what is old is anybody's to delete
+                newer += 1  # others may delete what an older number has written
                 self._commit(each.with_number(newer).standings())
         self._begun_with = changes
 
     def _next(self) -> Begun | None:
-        """Plan the next epoch, if it is time for one."""
+        """Plan the next epoch, if it is due."""
         now = time.monotonic()
         if now < min(self._look_s, self._next_epoch_s):
             return None
@@ -294,17 +294,19 @@ class EpochLife(FrameLife):
         ends_taken = {p: standings[p].offset + count for p, count in taken.items()}
         plan = planned(standings, ends_taken, most, self._known, self._notes_max)
         if plan is not None:
-            is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others have an epoch at once
+            is_all = len(plan.epoch.ranges) == len(ends_taken)  # else the others' epoch follows at once
             self._next_epoch_s = now + (self._connector.epoch_interval_ms / 1000 if is_all else 0.0)
             self._make_durable(plan)
         return plan
 
     def _looked(self) -> tuple[dict[TopicPartition, Standing], dict[TopicPartition, int]]:
-        """Return where the group stands and where logs end, of the partitions that there are.
+        """Return the group's offsets and the ends of the logs, for the partitions that exist.
 
-        They end before the first open transaction where only what is committed is read. What is gone below where the
-        group stands is passed over, aloud: nobody can read it any more. Who stands at an end stands in the log, so only
-        the others are asked about where theirs begins, and ends for those who see open transactions.
+        If only committed records are read, a log ends before its first open transaction. Records that are gone below
+        the
+        group's offset are skipped with a warning, as they cannot be read any more. A group at the end of a log is
+        within
+        it, so the beginnings, and the ends including open transactions, are only requested for the other logs.
         """
         assert self._admin is not None
         assert self._input is not None
@@ -325,16 +327,16 @@ class EpochLife(FrameLife):
         return standings, {TopicPartition(*place): end for place, end in ends.items()}
 
     def _reset(self, place: TopicPartition, offset: int, begin: int, end: int) -> int:
-        """Return where to go on, where the log has nothing at an offset. FatalError if somebody has to say so."""
+        """Return where to continue if the log has nothing at an offset. Raises FatalError if the user has to decide."""
         reset, stood = self.spec.consumer_conf.get("auto.offset.reset", "earliest"), f"{offset} of {place.topic}-"
-        what = f"stood at offset {stood}{place.partition}, whose log goes from {begin} to {end} now"
+        what = f"was at offset {stood}{place.partition}, whose log goes from {begin} to {end} now"
         if reset == "error":
             raise FatalError(
-                f"The group {what}, and auto.offset.reset is none: say where to go on (PATCH "
+                f"The group {what}, and auto.offset.reset is none: choose where to continue (PATCH "
                 "/connectors/<name>/offsets)"
             )
         at = begin if reset == "earliest" else end
-        log.warning("task %s %s: it goes on at %d; what was between is gone", self.spec.id, what, at)
+        log.warning("task %s %s: it continues at %d; the records in between are gone", self.spec.id, what, at)
         return at
 
     def _ended(self, epoch: Epoch, began_s: float) -> None:
@@ -346,9 +348,9 @@ class EpochLife(FrameLife):
         self._report(RunState.RUNNING)
 
     def _beside(self, what: str, work: Callable[[], object]) -> None:
-        """Run work in a thread of its own, and live through rebalances meanwhile. Raises what it raises.
+        """Run work in a thread of its own, and take part in rebalances in the meantime. Raises what the work raises.
 
-        CutShortError where the partitions, or the task, go first: its Spark jobs are cancelled then.
+        Raises CutShortError if the partitions or the task are lost first; the work's Spark jobs are cancelled then.
         """
         group = f"epoch-{self.spec.id}-{uuid.uuid4().hex}"
         raised: list[BaseException] = []
@@ -370,20 +372,20 @@ class EpochLife(FrameLife):
                 if self.control.is_stopping:
                     self._end_work(_LAST_WORK_S)
                 elif self._input is not None:
-                    self._work.join(_BESIDE_S)  # and go on at once when it ends
+                    self._work.join(_BESIDE_S)  # returns at once when the work ends
                     self._input.poll(0, 1)
             if self._holding.changes != before or (self._work is None and not raised):
-                raise CutShortError(f"{what} was cut short: the partitions or the task are somebody else's, or end")
+                raise CutShortError(f"{what} was cut short: another member has the partitions, or the task ends")
         finally:
             self._work = self._group = None
         for error in raised:
-            meant = self._meant(error)
-            if meant is error:
+            translated = self._translate(error)
+            if translated is error:
                 raise error
-            raise meant from error
+            raise translated from error
 
-    def _meant(self, error: BaseException) -> BaseException:
-        """Return what the work's thread has raised, in words where it comes from Spark."""
+    def _translate(self, error: BaseException) -> BaseException:
+        """Return the error that the work's thread raised; one of Spark's is translated to its cause."""
         if isinstance(error, RetriableError | ConfigError | FencedError | OSError) or not isinstance(error, Exception):
             return error
         self._host.ends.note(f"an epoch of task {self.spec.id}", error)
@@ -397,7 +399,7 @@ class EpochLife(FrameLife):
         return (OSError if is_storage_trouble(causes) else RuntimeError)(reason(error))
 
     def _end_work(self, within_s: float) -> None:
-        """Have the work that runs get through within a time, or cancel it."""
+        """Wait for the running work, and cancel it if it takes longer than `within_s`."""
         work, group = self._work, self._group
         if work is None or group is None:
             return
@@ -408,10 +410,11 @@ class EpochLife(FrameLife):
             self._work = None
 
     def _commit(self, standings: Standings) -> None:
-        """Make standings durable, all or none. Raises CutShortError where the membership is over.
+        """Make standings durable, all or none. Raises CutShortError if the membership is over.
 
-        After any failure the membership is given up: the broker may have taken it all the same, or may take it later,
-        from this member only. What is durable is read anew.
+        After any failure the member leaves the group: the broker may have accepted the commit all the same, or may
+        still
+        accept it, but only from this member. What is durable is then read again.
         """
         assert self._input is not None
         try:
@@ -427,7 +430,7 @@ class EpochLife(FrameLife):
         if len(done) < len(standings):
             self._leave()
             gone = "-".join(map(str, min(standings.keys() - done.keys())))
-            raise CutShortError(f"{gone} is not there, or its coordinator has not heard of it yet")
+            raise CutShortError(f"{gone} does not exist, or its coordinator does not know it yet")
         self._holding.committed(standings)
 
     def _leave(self) -> None:

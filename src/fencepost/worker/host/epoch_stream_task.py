@@ -1,7 +1,7 @@
-"""The task of a DataFrame stream: epochs whose records are written with their offsets, by Spark's tasks (KIP-447).
+"""The task of a DataFrame stream: epochs whose records Spark's tasks write together with their offsets (KIP-447).
 
-plan ▸ a Spark job, in which each range is committed by itself, output and offset in one transaction. No plan has to be
-durable: what was committed of it is where the group stands, and the rest is planned anew, cut as it may be (E19).
+plan ▸ a Spark job, in which each range is committed by itself, output and offset in one transaction. A plan need not be
+durable: the group's offsets say which ranges were committed, and the rest is planned again, cut in any way (E19).
 """
 
 import time
@@ -31,10 +31,10 @@ class EpochStreamTask(EpochLife):
         self._records = EpochRecords(self._connector, self._properties)
         self._topics = topics_of(spec)
         self.counters: StreamCounters = StreamCounters()
-        self._may_be_open = False  # a transaction, of a Spark task that was cut short
+        self._may_be_open = False  # a Spark task that was cut short may have left a transaction open
 
     def _positions(self) -> Positions:
-        """Fence whoever has a transaction open over the input, a Spark task of an earlier attempt for one (E20)."""
+        """Fence producers with an open transaction over the input, such as a Spark task of an earlier attempt (E20)."""
         return StablePositions(
             self.spec.consumer_conf,
             self.spec.producer_conf,
@@ -53,10 +53,10 @@ class EpochStreamTask(EpochLife):
         self._report(RunState.RUNNING)
 
     def _started(self, number: int, standings: Standings) -> None:
-        """Do nothing: nobody has left anything that an administrator could see."""
+        """Do nothing: earlier starts leave nothing that an administrator could see."""
 
     def _make_durable(self, plan: Begun) -> None:
-        """Commit where the plan begins behind what is gone: ranges are written from where the group stands, no other.
+        """Commit the plan's start after gaps: ranges are written from exactly the group's offsets.
 
         The plan itself need not be durable: see the module.
         """
@@ -66,14 +66,14 @@ class EpochStreamTask(EpochLife):
         began_s = time.monotonic()
         self._topics.ensure([self._connector.topic])
         if not self._take_core():
-            raise CutShortError("the task is to stop or to pause")
+            raise CutShortError("the task is stopping or pausing")
         run = self._host.add_reading(EpochReading(self.spec.reader_conf, output=self._output(epoch)))
         session, url = self._runtime.session, self._host.channel_url
         self._may_be_open = True
         try:
             self._beside("write", lambda: self._records.write(session, epoch.epoch, url, run))
         except Exception:
-            self._leave()  # who joins reads where the group stands: some ranges may be committed
+            self._leave()  # rejoining reads the group's offsets, as some ranges may be committed
             raise
         finally:
             self._host.remove_reading(run)
@@ -83,8 +83,12 @@ class EpochStreamTask(EpochLife):
         self._ended(epoch.epoch, began_s)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:
-        """Report the end. Where a transaction may be open the supervisor ends it, unless another start does that: who
-        sets the offsets of a stopped stream must not find them committed by it afterwards."""
+        """Report the end.
+
+        If a transaction may be open, the supervisor ends it, unless another start does so: when a user sets the offsets
+        of
+        a stopped stream, that transaction must not commit others afterwards.
+        """
         if state is RunState.STOPPED and self._may_be_open and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped while ranges of an epoch were written")
         super()._report_end(state, trace)

@@ -1,9 +1,9 @@
-"""The task of a DataFrame sink: a driver thread that is the one member of its group, and writes epoch after epoch.
+"""The task of a DataFrame sink: a driver thread that is the only member of its group, and writes epoch after epoch.
 
-An epoch: plan, made durable in the group's offsets ▸ `write`, a Spark job, and what it leaves out into the dead letters
-▸ its token, made durable ▸ `publish` ▸ commit. Each step but the writes is a commit that the group's coordinator takes
-from a member of the newest generation only, so whoever was replaced gets no further than the step it is at; and who
-comes next goes on from what is durable (E16).
+An epoch: plan, made durable in the group's offsets ▸ `write`, a Spark job, then dead letters for the records that it
+leaves out ▸ its token, made durable ▸ `publish` ▸ commit. Each step but the writes is a commit that the group's
+coordinator accepts only from a member of the newest generation. So a start that was replaced does not get beyond its
+current step, and its successor continues from what is durable (E16).
 """
 
 import contextlib
@@ -47,16 +47,16 @@ class EpochTask(EpochLife):
     def __init__(self, host: FrameHost, spec: TaskSpec, runtime: Runtime) -> None:
         super().__init__(host, spec, runtime)
         self._notes_max = NOTES_MAX_BYTES
-        self._too_large = ""  # the epoch whose notes the broker has refused, with a token that they had no room for
-        self._has_letters_of = ""  # the epoch whose letters this start has written
+        self._too_large = ""  # the epoch whose notes the broker refused with a token larger than reserved
+        self._has_letters_of = ""  # the epoch whose dead letters this start has written
 
     def _started(self, number: int, standings: Standings) -> None:
         assert self._admin is not None
         self._connector.owner = f"{self._admin.cluster_id()}/{self.spec.consumer_conf.get('group.id')}"
         known: list[int | None] = []
         start = self._connector.started
-        if not self._take_core():  # for what it asks of Spark
-            raise CutShortError("the task is to stop or to pause")
+        if not self._take_core():  # for the Spark jobs of `started`
+            raise CutShortError("the task is stopping or pausing")
         try:
             self._beside("started", lambda: known.append(start(self._runtime.session, number, tokens(standings))))
         finally:
@@ -64,7 +64,7 @@ class EpochTask(EpochLife):
         self._known = max(self._known, *(each or 0 for each in known))
 
     def _decided_elsewhere(self) -> dict[TopicPartition, Standing]:
-        """Topics were taken out of the config while their epoch was shown: what was decided is finished."""
+        """Return decided epochs of topics that were removed from the config: they still have to be finished."""
         group = GroupOffsets(self.spec.reader_admin_conf, str(self.spec.consumer_conf["group.id"]))
         found = {TopicPartition(o.topic, o.partition): o for o in group.read_with_notes()}
         others = {p: Standing(o.offset, Note.of_text(beside(o.note))) for p, o in found.items()}
@@ -75,10 +75,11 @@ class EpochTask(EpochLife):
         self._commit_notes(plan)
 
     def _commit_notes(self, epoch: Begun) -> None:
-        """Commit the notes of an epoch. Where they are too much for the broker the next plans have fewer.
+        """Commit the notes of an epoch. If they are too large for the broker, the next plans have fewer.
 
-        What is refused with a token that the plan had no room for is begun anew, with half of its ranges. Else the
-        ranges stay as they are: `write` may have shown them, and a plan that is durable has fitted.
+        If they are refused only because of a token longer than reserved, half of the ranges are left out and the rest
+        is
+        written again. Otherwise the ranges stay: `write` may have published them, and a durable plan has fit.
         """
         try:
             self._commit(epoch.standings())
@@ -89,15 +90,15 @@ class EpochTask(EpochLife):
             count = len(epoch.epoch.ranges)
             if count == 1:
                 raise KafkaRequestError(
-                    f"{error}: what is noted with the offset of one partition may be too large. Raise message.max.bytes"
-                    " and offset.metadata.max.bytes of the brokers, or have the sink return a shorter token",
+                    f"{error}: the note for the offset of one partition may be too large. Raise message.max.bytes"
+                    " and offset.metadata.max.bytes of the brokers, or let the sink return a shorter token",
                     error.code,
                 ) from error
             assert self._notes_max is not None
             self._notes_max = min(self._notes_max, count * NOTE_BYTES) // 2
             if epoch.token is not None:
                 self._too_large = epoch.epoch.id
-            raise CutShortError(f"the notes of {count} partitions are too much for one commit: {error}") from error
+            raise CutShortError(f"the notes of {count} partitions are too large for one commit: {error}") from error
 
     def _finish(self, epoch: Begun) -> None:
         """Write, publish and commit what was begun."""
@@ -116,9 +117,9 @@ class EpochTask(EpochLife):
             self._beside("published", lambda: self._connector.published(session, epoch.epoch, token))
 
     def _written(self, epoch: Begun) -> Begun:
-        """Have the epoch written, as one or several Spark jobs, and make its token durable."""
+        """Write the epoch, as one or several Spark jobs, and make its token durable."""
         if not self._take_core():
-            raise CutShortError("the task is to stop or to pause")
+            raise CutShortError("the task is stopping or pausing")
         made: list[str] = []
         has_letters = self._reader.has_letters
         reading = EpochReading(self.spec.reader_conf, letters_spec(self.spec) if has_letters else None)
@@ -147,9 +148,9 @@ class EpochTask(EpochLife):
         return written
 
     def _write_letters(self, epoch: Epoch, run: str, count: int | None) -> None:
-        """Have what was left out written to the dead letter topic: all is safe there when this returns (E13).
+        """Write the records that were left out to the dead letter topic; all are safe there when this returns (E13).
 
-        `count`: how many records that were, if it is known.
+        `count`: how many there were, if known.
         """
         session, url = self._runtime.session, self._host.channel_url
         ensure_topics(self.spec)
@@ -158,11 +159,11 @@ class EpochTask(EpochLife):
         self.counters.errors.left_out(written)
         if count is not None and written > count:
             log.error(
-                "task %s: %d records that were written have dead letters, too: when they were read again they "
-                "did not seem to fit the columns; please report such records", self.spec.id, written - count,
+                "task %s: %d records that were written have dead letters, too: when they were read again, they did "
+                "not fit the columns; please report such records", self.spec.id, written - count,
             )  # fmt: skip
         if count is not None and written < count:
             log.warning(
-                "task %s: %d records that were left out have no dead letter: retention or compaction has taken them "
+                "task %s: %d records that were left out have no dead letter: retention or compaction has removed them "
                 "from the topic since they were read", self.spec.id, count - written,
             )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Removing the source offsets of splits that are over (KIP-910), in a transaction of their own.
+"""Removes the source offsets of splits that are over (KIP-910), in a transaction of their own.
 
-A split that is planned again would be read again, so its offset goes only after it: once its file is removed
+A split whose offset is removed would be read again if it were planned again, so its offset goes after its file
 (docs/decisions/0018). Usually the tombstones go with the next split; here they are written when there is none.
 """
 
@@ -20,13 +20,13 @@ _FLUSH_S = 60.0
 
 
 class Forgetting:
-    """What one task may forget: only what it, or its connector, has itself seen removed.
+    """What one task may forget: only splits that it, or its connector, has itself seen removed.
 
-    That a split is not there any more proves nothing when a whole directory may be missing for a while.
+    That a split is missing proves nothing, as a whole directory may be missing for a while.
     """
 
     def __init__(self, spec: TaskSpec, admit: Callable[[], Admission], copy: Copy | None = None) -> None:
-        """`copy` has the worker write copies, where the connector has an offsets topic of its own."""
+        """`copy` lets the worker write copies, if the connector has an offsets topic of its own."""
         self._spec = spec
         self._copier = copier_of(spec, copy)
         self._admit = admit
@@ -36,31 +36,31 @@ class Forgetting:
         self._logged = ""
 
     def finished(self, key: bytes, *, is_over: bool) -> None:
-        """Note of the offset key of a finished split whether it can never be planned again: its file is removed."""
+        """Record, by offset key, whether a finished split can never be planned again: its file is removed."""
         if is_over:
             self._over.add(key)
         else:
             self._over.discard(key)
 
     def missed(self, keys: Collection[bytes]) -> None:
-        """Note the offset keys of all splits that are said to be removed now. What is said twice in a row holds."""
+        """Record the offset keys of all splits reported as removed now. Two reports in a row make it certain."""
         missing = frozenset(keys)
         self._missed, self._removed = missing, missing & self._missed
 
     def due(self, stored: Collection[bytes]) -> tuple[bytes, ...]:
-        """Return which of the offset keys that are `stored` can be removed; the others were."""
+        """Return which of the `stored` offset keys can be removed."""
         self._over.intersection_update(stored)
         return tuple(sorted(self._over | self._removed.intersection(stored)))
 
     def try_run(self, keys: Sequence[bytes]) -> bool:
-        """Remove these offsets. Returns False where that did not succeed, or nobody knows (E6): ask `due` again."""
+        """Remove these offsets. Returns False if that failed, or the outcome is unknown (E6): ask `due` again."""
         try:
             write_tombstones(self._spec, keys, self._admit, self._copier)
             return True
         except ConnectError as error:
             if self._logged != str(error):
                 self._logged = str(error)
-                log.warning("task %s keeps the offsets of removed files for now: %s", self._spec.id, error)
+                log.warning("task %s cannot remove the offsets of removed files yet: %s", self._spec.id, error)
             return False
 
 
@@ -69,12 +69,12 @@ def write_tombstones(
 ) -> None:
     """Write tombstones under the task's transactional id (E3): init ▸ admission ▸ produce ▸ commit.
 
-    Nothing is written where the task is not admitted. Raises what opening, writing or committing raises.
+    Writes nothing if the task is not admitted. Raises what opening, writing or committing raises.
     """
     opened = open_delivery(spec.producer_conf, spec.transactional_id, spec.offsets_topic, _FLUSH_S)
     delivery = with_copies(opened, copier, spec.offsets_topic)  # E7: first in the worker's topic
     try:
-        if not admit().is_admitted:  # a newer start has its own view of what is over
+        if not admit().is_admitted:  # a newer start decides itself what is over
             return
         if not delivery.commit([(key, None) for key in keys]):
             raise ProduceError(f"tombstones were not acknowledged within {_FLUSH_S:g} s", is_refused=False)

@@ -1,4 +1,4 @@
-"""What tasks behind the second door have in common: a driver thread, its states, its troubles, and a core for a job."""
+"""What DataFrame tasks have in common: a driver thread, its states, its failures in a row, and a core for each job."""
 
 import logging
 import threading
@@ -30,11 +30,11 @@ _MOST_FAILURES = 5
 BACK_OFF_S = 1.0
 _PAUSES_S = (BACK_OFF_S, BACK_OFF_S, 2.0, 3.0, 4.0)
 PASSING = (RetriableError, OSError)
-"""Kafka, a network or a file system that is away for a while."""
+"""Errors of Kafka, a network or a file system that is unavailable for a while."""
 
 
 class Runtime(Protocol):
-    """What is needed of `SparkRuntime`."""
+    """The part of `SparkRuntime` that is needed here."""
 
     @property
     def session(self) -> Any: ...
@@ -46,7 +46,7 @@ class Runtime(Protocol):
 
 
 class FrameHost(Protocol):
-    """What a task needs of its host. What is added is known to the channel by the name that it is given."""
+    """What a task needs of its host. Added runs and readings are known to the channel by the returned name."""
 
     events: HostEvents
     ledger: CoreLedger
@@ -69,7 +69,7 @@ class FrameHost(Protocol):
 
 
 class FrameLife(ABC):
-    """One start of a task whose work is a driver thread's: turn after turn until it is told to stop."""
+    """One start of a task whose driver thread works turn after turn until it is asked to stop."""
 
     counters: Counters
 
@@ -83,39 +83,39 @@ class FrameLife(ABC):
         self._is_abandoned = False
         self._back_off = BackOff(self.control, _PAUSES_S)
         self._trouble = Trouble()
-        self._waits_for: str | None = None  # what the status says of it
-        self._group: str | None = None  # of the Spark jobs that run now
+        self._waits_for: str | None = None  # shown in the task's status
+        self._group: str | None = None  # of the running Spark jobs
         self.thread = threading.Thread(target=self._run, name=f"frame-{spec.id}", daemon=True)
 
     @abstractmethod
     def _turn(self) -> bool:
-        """Do what there is to do. Returns whether there was anything."""
+        """Do one piece of work. Returns whether there was any."""
 
     @abstractmethod
     def _rest(self) -> None:
-        """Wait a while, after a turn without anything to do."""
+        """Wait a while, after a turn without work."""
 
     @property
     def _is_well(self) -> bool:
-        """Say whether a turn that raised nothing means that trouble has passed."""
+        """Say whether a turn without an error means that earlier failures are over."""
         return True
 
     def _stay_paused(self) -> None:
-        """Return once the task is resumed or is to stop."""
+        """Return once the task is resumed, or asked to stop."""
         self.control.wait_while_paused()
 
     def _settle(self) -> None:
-        """End what others would wait for, where that may be needed: before a pause, and after a failure."""
+        """End what others would wait for, if needed: before a pause, and after a failure."""
 
     def _is_left_open(self) -> str | None:
-        """Return what the status of a paused task says of work that has begun and goes on when it is resumed."""
+        """Return the status text of a paused task with unfinished work that continues when it is resumed."""
         return None
 
     def _close(self) -> None:
-        """Let go of what the task holds. Called once, before the last report."""
+        """Release what the task holds. Called once, before the last report."""
 
     def _topics_used(self) -> Sequence[str]:
-        """Return the topics to tell of in reports."""
+        """Return the topics for reports."""
         return ()
 
     def admit(self) -> Admission:
@@ -125,7 +125,7 @@ class FrameLife(ABC):
         )
 
     def abandon(self) -> None:
-        """End it without waiting for anything: Spark's JVM, which may stand still, is told in a thread of its own."""
+        """End it without waiting. Its Spark jobs are cancelled in a separate thread, as Spark's JVM may hang."""
         self._is_abandoned = True
         self.control.stop()
         group = self._group
@@ -135,18 +135,18 @@ class FrameLife(ABC):
     def _cancel(self, group: str) -> None:
         try:
             cancel_group(self._runtime.session.sparkContext, group)
-        except Exception as error:  # the JVM has gone, and the jobs with it
+        except Exception as error:  # the JVM is gone, and its jobs with it
             log.info("task %s: a job was not cancelled: %s", self.spec.id, error)
 
     def lost(self) -> None:
-        """Spark has gone from under it: its thread ends by itself, and says nothing more."""
+        """Spark is gone: the thread ends by itself, and reports nothing more."""
         self._is_abandoned = True
         self.control.stop()
 
     # the task's thread
 
     def _run(self) -> None:
-        """Run to the last report. Authors' code may raise what is no Exception: sys.exit(), CancelledError, a panic."""
+        """Run to the last report. Authors' code may raise more than Exception: sys.exit(), CancelledError, a panic."""
         try:
             state, trace = self._run_to_the_end()
             try:
@@ -191,11 +191,11 @@ class FrameLife(ABC):
                 self._turn_failed(error)
 
     def _turn_failed(self, error: Exception) -> None:
-        """Back off before the next turn; as often as it takes, where the trouble passes by itself. Raises the rest."""
+        """Back off before the next turn; passing errors are retried without a limit. Raises all others."""
         if self.control.is_stopping:
             return
         if not self._runtime.is_alive:
-            self.control.wait_for_stop(BACK_OFF_S)  # the host hears of it too, and gives up this start
+            self.control.wait_for_stop(BACK_OFF_S)  # the host sees it, too, and abandons this start
             return
         if isinstance(error, NotAdmittedError) or _is_final(error):
             raise error
@@ -203,15 +203,15 @@ class FrameLife(ABC):
             self._back_off.failed()
             if self._back_off.failures >= _MOST_FAILURES:
                 raise error
-        log.warning("task %s tries again: %s", self.spec.id, text_of(error))
+        log.warning("task %s will retry: %s", self.spec.id, text_of(error))
         if self._trouble.met(error):
             self._report(self.counters.state)
         self._back_off.wait()
 
     def _take_core(self) -> bool:
-        """Take a core for a Spark job, so that slots and DataFrames never wait for each other for ever.
+        """Take a core for a Spark job, so that slots and DataFrames never deadlock.
 
-        Returns False where the task is to stop or to pause instead.
+        Returns False if the task is asked to stop or pause instead.
         """
         logged = ""
         while not self.control.should_yield:
@@ -242,5 +242,5 @@ class FrameLife(ABC):
 
 
 def _is_final(error: Exception) -> bool:
-    """Say whether the task fails at once. What Kafka refuses, a cluster that is coming up may grant."""
+    """Say whether the task fails at once. Kafka's refusals are retried: they may pass once a cluster has started."""
     return isinstance(error, ConfigError | FatalError) and not isinstance(error, KafkaRequestError)

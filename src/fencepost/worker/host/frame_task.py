@@ -1,4 +1,4 @@
-"""One task of a DataFrame connector: a driver thread that plans splits and runs those that are its own."""
+"""One task of a DataFrame connector: a driver thread that plans splits and runs its own share."""
 
 import logging
 import zlib
@@ -31,11 +31,10 @@ _FENCE_S = 20.0
 
 @dataclass
 class Run:
-    """One run of one split, or of several together. `rows` of each are known when it is committed.
+    """One run of one split, or of several together. `rows` of each are known once it is committed.
 
-    `rows_per_commit`: after how many rows it is committed in part; 0: not at all. `expired_s`: how long its transaction
-    was open, where the broker has ended it for that. `error`: what passes, and was met by an executor, or by
-    the worker for one.
+    `rows_per_commit`: after how many rows a part is committed; 0: no parts. `expired_s`: how long its transaction was
+    open, if the broker timed it out. `error`: a passing error of an executor, or of the worker on its behalf.
     """
 
     task: "FrameTask"
@@ -49,7 +48,7 @@ class Run:
 
 
 class FrameTask(FrameLife):
-    """One start of a task of a DataFrame connector: plans, and runs the splits that are its own."""
+    """One start of a task of a DataFrame connector: plans, and runs its own splits."""
 
     _connector: DataFrameConnector
 
@@ -71,9 +70,9 @@ class FrameTask(FrameLife):
         return self._connector.topic
 
     def _rows_per_commit(self, splits: Sequence[Split]) -> int:
-        """Return after how many rows a split is committed in part; 0: not at all, or it would not be exact.
+        """Return after how many rows a part of a split is committed; 0: no parts, as they would not be exact.
 
-        It may take a Spark job to know, so never ask while one of ours has the last core.
+        This may need a Spark job, so never call it while a job of this task has the last core.
         """
         if len(splits) > 1:
             return 0
@@ -96,7 +95,7 @@ class FrameTask(FrameLife):
         return (self.topic,) if self.counters.records_written else ()
 
     def _turn(self) -> bool:
-        """Plan, and run what is there. Returns whether there was anything."""
+        """Plan, and run what is due. Returns whether there was anything."""
         self._settle()
         admission = admitted(self.admit())
         session = self._runtime.session
@@ -112,27 +111,27 @@ class FrameTask(FrameLife):
         return bool(todo)
 
     def _may_share(self, split: Split, positions: dict[Any, Any]) -> bool:
-        """Say whether a split may be committed with others: not one that is, or will be, committed in parts."""
+        """Say whether a split may be committed with others: not if it is, or will be, committed in parts."""
         key = partition_key(split.partition)
         return not self._reader.rows_max and not any(key in others for others in (self._parts, self._apart, positions))
 
     def _settle(self) -> None:
-        """End what an attempt may have left open: admission, which reads the position, would wait for its time-out."""
+        """End transactions of earlier attempts: admission, which reads the position, would wait for their timeout."""
         if self.spec.transactional_id is None or not self._may_be_open:
             return
         try:
             fence(lane_ids(self.spec.transactional_id), lambda _: self.spec.producer_conf, _FENCE_S)
         except Exception as error:
-            log.warning("task %s could not end what an earlier attempt may have left open: %s", self.spec.id, error)
+            log.warning("task %s cannot end what an earlier attempt may have left open: %s", self.spec.id, error)
             return
         self._may_be_open = False
 
     def _is_mine(self, split: Split) -> bool:
-        """Within a task generation a split belongs to one task, so it has one transactional id."""
+        """Say whether a split is this task's: in a task generation it has one task, and so one transactional id."""
         return zlib.crc32(self._offset_key(split)) % self.spec.task_count == self.spec.task
 
     def _finish_done(self, planned: Sequence[Split], positions: dict[Any, Any]) -> tuple[bytes, ...]:
-        """Repeat `finished` for what was committed before a crash; return the keys of what can be forgotten."""
+        """Call `finished` again for what was committed before a crash; return the keys of what can be forgotten."""
         for split in planned:
             offset = positions.get(partition_key(split.partition)) or {}
             if offset.get("done"):
@@ -144,7 +143,7 @@ class FrameTask(FrameLife):
         return self._forgetting.due([encode_key(self.spec.connector, dict(key)) for key in positions])
 
     def _finish(self, split: Split, rows: int) -> None:
-        """Tell the connector; the split is removed before its offset is."""
+        """Call the connector's `finished`; the split is removed before its offset."""
         is_over = self._connector.finished(self._runtime.session, split, rows)
         self._forgetting.finished(self._offset_key(split), is_over=is_over)
 
@@ -152,9 +151,9 @@ class FrameTask(FrameLife):
         return encode_key(self.spec.connector, split.partition)
 
     def _run_all(self, bundled: Iterable[tuple[Split, ...]], forget: tuple[bytes, ...]) -> None:
-        """Run one bundle after the other, until told otherwise; the first forgets what there is to forget.
+        """Run one bundle after the other, until asked to stop or pause; the first one also removes the `forget` keys.
 
-        Returns early where what is left has to be planned again.
+        Returns early if the rest has to be planned again.
         """
         for splits in bundled:
             if self.control.should_yield or not self._run_splits(splits, forget):
@@ -162,7 +161,10 @@ class FrameTask(FrameLife):
             forget = ()
 
     def _run_splits(self, splits: tuple[Split, ...], forget: tuple[bytes, ...]) -> bool:
-        """Run splits as one job. Returns whether the plan still holds; raises what is to be tried again as it was."""
+        """Run splits as one job.
+
+        Returns whether the plan still holds; raises errors after which it is retried unchanged.
+        """
         self._topics.ensure([self.topic])
         if not self._take_core():
             return False
@@ -187,7 +189,7 @@ class FrameTask(FrameLife):
         return True
 
     def _run_failed(self, run: Run, error: Exception) -> bool:
-        """Decide what follows. Returns whether the plan still holds; raises what is to be tried again as it was."""
+        """Decide what follows a failure. Returns whether the plan still holds; raises errors that are to be retried."""
         self._may_be_open = True  # its process may have died with a transaction open
         if self.control.is_stopping or self._is_abandoned:
             return False
@@ -199,7 +201,7 @@ class FrameTask(FrameLife):
             return self._bundle_failed(run.splits, error, is_of_one=is_of_one)
         split = run.splits[0]
         if not self.is_unchanged(split):
-            log.info("task %s plans again, %s has changed: %s", self.spec.id, dict(split.partition), error)
+            log.info("task %s plans again because %s has changed: %s", self.spec.id, dict(split.partition), error)
             self.control.back_off(BACK_OFF_S)
             return False
         if is_broken:
@@ -214,30 +216,39 @@ class FrameTask(FrameLife):
             return False
         if run.expired_s is not None and self._takes_smaller_parts(split):
             return False
-        error.add_note(f"This was met with split {dict(split.partition)}, meant for topic {self.topic}")
+        error.add_note(f"This happened with split {dict(split.partition)}, meant for topic {self.topic}")
         raise error
 
     def _bundle_failed(self, splits: Sequence[Split], error: Exception, *, is_of_one: bool) -> bool:
-        """Have them run one by one where one of them is the cause, or may be: the second time in succession."""
+        """Run them one by one if one of them is, or may be, the cause: the latter after two failures in a row."""
         self._bundles_failed += 1
         if not is_of_one and self._bundles_failed == 1:
             raise error
-        log.info("task %s runs %d splits one by one, to find which it is: %s", self.spec.id, len(splits), error)
+        log.info("task %s runs %d splits one by one, to find the one that fails: %s", self.spec.id, len(splits), error)
         self._apart.update(partition_key(split.partition) for split in splits)
         return False
 
     def _takes_smaller_parts(self, split: Split) -> bool:
-        """Have a split that outlasts a transaction in parts, too, go in smaller ones. Returns whether there are any."""
+        """Choose smaller parts for a split whose parts still outlast a transaction.
+
+        Returns False if they cannot shrink.
+        """
         key = partition_key(split.partition)
         rows = self._parts.get(key, 0) // 10
         if rows < _FEWEST_ROWS:
             return False
         self._parts[key] = rows
-        log.warning("task %s commits %s after each %d rows: its query rests", self.spec.id, dict(split.partition), rows)
+        log.warning(
+            "task %s commits %s every %d rows now: a part outlasted a transaction",
+            self.spec.id, dict(split.partition), rows,
+        )  # fmt: skip
         return True
 
     def _too_large(self, split: Split, took_s: float) -> None:
-        """Have a split that outlasts a transaction go in parts. Raises FatalError where a row number is no position."""
+        """Commit a split that outlasts a transaction in parts.
+
+        Raises FatalError if row numbers are not stable positions.
+        """
         if self._reader.is_exact(self._runtime.session, split):
             log.warning("task %s commits %s in parts: it outlasts a transaction", self.spec.id, dict(split.partition))
             self._parts[partition_key(split.partition)] = _ROWS_OF_A_PART
@@ -245,9 +256,9 @@ class FrameTask(FrameLife):
         raise FatalError(
             f"split {dict(split.partition)} of {split.size_bytes} bytes ran for {took_s:.0f} s, longer than the "
             f"producer's transaction.timeout.ms={transaction_timeout_ms(self.spec.producer_conf)}, so it cannot be one "
-            "transaction, and its rows may come in another order or number, so it cannot be committed in parts: raise "
-            "producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), or make the "
-            "files smaller"
+            "transaction. It cannot be committed in parts either, because the order or number of its rows may vary. "
+            "Raise producer.override.transaction.timeout.ms (the broker's transaction.max.timeout.ms bounds it), or "
+            "make the files smaller"
         )
 
     def _count(self, run: Run) -> None:
@@ -256,8 +267,11 @@ class FrameTask(FrameLife):
         self._report(self.counters.state)
 
     def _report_end(self, state: RunState, trace: str | None) -> None:
-        """Report the end. Where a transaction may have been left open, the supervisor ends it: it knows whether another
-        start follows, which does that, and must not be fenced by this one."""
+        """Report the end.
+
+        If a transaction may be open, the supervisor ends it. Only the supervisor knows whether another start follows,
+        which would end the transaction and must not be fenced by this one.
+        """
         is_stop = state is RunState.STOPPED
         if is_stop and self._may_be_open and self.spec.is_exactly_once and not self._is_abandoned:
             self._host.events.lost([self.spec.incarnation], "it stopped after a run that may have left a transaction")

@@ -1,4 +1,4 @@
-"""Both doors, put together: the channel to their executors, the cores they share, and who keeps Spark running."""
+"""Both task hosts, with the channel to their executors, the cores they share, and the keeper of Spark."""
 
 import logging
 import os
@@ -13,12 +13,12 @@ from fencepost.worker.connector_classes import ConnectorClasses
 from fencepost.worker.driver import Driver
 from fencepost.worker.host.dataframe_host import DataFrameHost
 from fencepost.worker.host.slot_pool import SlotPool
-from fencepost.worker.host.spark_keeper import Outlook, SparkKeeper
+from fencepost.worker.host.spark_keeper import Forecast, SparkKeeper
 from fencepost.worker.supervision.supervision import Supervision
 
 
 class Hosts:
-    """The parts of the room."""
+    """Connects the parts of this package."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Hosts:
         driver: Driver,
         classes: ConnectorClasses,
         supervision: Supervision,
-        outlook: Outlook,
+        forecast: Forecast,
         stopping: threading.Event,
     ) -> None:
         self.ends = ProcessEnds()
@@ -50,7 +50,7 @@ class Hosts:
             supervision.copying,
             self.ends,
         )
-        self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, outlook, stopping)
+        self.spark = SparkKeeper(driver, self._ledger, self.slots, self.frames, forecast, stopping)
         self._handlers: dict[str, Handler] = {
             Path.SLOT_REGISTER: self.slots.register,
             Path.SLOT_DIRECTIVES: self.slots.directives,
@@ -59,10 +59,10 @@ class Hosts:
             Path.TASK_COPY: supervision.copying.handle,
             **self.frames.handlers(),
         }
-        supervision.doors.hang(self.slots, self.frames)
+        supervision.hosts.attach(self.slots, self.frames)
 
     def start(self) -> None:
-        """Open the channel, and begin to start Spark: a slot may be there before the worker is ready for tasks."""
+        """Open the channel and start Spark, so that a slot may be there before the worker is ready for tasks."""
         self._channel.start(self._handlers)
         self.spark.start()
 

@@ -1,4 +1,4 @@
-"""Slots: asks Spark for them, spreads tasks over them, and talks to them through the channel."""
+"""Slots: requests them from Spark, spreads tasks over them, and talks to them through the channel."""
 
 import logging
 import threading
@@ -35,7 +35,7 @@ _NEW_TASK_S = 3.0
 
 
 class Jobs(Protocol):
-    """What is needed of `SlotJobs`."""
+    """The part of `SlotJobs` that is needed here."""
 
     def launch(self, slot_id: str, spec_json: str) -> None: ...
 
@@ -51,7 +51,9 @@ class _Task:
     rate: float = 0.0
 
     def load(self, now: float) -> float:
-        """0 to 1: an idle task weighs little, a busy one a whole thread; a new one is given some credit."""
+        """Return 0 to 1: little for an idle task, a whole thread for a busy one, and something in between for a new
+        one.
+        """
         if self.rate >= _BUSY_RECORDS_PER_S:
             return 1.0
         return 0.25 if now - self.placed < _NEW_TASK_S else 0.01
@@ -69,18 +71,18 @@ class _Slot:
     is_tainted: bool = False
     is_leaving: bool = False
     owner: str | None = None
-    is_trial: bool = False  # its owner has it for itself until it is seen to get on
+    is_trial: bool = False  # its owner has it alone until it makes progress
 
     def end_trial(self) -> None:
-        """Be as any other from now on."""
+        """Become an ordinary slot."""
         self.is_trial, self.owner = False, None
 
 
 class SlotPool:
-    """A `TaskHost` over Spark slots. One lock; directives wait in a queue until their slot asks for them.
+    """A `TaskHost` over Spark slots. It has one lock; directives wait in a queue until their slot asks for them.
 
-    A slot's newest registration is the slot; an older attempt that still lives is told to leave. A slot that is silent
-    for longer than its lease, or whose Spark job ended, is lost with its tasks.
+    Only the newest registration of a slot counts; an older attempt that still lives is asked to leave. A slot that is
+    silent for longer than its lease, or whose Spark job ended, is lost with its tasks.
     """
 
     def __init__(
@@ -106,23 +108,23 @@ class SlotPool:
         self._changed = threading.Condition()
 
     def attach(self, jobs: Jobs | None) -> None:
-        """Spark is ready (or gone, None): launch what is needed."""
+        """Use a Spark that is ready, and launch what is needed; None if Spark is gone."""
         with self._changed:
             self._jobs = jobs
         self._events.room_changed()
 
     def prepare(self, *, is_full: bool = False) -> None:
-        """Have a slot ready before the first task comes, or as many as there may be and cores are free for."""
+        """Launch a slot before the first task comes, or with `is_full` as many as limit and free cores allow."""
         with self._changed:
             for _ in range((self._max_slots if is_full else 1) - len(self._slots)):
                 try:
                     self._launch(None)
                 except (NoRoomError, NoCoreError) as error:
-                    log.debug("no slot in advance: %s", error)
+                    log.debug("no slot is launched in advance: %s", error)
                     return
 
     def wait_until_there(self, timeout_s: float) -> bool:
-        """Wait until there is a slot, and all that were launched have registered. Returns whether they have."""
+        """Wait until there is a slot, and all launched ones have registered. Returns whether they have."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: bool(self._slots) and all(s.attempt for s in self._slots.values()), timeout_s
@@ -131,7 +133,7 @@ class SlotPool:
     # TaskHost
 
     def start(self, spec: TaskSpec) -> None:
-        """Give a task to the slot that has least to do, or to a new one. Raises NoRoomError."""
+        """Give a task to the slot with the least load, or to a new one. Raises NoRoomError."""
         with self._changed:
             is_dedicated = RuntimeChoice(spec.connector_config).is_dedicated
             slot = self._choose(spec.id if is_dedicated or spec.runs_alone else None)
@@ -162,13 +164,13 @@ class SlotPool:
     # the channel
 
     def register(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Take note that a slot's process has begun."""
+        """Register the process of a slot."""
         message = Registration.from_json(body)
         lost: Sequence[str] = ()
         with self._changed:
             slot = self._slots.get(message.slot)
             if slot is None or slot.is_leaving:
-                raise RefusedError(f"slot {message.slot} is not wanted any more")
+                raise RefusedError(f"slot {message.slot} is no longer needed")
             if slot.attempt is not None and slot.attempt != message.attempt:
                 if _attempt_number(message.attempt) < _attempt_number(slot.attempt):
                     raise RefusedError(f"attempt {message.attempt} of slot {slot.id} has a successor")
@@ -180,11 +182,11 @@ class SlotPool:
             self._changed.notify_all()
         log.info("slot %s is ready (pid %s)", message.slot, message.pid)
         if lost:
-            self._events.crashed(lost, "its slot's process was run again by Spark")
+            self._events.crashed(lost, "Spark has run its slot's process again")
         return {}
 
     def directives(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer a slot that asks what to do; the answer waits for something to say."""
+        """Answer a slot that asks for directives; the answer waits until there are some."""
         asked = DirectivesRequest.from_json(body)
         with self._changed:
             slot = self._current(asked.slot, asked.attempt)
@@ -194,7 +196,7 @@ class SlotPool:
             return Directives(tuple(slot.directives)).to_json()
 
     def report(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Take note of what a slot says that its tasks do."""
+        """Take a slot's reports about its tasks."""
         message = Reports.from_json(body)
         with self._changed:
             slot = self._current(message.slot, message.attempt)
@@ -207,7 +209,7 @@ class SlotPool:
     # events of Spark, and of time
 
     def job_ended(self, slot_id: str, error: Exception | None) -> None:
-        """Take note that the Spark job of a slot is over: it died, left, or was cancelled."""
+        """Handle the end of a slot's Spark job: it died, left, or was cancelled."""
         with self._changed:
             slot = self._slots.pop(slot_id, None)
             if slot is None:
@@ -219,7 +221,7 @@ class SlotPool:
             log.warning("slot %s ended: %s", slot_id, error)
         how = f"was ended by {name}" if name is not None else f"ended: {error or 'it left'}"
         reason = f"the process of its slot {how}"
-        had_begun = slot.attempt is not None  # else a machine went, or there was no memory for Python
+        had_begun = slot.attempt is not None  # else a machine was lost, or there was no memory for Python
         if lost and had_begun and isinstance(error, SlotCrashedError):
             self._events.crashed(lost, reason)
         elif lost:
@@ -227,7 +229,7 @@ class SlotPool:
         self._events.room_changed()
 
     def check_leases(self) -> None:
-        """Give up slots that are silent for longer than their lease; end the trials of tasks that live."""
+        """Abandon slots that are silent for longer than their lease; end the trials of tasks that live."""
         now = time.monotonic()
         with self._changed:
             silent = [
@@ -239,12 +241,12 @@ class SlotPool:
                 if all(now - task.placed > TRIAL_S for task in slot.tasks.values()):
                     slot.end_trial()
         for slot in silent:
-            log.warning("slot %s has been silent for longer than its lease; it is given up", slot.id)
+            log.warning("slot %s has been silent for longer than its lease; it is abandoned", slot.id)
             self._cancel(slot.id)
             self.job_ended(slot.id, TimeoutError("silent for longer than its lease"))
 
     def release_all(self) -> None:
-        """Tell every slot to leave, for a clean shutdown."""
+        """Ask every slot to leave, for a clean shutdown."""
         with self._changed:
             for slot in self._slots.values():
                 slot.is_leaving = True
@@ -293,7 +295,7 @@ class SlotPool:
         return slot
 
     def _cancel(self, slot_id: str) -> None:
-        """Have Spark end a slot's job, without waiting for it: its JVM may stand still."""
+        """Let Spark end a slot's job, without waiting for it: its JVM may hang."""
         if self._jobs is not None:
             threading.Thread(target=self._jobs.cancel, args=(slot_id,), name=f"cancel-{slot_id}", daemon=True).start()
 
@@ -325,23 +327,23 @@ class SlotPool:
             slot.end_trial()
 
     def _let_an_idle_slot_go(self) -> None:
-        """Make room: the core of a slot without tasks is of more use to whoever asks for one."""
+        """Make an idle slot leave, so that its core becomes free for what needs one."""
         idle = next((s for s in self._slots.values() if not s.tasks and not s.is_leaving), None)
         if idle is not None:
             idle.is_leaving = True
             self._tell(idle, Verb.LEAVE)
 
     def _maybe_retire(self, slot: _Slot) -> None:
-        """Give back the core of a slot that nobody uses any more: one with an abandoned task, or a task's own."""
+        """Free the core of a slot that is no longer used: one with an abandoned task, or one dedicated to a task."""
         if slot.tasks or slot.is_leaving or not (slot.is_tainted or slot.owner is not None):
             return
         slot.is_leaving = True
-        if slot.is_tainted:  # a thread that hangs in it would keep the process
+        if slot.is_tainted:  # a thread that hangs in it would keep the process alive
             self._cancel(slot.id)
         else:
             self._tell(slot, Verb.LEAVE)
 
 
 def _attempt_number(attempt: str) -> int:
-    """Spark's number of an attempt, which grows with every re-run; its rest tells processes apart."""
+    """Return Spark's number of an attempt, which grows with every re-run; its rest distinguishes processes."""
     return int(attempt.partition("-")[0])

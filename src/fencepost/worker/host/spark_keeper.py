@@ -1,4 +1,4 @@
-"""Keeps Spark running for a worker: starts it, tells the doors that it is there, and starts it again when it goes."""
+"""Keeps Spark running for a worker: starts it, attaches the task hosts to it, and restarts it when it dies."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ OnSlotEnd = Callable[[str, Exception | None], None]
 
 
 class Runtime(Protocol):
-    """What is needed of `SparkRuntime`."""
+    """The part of `SparkRuntime` that is needed here."""
 
     @property
     def context(self) -> Any: ...
@@ -48,7 +48,7 @@ class Runtime(Protocol):
 
 
 class Sparks(Protocol):
-    """Makes a Spark after each other, and the jobs of its slots."""
+    """Creates one Spark after the other, and the jobs of its slots."""
 
     def runtime(self) -> Runtime: ...
 
@@ -56,7 +56,7 @@ class Sparks(Protocol):
 
 
 class Slots(Protocol):
-    """What is needed of `SlotPool`."""
+    """The part of `SlotPool` that is needed here."""
 
     def attach(self, jobs: Jobs | None) -> None: ...
 
@@ -68,13 +68,13 @@ class Slots(Protocol):
 
 
 class Frames(Protocol):
-    """What is needed of `DataFrameHost`."""
+    """The part of `DataFrameHost` that is needed here."""
 
     def attach(self, runtime: Any) -> None: ...
 
 
-class Outlook(Protocol):
-    """What the keeper needs to know of the worker's tasks."""
+class Forecast(Protocol):
+    """What the keeper needs to know about the worker's tasks."""
 
     @property
     def takes_over(self) -> bool:
@@ -82,17 +82,17 @@ class Outlook(Protocol):
 
     @property
     def awaits_frames(self) -> bool:
-        """Say whether there is a connector of DataFrames, whose session had better be there already."""
+        """Say whether there is a DataFrame connector, for which a session should be ready."""
 
     @property
     def began_last_s(self) -> float:
-        """Return when a task began last, by the monotonic clock."""
+        """Return the monotonic time of the newest start of a task."""
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
         """Wait until offsets were read ahead. Returns whether they were."""
 
     def be_ready(self) -> None:
-        """Say, soon, that there is somewhere to run tasks."""
+        """Announce soon that this worker can run tasks."""
 
 
 class SparkKeeper:
@@ -104,7 +104,7 @@ class SparkKeeper:
         ledger: CoreLedger,
         slots: Slots,
         frames: Frames,
-        outlook: Outlook,
+        forecast: Forecast,
         stopping: threading.Event,
         restart_s: float = _RESTART_S,
     ) -> None:
@@ -112,31 +112,31 @@ class SparkKeeper:
         self._ledger = ledger
         self._slots = slots
         self._frames = frames
-        self._outlook = outlook
+        self._forecast = forecast
         self._stopping = stopping
         self._restart_s = restart_s
         self._runtime: Runtime | None = None
 
     def start(self) -> None:
-        """Begin to start Spark."""
+        """Start the thread that starts Spark."""
         threading.Thread(target=self.run, name="spark", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop the Spark that runs."""
+        """Stop the running Spark."""
         if self._runtime is not None:
             self._runtime.stop()
 
     def jvm_pid(self) -> int | None:
-        """Return the process id of Spark's JVM, where there is one."""
+        """Return the process id of Spark's JVM; None if there is no JVM."""
         return self._runtime.jvm_pid if self._runtime is not None else None
 
     def count_cores(self) -> None:
-        """See how many cores there are now: executors come and go. Never waits for Spark."""
+        """Update the number of cores: executors come and go. Never waits for Spark."""
         if self._runtime is not None:
             self._ledger.set_total(self._runtime.cores)
 
     def run(self) -> None:
-        """Start Spark, and again whenever it goes; returns when the worker stops."""
+        """Start Spark, and restart it whenever it dies; returns when the worker stops."""
         while not self._stopping.is_set():
             gone = threading.Event()
             runtime = self._sparks.runtime()
@@ -156,29 +156,29 @@ class SparkKeeper:
                 self._stopping.wait(self._restart_s)
 
     def _use(self, runtime: Runtime) -> None:
-        """Slots first: they need no session, and making one would take the cores from them."""
+        """Attach the hosts, slots first: they need no session, and creating one would take processor time from them."""
         self._runtime = runtime
         self._ledger.set_total(runtime.cores)
         self._slots.attach(self._sparks.slot_jobs(runtime, self._slots.job_ended))
-        self._slots.prepare(is_full=self._outlook.takes_over)
+        self._slots.prepare(is_full=self._forecast.takes_over)
         self._frames.attach(runtime)
 
     def _stay(self, runtime: Runtime, gone: threading.Event) -> None:
-        """Return when Spark has gone, or the worker goes. In between, say that there is room, and make a session.
+        """Return when Spark dies, or the worker stops. In between, announce readiness, and create a session.
 
-        Tasks that move here wait for nothing more than their own start: slots are there before they are asked for,
-        and the session, seconds of processor time, is made when no more of them start (a DataFrame does not wait for
-        that). A session takes two hundred megabytes, too: where no connector needs it, nobody makes it.
+        Tasks that move here wait only for their own start: slots are ready before they are needed. The session takes
+        seconds of processor time, and is created when no more tasks start (a DataFrame does not wait for that). It also
+        takes two hundred megabytes, so it is not created unless a connector needs it.
         """
         began_s, ready_s = time.monotonic(), None
         has_session = False
         while not gone.is_set() and not self._stopping.is_set():
             now_s = time.monotonic()
             if ready_s is None:
-                is_there = self._slots.wait_until_there(_TICK_S) and self._outlook.wait_for_offsets(_TICK_S)
+                is_there = self._slots.wait_until_there(_TICK_S) and self._forecast.wait_for_offsets(_TICK_S)
                 if is_there or now_s > began_s + _SLOTS_S:
                     ready_s = now_s
-                    self._outlook.be_ready()
+                    self._forecast.be_ready()
             elif not has_session and self._is_session_due(ready_s, now_s):
                 has_session = True
                 self._make_session(runtime)
@@ -186,25 +186,25 @@ class SparkKeeper:
                 gone.wait(_TICK_S)
 
     def _is_session_due(self, ready_s: float, now_s: float) -> bool:
-        is_quiet = now_s > max(ready_s, self._outlook.began_last_s) + _SESSION_AFTER_S
+        is_quiet = now_s > max(ready_s, self._forecast.began_last_s) + _SESSION_AFTER_S
         return (is_quiet or now_s > ready_s + _SESSION_BY_S) and self._awaits_frames()
 
     def _awaits_frames(self) -> bool:
-        """Ask for it; a plug-in that cannot be looked at must not end the thread that keeps Spark."""
+        """Ask whether a session is needed; an error of a plug-in must not end the thread that keeps Spark running."""
         try:
-            return self._outlook.awaits_frames
+            return self._forecast.awaits_frames
         except BaseException as error:
-            log.debug("whether there are DataFrames cannot be told: %s", error)
+            log.debug("cannot determine whether there are DataFrame connectors: %s", error)
             return False
 
     def _make_session(self, runtime: Runtime) -> None:
-        """Make the session for the first DataFrame; where one runs already, that one has made it."""
+        """Create the session for the first DataFrame, unless a running one has created it already."""
         try:
             _ = runtime.session
-        except Exception as error:  # Spark has gone, or goes: the caller sees to that
+        except Exception as error:  # Spark has died or is stopping, which the caller handles
             log.log(
                 logging.DEBUG if self._stopping.is_set() else logging.WARNING,
-                "Spark's session: %s",
+                "Spark's session could not be created: %s",
                 str(error).partition("\n")[0],
             )
 

@@ -1,4 +1,4 @@
-"""What keeps a task that runs from getting on, and since when."""
+"""Failures in a row of a running task, and their beginning."""
 
 import datetime as dt
 import time
@@ -7,7 +7,7 @@ _SAID_AGAIN_AFTER_S = 30.0
 
 
 class Trouble:
-    """One stretch of turns that failed, none of which got through. For the task's thread."""
+    """One series of failed turns without a successful one. For the task's thread."""
 
     def __init__(self) -> None:
         self._since_s = self._told_s = 0.0
@@ -15,11 +15,11 @@ class Trouble:
 
     @property
     def trace(self) -> str | None:
-        """Return what the status says of it, as of when `met` last returned True; None: there is no trouble."""
+        """Return the status text as of the last time `met` returned True; None if the last turn succeeded."""
         return self._trace
 
     def met(self, error: Exception) -> bool:
-        """Note that a turn failed. Returns whether that should be said (again): now and then, with its age."""
+        """Record a failed turn. Returns whether it should be reported (again): from time to time, with its age."""
         now = time.monotonic()
         if self._trace is None:
             self._since_s = now
@@ -27,17 +27,15 @@ class Trouble:
             return False
         self._told_s, age_s = now, now - self._since_s
         since = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s)
-        self._trace = (
-            f"in trouble for {age_s:.0f} s, since {since:%Y-%m-%dT%H:%M:%SZ}, and trying again: {text_of(error)}"
-        )
+        self._trace = f"failing for {age_s:.0f} s, since {since:%Y-%m-%dT%H:%M:%SZ}, and retrying: {text_of(error)}"
         return True
 
     def passed(self) -> bool:
-        """Note that a turn got through. Returns whether there was trouble."""
+        """Record a successful turn. Returns whether earlier ones had failed."""
         had_any, self._trace = self._trace is not None, None
         return had_any
 
 
 def text_of(error: Exception) -> str:
-    """Return what an error says, with its notes."""
+    """Return the text of an error, with its notes."""
     return "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])

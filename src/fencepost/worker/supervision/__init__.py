@@ -1,4 +1,4 @@
-"""What should run on this worker against what runs: connectors, starts of tasks, their statuses.
+"""Compares what should run on this worker with what runs: connectors, starts of tasks, their statuses.
 
-`port.py` is what it asks of the hosts that run tasks; nothing here knows Spark.
+`port.py` is what it needs of the hosts that run tasks; nothing here knows Spark.
 """

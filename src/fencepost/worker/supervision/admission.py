@@ -22,7 +22,7 @@ _READ_S = 100.0
 
 
 class Admissions:
-    """Answers "may I?" after every `init_transactions`. Called on threads of the channel."""
+    """Decides whether a start may run, after every `init_transactions`. Called on threads of the channel."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Admissions:
         try:
             task = TaskId(asked.connector, asked.task)
             admission = self.decide(task, asked.generation, asked.incarnation, wants_offsets=asked.wants_offsets)
-        except KafkaAuthorizationError as error:  # it would be the same for the next start of the task
+        except KafkaAuthorizationError as error:  # the task's next start would meet the same
             admission = Admission(False, failure=str(error))
         return admission.to_json()
 
@@ -53,13 +53,13 @@ class Admissions:
             log.info("task %s (%s) is not admitted: %s", task, incarnation, reason)
             return Admission(False, reason)
         if not wants_offsets or type_of(snapshot, task.connector) is ConnectorType.SINK:
-            return Admission(True)  # where a sink stands is its group's matter
+            return Admission(True)  # the position of a sink is kept by its group
         view = self.view(snapshot, task.connector)  # step 7, E3: only after the init, only if admitted
         offsets = tuple((dict(p or {}), dict(o)) for p, o in view.offsets)
         return Admission(True, "", offsets, tuple((dict(p or {}), key.decode()) for p, key in view.spellings))
 
     def view(self, snapshot: ClusterSnapshot, connector: str, *, may_be_missing: bool = False) -> OffsetView:
-        """Return what the connector has committed: in its group, or its own topic first, then the worker's."""
+        """Return the connector's committed offsets: from its group, or from its own topic first, then the worker's."""
         config = snapshot.connectors.get(connector, {})
         return read_offsets(
             self._settings,

@@ -1,6 +1,6 @@
-"""Automatic restarts of what has failed (`errors.restart.*`): how many were made in a row, and when the next is due.
+"""Automatic restarts of failed connectors and tasks (`errors.restart.*`): the count in a row, and the next one's time.
 
-The counts live in the worker that runs the connector or task. Where that is lost, or gives it away, they begin anew.
+The counts are kept in the worker that runs the connector or task. If it dies or hands it over, they start again at 0.
 """
 
 import random
@@ -15,12 +15,12 @@ from fencepost.config.raw import RawConfig
 S = TypeVar("S", bound=Hashable)
 
 _JITTER = 0.2
-"""A pause is up to so much shorter or longer: what failed together does not come back together. As Kafka's clients."""
+"""A pause is up to this share shorter or longer, so that simultaneous failures do not restart together; as in Kafka."""
 
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """What a connector's config asks for; `most` below 0 is without an end."""
+    """What a connector's config asks for; `most` below 0 means no limit."""
 
     is_enabled: bool = False
     first_s: float = 1.0
@@ -30,7 +30,7 @@ class RestartPolicy:
 
     @classmethod
     def of(cls, config: RawConfig) -> "RestartPolicy":
-        """Return it; none where the config, which somebody else may have stored, is not valid."""
+        """Parse it from a config; disabled if the config, which another worker may have stored, is invalid."""
         try:
             choice = RuntimeChoice({k: v for k, v in config.items() if v is not None})
         except ConfigError:
@@ -44,14 +44,14 @@ class RestartPolicy:
         )
 
     def pause_s(self, made: int, chance: float) -> float:
-        """Return the pause behind so many restarts in a row: twice the last one. `chance` is from 0 to 1. Pure."""
+        """Return the pause after `made` restarts in a row; it doubles each time. `chance` is from 0 to 1. Pure."""
         doubled_s = self.first_s * 2.0 ** min(made, 62)
         return float(min(doubled_s, self.longest_s) * (1 + _JITTER * (2 * chance - 1)))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many restarts were made in a row, and in how many seconds the next is due; None: there is none."""
+    """How many restarts were made in a row, and in how many seconds the next is due; None if there is no next one."""
 
     made: int
     in_s: float | None
@@ -65,7 +65,7 @@ class AutomaticRestarts(Generic[S]):
         self._made: dict[S, int] = {}
 
     def failed(self, subject: S, policy: RestartPolicy, lived_s: float) -> Plan | None:
-        """Return what follows from a failure, of what had run for so long; None where nobody has asked for restarts."""
+        """Return what follows a failure after `lived_s`; None if the config does not ask for restarts."""
         if not policy.is_enabled or lived_s >= policy.window_s:
             self.forget(subject)
         if not policy.is_enabled:
@@ -76,11 +76,11 @@ class AutomaticRestarts(Generic[S]):
         return Plan(made, policy.pause_s(made, self._chance()))
 
     def made(self, subject: S) -> None:
-        """Count one that is being made."""
+        """Count a restart that is being made."""
         self._made[subject] = self._made.get(subject, 0) + 1
 
     def forget(self, subject: S) -> None:
-        """Begin anew: somebody has seen to it, or it is another's."""
+        """Reset the count: a user has acted, or the subject belongs to another worker."""
         self._made.pop(subject, None)
 
     def keep_only(self, subjects: Iterable[S]) -> None:

@@ -1,7 +1,7 @@
-"""Connectors on this worker: start them, ask for task configs, follow their target state.
+"""Connectors on this worker: starts them, asks for task configs, follows their target state.
 
-Each has a thread while there is something to be done for it, so that one whose code takes long, or never returns, holds
-up no other. Task configs go to the leader, which writes them if they differ from what runs.
+Each has its own thread while it has work to do, so that a connector whose code takes long, or never returns, delays no
+other. Task configs go to the leader, which writes them if they differ from the current ones.
 """
 
 import logging
@@ -28,9 +28,9 @@ _Wanted = tuple[RawConfig, TargetState]
 
 
 class ConnectorHost:
-    """Runs the connectors that are assigned to this worker. Its methods may be called from any thread.
+    """Runs the connectors that are assigned to this worker. Any thread may call its methods.
 
-    Only `stop` waits, and not for long.
+    Only `stop` waits, and only for a short time.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ConnectorHost:
         self._threads = ThreadsByKey(1, "connector")
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        """Take note that the config topic says something new."""
+        """Follow a new state of the config topic."""
         with self._lock:
             self._snapshot = snapshot
             mine = snapshot.assigned_to(self.settings.incarnation)
@@ -84,14 +84,16 @@ class ConnectorHost:
         return done
 
     def stop(self) -> None:
-        """Stop every connector. One that does not end in time is left behind."""
+        """Stop every connector. One that does not end in time is abandoned."""
         with self._lock:
             wanted, self._wanted = self._wanted, {}
             ending = {name: self.take_turn(name, self._life(name).leave) for name in wanted}
         wait(ending.values(), _STOP_S)
         for name, ended in ending.items():
             if not ended.done():
-                log.warning("connector %s does not end: its start(), task_configs() or stop() has not returned", name)
+                log.warning(
+                    "connector %s is abandoned: its start(), task_configs() or stop() has not returned in time", name
+                )
             if name in self._snapshot.connectors:
                 self.board.connector(name, State.UNASSIGNED)
         self._threads.stop()
@@ -100,7 +102,7 @@ class ConnectorHost:
         return len(self._wanted)
 
     def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> "Future[None]":
-        """Have `act` carried out in the connector's own thread, behind what waits there, or some time later."""
+        """Run `act` in the connector's own thread, after the work that is queued there, or after `in_s` seconds."""
         if in_s == 0:
             return self._threads.submit(connector, _logging_errors, act)
         later = threading.Timer(in_s, self.take_turn, (connector, act))
@@ -122,7 +124,7 @@ class ConnectorHost:
 
 
 def _is_same(one: _Wanted | None, other: _Wanted) -> bool:
-    """Say whether it is the very same config and target; a config that was stored again as it was is another one."""
+    """Say whether config and target are the same objects; a config that was stored again unchanged counts as new."""
     return one is not None and one[0] is other[0] and one[1] is other[1]
 
 
@@ -130,4 +132,4 @@ def _logging_errors(act: Callable[[], None]) -> None:
     try:
         act()
     except BaseException:
-        log.exception("the connector host met an error")
+        log.exception("the connector host had an unexpected error")

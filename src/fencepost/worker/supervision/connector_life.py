@@ -1,4 +1,4 @@
-"""One connector on this worker: what its author's code is asked, and what becomes of the answers."""
+"""One connector on this worker: the calls to its author's code, and what follows from the results."""
 
 import logging
 import time
@@ -41,7 +41,7 @@ class Surroundings(Protocol):
     def offsets_of(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]: ...
 
     def take_turn(self, connector: str, act: Callable[[], None], in_s: float = 0.0) -> object:
-        """Have `act` carried out in the connector's own thread, behind what waits there."""
+        """Run `act` in the connector's own thread, after the work that is queued there."""
 
     def count_startup(self, outcome: str) -> None: ...
 
@@ -68,30 +68,30 @@ class _Context:
 
 
 class ConnectorLife:
-    """Starts and stops the connector and passes its task configs on. Methods are called one at a time, and may wait.
+    """Starts and stops the connector and passes on its task configs. Methods are called one at a time, and may wait.
 
-    It outlives what it runs: task configs that are on their way to the leader are followed by no others until they have
-    arrived, though the connector was taken away and given back meanwhile.
+    It outlives the connector's instance: while task configs are on their way to the leader, no others are sent, even if
+    the connector was unassigned and assigned again in the meantime.
     """
 
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
         self._around = around
-        self._config: RawConfig | None = None  # None: it does not live here
+        self._config: RawConfig | None = None  # None: the connector is not assigned here
         self._target: TargetState | None = None
         self._instance: Connector | None = None
         self._is_failed = False
         self._remark: str | None = None
         self._restarts: AutomaticRestarts[str] = AutomaticRestarts()
-        self._failure: object = None  # the newest, which a restart by itself belongs to
+        self._failure: object = None  # the newest one, to which an automatic restart belongs
         self._began_s = 0.0
         self._is_on_the_way = False
-        self._is_due = False  # once what is on the way has arrived
+        self._is_due = False  # task configs are to be sent once those on the way have arrived
         self._is_again_soon = False
 
     def follow(self, config: RawConfig, target: TargetState, *, is_inconsistent: bool) -> None:
-        """Become what the config topic says."""
-        if self._config is not config:  # also one that was stored again as it was
+        """Apply the state of the config topic."""
+        if self._config is not config:  # even if it was stored again unchanged
             self._end()
             self._config, self._is_failed = config, False
             self._go_to(target)
@@ -101,16 +101,17 @@ class ConnectorLife:
             self.reconfigure()
 
     def leave(self) -> None:
-        """Stop: it is somebody else's, or gone."""
+        """Stop: it is assigned to another worker, or deleted."""
         self._end()
         self._call_off_restarts()
         self._config = self._target = None
 
     def reconfigure(self) -> None:
-        """Ask the connector for task configs, and pass them to the leader; an error of the way there is tried again.
+        """Ask the connector for task configs, and pass them to the leader; retries if sending fails.
 
-        So is one that the connector raises as passing: until then the tasks that there are go on. One set of a
-        connector at a time: an older one that is late would undo the newer.
+        It also retries after a RetriableError of the connector; the current tasks continue until then. Only one set of
+        a
+        connector's configs is sent at a time: an older set that arrives late would undo the newer one.
         """
         self._is_due = self._is_on_the_way
         if self._config is None or self._instance is None or self._is_due:
@@ -143,7 +144,7 @@ class ConnectorLife:
         self._begin(self._config)
 
     def remark(self, context: _Context, text: str | None) -> None:
-        """Say what the connector remarks on; one that has ended meanwhile has nothing to say."""
+        """Publish the connector's remark, unless the connector has ended in the meantime."""
         if self._instance is not None and self._instance.context is context and text != self._remark:
             self._remark = text
             self._around.board.connector(self.name, State.RUNNING, text)
@@ -162,11 +163,11 @@ class ConnectorLife:
             self._around.take_turn(self.name, lambda: self._restart_after(failure), plan.in_s)
 
     def _restart_after(self, failure: object) -> None:
-        """Start it anew by itself, unless somebody has seen to that failure meanwhile."""
+        """Restart automatically, unless that failure was handled in the meantime."""
         if self._failure is failure:
             self._restarts.made(self.name)
             self._around.count_startup("restarts")
-            log.info("connector %s is restarted by itself", self.name)
+            log.info("connector %s is restarted automatically", self.name)
             self._start_anew()
 
     def _call_off_restarts(self) -> None:
@@ -187,7 +188,7 @@ class ConnectorLife:
         self._began_s = time.monotonic()
         self._around.count_startup("attempts")
         try:
-            check_references(config)  # another worker's REST may have taken it
+            check_references(config)  # another worker's REST may have accepted it
             cls = self._around.find(str(config["connector.class"]))
             instance = cls({k: v for k, v in config.items() if v is not None})
             instance.context = _Context(self, self._around)
@@ -202,7 +203,7 @@ class ConnectorLife:
         self.reconfigure()
 
     def _published(self, instance: Connector, written: "Future[Any]") -> None:
-        """Take note that the leader has written the task configs, or of why it has not."""
+        """Handle the leader's answer to task configs."""
         self._is_on_the_way = False
         if self._is_due:
             self.reconfigure()
@@ -210,7 +211,7 @@ class ConnectorLife:
         error = None if written.cancelled() else written.exception()
         if error is None or self._instance is not instance:
             return
-        if isinstance(error, BadRequestError):  # the same configs would be refused again
+        if isinstance(error, BadRequestError):  # the leader would refuse the same configs again
             self.fail(trace_of(error))
         else:
             self._publish_soon(error)
@@ -218,7 +219,7 @@ class ConnectorLife:
     def _publish_soon(self, error: BaseException) -> None:
         if not self._is_again_soon:
             self._is_again_soon = True
-            log.warning("task configs of %s are published again in %g s: %s", self.name, _RETRY_S, error)
+            log.warning("sending the task configs of %s will be retried in %g s: %s", self.name, _RETRY_S, error)
             self._around.take_turn(self.name, self._publish_again, _RETRY_S)
 
     def _publish_again(self) -> None:
@@ -247,6 +248,6 @@ class ConnectorLife:
 
 
 def _task_class(connector: type[Connector]) -> str:
-    """Return what Kafka Connect writes as `task.class`; the built-ins have the Java names."""
+    """Return the name that Kafka Connect writes as `task.class`; built-in ones have Java names."""
     name = registry().name_of(PluginKind.CONNECTOR, connector)
     return f"{name.removesuffix('Connector')}Task"

@@ -1,4 +1,4 @@
-"""Ends what a start of a task has left: a transaction that no other start follows, a member of its sink's group."""
+"""Ends what a start of a task has left: an open transaction without a successor, or a member of its sink's group."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ _OPEN = ("Ongoing",)
 
 
 class TaskFence:
-    """Fences transactional ids of tasks, and takes their members out of groups.
+    """Fences transactional ids of tasks, and removes their members from groups.
 
     Any thread; every method waits for the brokers.
     """
@@ -35,7 +35,7 @@ class TaskFence:
         self._removal = MemberRemoval(_REMOVE_S)
 
     def lock_out(self, spec: TaskSpec) -> None:
-        """End what a start of a task has left open, on a connector that is stopped or gone."""
+        """End what a start of a task has left open, for a connector that is stopped or deleted."""
         if spec.is_sink:
             self.remove_members(TaskId(spec.connector, spec.task), spec.consumer_conf, lambda: True)
         if not spec.is_exactly_once:
@@ -46,13 +46,14 @@ class TaskFence:
         try:
             self._fence_ids(ids, lambda transactional_id: spec.producer_conf, _LOCK_OUT_S)
         except WriterOpenError as error:
-            log.warning("task %s may have left a transaction open: %s", spec.id, error)
+            log.warning("task %s may have left a transaction open, until its timeout: %s", spec.id, error)
 
     def remove_members(self, task: TaskId, consumer_conf: Mapping[str, Any], is_due: Callable[[], bool]) -> None:
-        """Remove what earlier starts of a sink's task have left in its group: certainly or probably dead members.
+        """Remove the members that earlier starts of a sink's task have left in its group, which are probably dead.
 
-        One that lives is fenced by it. Where the user names the client, several tasks may go by that name: nothing is
-        removed; nor is a static member, whose place its successor takes.
+        One that lives is fenced by this. If the user sets the client id, several tasks may share it, and nothing is
+        removed.
+        Nor is a static member, whose place its successor takes.
         """
         is_its_own = consumer_conf["client.id"] == sink_client_id(task.connector, task.task)
         if is_its_own and "group.instance.id" not in consumer_conf:
@@ -60,7 +61,7 @@ class TaskFence:
 
 
 def _open_ranges(spec: TaskSpec) -> list[str]:
-    """Return the ids under which Spark's tasks have transactions open: nobody keeps a list of those that were lost."""
+    """Return the ids under which Spark's tasks have open transactions; no list of lost ones is kept."""
     begin = range_ids(str(spec.transactional_id))
     try:
         admin = TransactionAdmin(spec.producer_conf)
@@ -69,5 +70,5 @@ def _open_ranges(spec: TaskSpec) -> list[str]:
         finally:
             admin.close()
     except (KafkaUnavailableError, KafkaAuthorizationError, KafkaRequestError) as error:
-        log.warning("task %s may have left transactions open: %s", spec.id, error)
+        log.warning("task %s may have left transactions open, until their timeout: %s", spec.id, error)
         return []

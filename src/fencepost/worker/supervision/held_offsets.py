@@ -1,4 +1,4 @@
-"""Where a source stands: by its offsets topics, or by the group that keeps its offsets."""
+"""The committed position of a source: from its offsets topics, or from the group that keeps its offsets."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ def read_offsets(
     tasks: Sequence[RawConfig] = (),
     may_be_missing: bool = False,
 ) -> OffsetView:
-    """Read what a connector with this config has committed; open transactions are waited for (E3).
+    """Read what a connector with this config has committed; waits for open transactions (E3).
 
-    `tasks` are the configs of its tasks: of what they have, a transaction may hold the first offset.
+    `tasks` are the configs of its tasks: an open transaction may contain the first offset of their partitions.
     `may_be_missing`: its own offsets topic. Raises what `OffsetTopics.read` and `read_stable` raise.
     """
     held = settings.offsets_in_group(connector, config)

@@ -1,4 +1,4 @@
-"""The worker's end of the copies that tasks make of their offsets: only of starts that no other has replaced."""
+"""The worker's end of the copies of tasks' offsets; it accepts them only from starts that were not replaced."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ _WRITE_S = 20.0
 
 
 class OffsetCopying:
-    """Writes copies under the key bytes by which the worker's topic knows them. Called on threads of the channel."""
+    """Writes copies under the keys that the worker's topic has for them. Called on threads of the channel."""
 
     def __init__(
         self, topics: OffsetTopics, copies: OffsetCopies, starts_of: Callable[[TaskId], Iterable[TaskHandle]]
     ) -> None:
-        """`starts_of` a task are those that may be at work here; while one is stopping, no other has begun."""
+        """`starts_of` returns a task's starts that may be running here; while one is stopping, no other begins."""
         self._topics = topics
         self._copies = copies
         self._starts_of = starts_of
@@ -33,7 +33,7 @@ class OffsetCopying:
         return {}
 
     def copy(self, task: TaskId, incarnation: str, records: Sequence[OffsetCopy]) -> None:
-        """Return when all are acknowledged. RefusedError for a start that has been superseded (E7)."""
+        """Return once all are acknowledged. Raises RefusedError for a start that was superseded (E7)."""
         if all(start.incarnation != incarnation for start in self._starts_of(task)):
             raise RefusedError(f"a newer start of task {task} has replaced this one")
         self._copies.write([self._spelled(task.connector, one) for one in records], _WRITE_S)

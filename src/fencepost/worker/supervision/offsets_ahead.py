@@ -1,4 +1,4 @@
-"""Reads offsets before anybody asks: a start here, perhaps after its last worker was lost, waits for no old ones."""
+"""Reads offsets ahead of time, so that a start here, such as after the loss of a worker, waits only for new ones."""
 
 import logging
 import threading
@@ -12,7 +12,7 @@ _EVERY_S = 10.0
 
 
 class OffsetsAhead:
-    """Reads on in the topics that offsets were read from, in a thread of its own."""
+    """Follows the topics from which offsets were read, in a thread of its own."""
 
     def __init__(self, topics: OffsetTopics, stopping: threading.Event) -> None:
         self._topics = topics
@@ -20,18 +20,18 @@ class OffsetsAhead:
         self._is_read = threading.Event()
 
     def start(self) -> None:
-        """Read all there is, and then every ten seconds what has come since."""
+        """Read everything, and then every ten seconds what is new."""
         threading.Thread(target=self._run, name="offsets", daemon=True).start()
 
     def wait_until_read(self, timeout_s: float) -> bool:
-        """Wait for the first read. Returns whether it is over, well or not."""
+        """Wait for the first read. Returns whether it has ended, whether or not it succeeded."""
         return self._is_read.wait(timeout_s)
 
     def _run(self) -> None:
         while True:
             try:
                 self._topics.catch_up(_READ_S)
-            except Exception as error:  # whoever needs them tries again, and tells
+            except Exception as error:  # a start that needs the offsets retries, and reports the error
                 log.debug("offsets: %s", error)
             self._is_read.set()
             if self._stopping.wait(_EVERY_S):

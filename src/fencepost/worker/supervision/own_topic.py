@@ -1,4 +1,4 @@
-"""The offsets topic that a connector may have for itself (KIP-618)."""
+"""A connector's own offsets topic (KIP-618)."""
 
 from fencepost.config.raw import RawConfig
 from fencepost.kafka.admin.client import Admin
@@ -9,7 +9,7 @@ from fencepost.worker.settings import WorkerSettings
 def ensure_own_topic(settings: WorkerSettings, config: RawConfig) -> None:
     """Create the connector's own offsets topic, if it has one, as its principal (KIP-618); refuse one that loses data.
 
-    Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError to be tried again.
+    Raises ConfigError, KafkaAuthorizationError, or KafkaUnavailableError, which can be retried.
     """
     if settings.has_own_offsets(config):
         admin = Admin(settings.task_admin_conf(config), timeout_s=15.0)

@@ -1,4 +1,4 @@
-"""The port between the supervisor and the two doors that run tasks."""
+"""The port between the supervisor and the two hosts that run tasks."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,39 +7,39 @@ from fencepost.task.spec import TaskReport, TaskSpec
 
 
 class NoRoomError(Exception):
-    """There is no slot or core for the task now; the text becomes the reason of UNASSIGNED."""
+    """There is no slot or core for the task at the moment; the text becomes the reason of UNASSIGNED."""
 
 
 class TaskHost(Protocol):
-    """Runs starts of tasks. Called by the supervisor's thread; nothing here waits.
+    """Runs starts of tasks. Called by the supervisor's thread; no method waits.
 
-    What becomes of a start is told through `HostEvents`.
+    The fate of a start is reported through `HostEvents`.
     """
 
     def start(self, spec: TaskSpec) -> None:
         """Run a start of a task. Raises NoRoomError."""
 
     def stop(self, incarnation: str) -> None:
-        """Ask it to end, committing by its boundary's rule; ends with a report."""
+        """Ask it to end, and to commit as its boundary decides; it ends with a report."""
 
     def pause(self, incarnation: str) -> None: ...
 
     def resume(self, incarnation: str) -> None: ...
 
     def abandon(self, incarnation: str) -> Sequence[str]:
-        """Give it up: its thread is left behind. Returns the incarnations that have to move away from there."""
+        """Abandon it and its thread. Returns the incarnations that have to move away from there."""
 
 
 class HostEvents(Protocol):
-    """What hosts tell the supervisor, from any thread."""
+    """What hosts report to the supervisor, from any thread."""
 
     def reported(self, reports: Sequence[TaskReport]) -> None: ...
 
     def lost(self, incarnations: Sequence[str], reason: str) -> None:
-        """Take note that the process that ran these starts is gone, or silent for longer than its lease."""
+        """The process that ran these starts is gone, or was silent for longer than its lease."""
 
     def crashed(self, incarnations: Sequence[str], reason: str) -> None:
-        """Take note that the process that ran these starts died of itself; one of them may have been its death."""
+        """The process that ran these starts crashed; one of them may be the cause."""
 
     def room_changed(self) -> None:
-        """Take note that there may be room now for what there was no room for."""
+        """There may now be a slot or core for starts that wait for one."""

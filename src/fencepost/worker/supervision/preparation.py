@@ -39,24 +39,24 @@ _PAUSES_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class AbandonedError(Exception):
-    """The start is abandoned: not a failure, a newer generation or assignment brings a newer start."""
+    """The start is abandoned. This is no failure: a newer generation or assignment brings a newer start."""
 
 
 def check_current(snapshot: ClusterSnapshot, settings: WorkerSettings, task: TaskId, generation: int) -> str | None:
-    """Return why a start of a task is not, or no longer, the one to run once it is fenced; None if it is. Pure."""
+    """Return why a start is not, or is no longer, the one to run after it is fenced; None if it is. Pure."""
     reason = why_not(snapshot, (task, generation), settings.incarnation)
     if type_of(snapshot, task.connector) is ConnectorType.SINK:
-        return reason  # its group keeps predecessors out, no transactional id
+        return reason  # its group fences predecessors, not a transactional id
     if reason is None and settings.is_exactly_once and not snapshot.is_ready(task.connector):
-        return f"connector {task.connector} has task configs that no task-count record follows"
+        return f"connector {task.connector} has task configs without a task-count record after them"
     if reason is None and settings.is_exactly_once and not is_covered(snapshot, task.connector):
-        return f"connector {task.connector} is to write to another cluster, and has no task configs for that yet"
+        return f"connector {task.connector} writes to another cluster now, and has no task configs for it yet"
     return reason
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Carries out the steps in a thread that the supervisor has for the connector."""
+    """Carries out the steps in a thread of the connector's, which the supervisor provides."""
 
     settings: WorkerSettings
     request_fencing: Callable[[str], "Future[None]"]
@@ -65,27 +65,27 @@ class Preparation:
     remove_members: Callable[[TaskId, Mapping[str, Any], Callable[[], bool]], None]
 
     def prepare(self, handle: TaskHandle) -> TaskSpec:
-        """Return the spec to hand to a slot. Raises AbandonedError, or whatever makes the task fail."""
+        """Return the spec to hand to a host. Raises AbandonedError, or an error that makes the task fail."""
         if self.settings.is_exactly_once and not handle.is_sink:
-            self._fence(handle)  # step 2; with one task before and after the id fences itself
+            self._fence(handle)  # step 2; one task before and after needs no round, as its id fences itself
         snapshot = self.read_to_end(_READ_S)  # step 3
         reason = check_current(snapshot, self.settings, handle.id, handle.generation)
         if reason is not None:
             raise AbandonedError(reason)
         connector, task = snapshot.connectors.get(handle.id.connector), snapshot.task_config(handle.id)
-        check_references(connector or {}, task or {})  # another worker's REST may have taken them
+        check_references(connector or {}, task or {})  # another worker's REST may have accepted them
         try:
             spec = self._spec(snapshot, handle)
             if not handle.is_sink:
                 ensure_own_topic(self.settings, spec.connector_config)  # step 4
         except KafkaUnavailableError as error:
             raise AbandonedError(str(error)) from error
-        if handle.is_sink:  # this start has no member yet
+        if handle.is_sink:  # this start has not joined the group yet
             self.remove_members(handle.id, spec.consumer_conf, lambda: handle.is_live)
         return spec
 
     def _fence(self, handle: TaskHandle) -> None:
-        """Ask for a round; what is passing is tried again for as long as the start is wanted. The rest fails it."""
+        """Ask for a fencing round. Passing errors are retried as long as the start is wanted; others fail it."""
         for attempt in range(1_000_000):
             try:
                 self.request_fencing(handle.id.connector).result(REQUEST_S)
@@ -95,9 +95,9 @@ class Preparation:
             except (FencingRefusedError, ForbiddenError, BadRequestError):
                 raise
             except (OperationError, RetriableError, TimeoutError, CancelledError) as error:
-                log.warning("fencing for %s is tried again: %s", handle.id, error)
+                log.warning("fencing for %s will be retried: %s", handle.id, error)
                 if self.is_stopping.wait(pause_after(attempt, _PAUSES_S)) or not handle.is_live:
-                    raise AbandonedError("the start is not wanted any more") from error
+                    raise AbandonedError("the start is no longer wanted") from error
 
     def _spec(self, snapshot: ClusterSnapshot, handle: TaskHandle) -> TaskSpec:
         connector, task = handle.id

@@ -1,4 +1,4 @@
-"""What this worker says in the status topic."""
+"""What this worker writes to the status topic."""
 
 import threading
 import time
@@ -14,11 +14,13 @@ from fencepost.worker.supervision.automatic_restart import Plan
 
 
 class StatusBoard:
-    """Writes states as this worker's, in its group generation. Never waits. Any thread.
+    """Writes this worker's states, with its group generation. Never waits. Any thread.
 
-    The owner of a connector or task has the last word on it. A former owner that was paused may say late what it had
-    read before it lost it, behind the owner's own: the owner says it again, then. Two may take themselves for the owner
-    while one has not read the assignment yet: whoever hears the other in a newer generation answers once.
+    The last status should be the owner's. A former owner that was paused may write late, after the new owner, what it
+    read before it lost the connector or task; the owner then writes its status again. While one of them has not read
+    the
+    assignment yet, two workers may both believe to be the owner: a worker that sees the other's status in a newer
+    generation answers it only once.
     """
 
     def __init__(
@@ -31,41 +33,41 @@ class StatusBoard:
         tracks_topics: bool,
         version: str,
     ) -> None:
-        """`owns`: whether a connector or task is assigned to this worker; it may not wait."""
+        """`owns`: whether a connector or task is assigned to this worker; it must not wait."""
         self._topic = topic
         self._worker_id = worker_id
         self._generation = generation
         self._owns = owns
-        self._lock = threading.Lock()  # so that nothing older is put behind something newer
-        self._said: dict[Subject, Status] = {}  # last, and not UNASSIGNED
+        self._lock = threading.Lock()  # so that no older status is written after a newer one
+        self._said: dict[Subject, Status] = {}  # the last status written, unless UNASSIGNED
         self._answered: dict[Subject, int] = {}  # the newest generation in which another worker was answered
-        self._unanswered: set[Subject] = set()  # of which another had the last word, in a newer generation
+        self._unanswered: set[Subject] = set()  # their last status is another worker's, in a newer generation
         self._tracks_topics = tracks_topics
         self._version = version
         topic.listen(self._heard)
 
     def task(self, task: TaskId, state: State, trace: str | None = None, generation: int | None = None) -> None:
-        """Say it in a `generation` of the group that has passed, or in this one."""
+        """Write the state of a task, in an earlier `generation` of the group or the current one."""
         self._put(task, state, trace, generation)
 
     def connector(self, name: str, state: State, trace: str | None = None) -> None:
         self._put(name, state, trace)
 
     def failed(self, subject: Subject, trace: str, plan: Plan | None) -> None:
-        """Say that a connector, or a task, has failed, and when it is restarted by itself, where that is wanted."""
+        """Write that a connector or task has failed, and when it is restarted automatically, if so."""
         self._put(subject, State.FAILED, trace, restart=None if plan is None else _restart(plan))
 
     def topic(self, connector: str, topic: str, task: int) -> None:
-        """Note, once, that a connector uses a topic."""
+        """Record, once, that a connector uses a topic."""
         if self._tracks_topics and topic not in self._topic.table.topics(connector):
             self._topic.put_topic(connector, topic, task, int(time.time() * 1000))
 
     def waiting(self, absent: Iterable[Waiting]) -> None:
-        """Say of what a lost worker had that it runs nowhere, and for how long."""
+        """Write that a lost worker's connectors and tasks are not running, and for how long."""
         key = GroupConfig.key_of("scheduled_rebalance_max_delay_ms")
         for each in absent:
             until = datetime.fromtimestamp(each.until_ms / 1000, UTC).isoformat(timespec="seconds")
-            trace = f"Waits for worker {each.worker.url} to be back, until {until} at the most ({key})"
+            trace = f"Waits for worker {each.worker.url} to return, until {until} at the latest ({key})"
             for name in each.worker.connectors:
                 self._put(name, State.UNASSIGNED, trace)
             for task in each.worker.tasks:
@@ -92,7 +94,7 @@ class StatusBoard:
                 self._topic.put(subject, status)
 
     def _heard(self, subject: Subject, status: Status) -> None:
-        """Say again what another worker has spoken over."""
+        """Write a status again if another worker has overwritten it."""
         with self._lock:
             said = self._said.get(subject)
             if said is None or status.worker_id == self._worker_id:
@@ -105,7 +107,7 @@ class StatusBoard:
                 self._unanswered.add(subject)
 
     def assigned(self) -> None:
-        """Say again what another worker has spoken over before this one had read that all is still its own."""
+        """Write statuses again that another worker overwrote before this one had read that it is still the owner."""
         with self._lock:
             for subject in [each for each in self._unanswered if self._answered[each] <= self._generation()]:
                 if self._owns(subject):

@@ -1,4 +1,4 @@
-"""What should run on this worker, put together: its connectors, its tasks, and what is said of them."""
+"""Everything about what should run on this worker: its connectors, its tasks, and their statuses."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -18,13 +18,13 @@ from fencepost.worker.life import WorkerLife
 from fencepost.worker.settings import WorkerSettings
 from fencepost.worker.supervision.admission import Admissions
 from fencepost.worker.supervision.connector_host import ConnectorHost
-from fencepost.worker.supervision.doors import Doors
 from fencepost.worker.supervision.fence import TaskFence
 from fencepost.worker.supervision.offset_copying import OffsetCopying
 from fencepost.worker.supervision.offsets_ahead import OffsetsAhead
 from fencepost.worker.supervision.preparation import Preparation
 from fencepost.worker.supervision.status import StatusBoard
 from fencepost.worker.supervision.supervisor import Notices, TaskSupervisor
+from fencepost.worker.supervision.task_hosts import TaskHosts
 from fencepost.worker.supervision.task_metrics import TaskTotals
 from fencepost.worker.topics import WorkerTopics
 
@@ -33,7 +33,7 @@ _REMOVED_AT_ONCE = 4  # of one connector
 
 
 class Line(Protocol):
-    """What is needed of the `LeaderLine`."""
+    """The part of `LeaderLine` that is needed here."""
 
     def put_task_configs(self, connector: str, configs: Sequence[RawConfig]) -> "Future[Any]": ...
 
@@ -41,7 +41,7 @@ class Line(Protocol):
 
 
 class Supervision:
-    """The parts of the room. `doors` are hung before `start`."""
+    """Connects the parts of this package. `hosts` must be attached before `start`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Supervision:
     ) -> None:
         self._settings = settings
         self._topics = topics
-        self.doors = Doors(classes)
+        self.hosts = TaskHosts(classes)
         self.totals = TaskTotals()
         self.board = StatusBoard(
             topics.status,
@@ -69,7 +69,7 @@ class Supervision:
         self.supervisor = TaskSupervisor(
             settings,
             Preparation(settings, line.fence, topics.read_config, life.stopping, fence.remove_members),
-            self.doors,
+            self.hosts,
             self.board,
             self.totals,
             departures,
@@ -86,19 +86,20 @@ class Supervision:
         )
 
     def start(self) -> None:
-        """Begin to run what is assigned here."""
+        """Start to run what is assigned here."""
         self.supervisor.start()
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        """Follow what the config topic says now."""
+        """Follow the new state of the config topic."""
         self.board.assigned()
         self.supervisor.changed(snapshot)
         self.connectors.changed(snapshot)
 
     def lost(self, snapshot: ClusterSnapshot, workers: Iterable[WorkerAssignment]) -> None:
-        """Have the members of a lost worker's sinks leave their groups: what these had goes to other tasks at once.
+        """Remove the members of a lost worker's sinks from their groups, so that other tasks get their partitions at
+        once.
 
-        The tasks themselves may have to wait for that worker to be back. Never waits.
+        The tasks themselves may have to wait for that worker to return. Never waits.
         """
         for worker in workers:
             for task in worker.tasks:
@@ -113,9 +114,9 @@ class Supervision:
             self._fence.remove_members(task, conf, lambda: not _is_assigned(self._topics.snapshot, task))
 
     def stop(self, *, is_replaced: bool) -> None:
-        """End all tasks by their boundary's rule, and all connectors.
+        """End all tasks as their boundaries decide, and all connectors.
 
-        Where another process has this worker's place, that one says what becomes of connectors and tasks.
+        If another process has taken this worker's place, that process writes the statuses of connectors and tasks.
         """
         if is_replaced:
             self.supervisor.cut_off(True)
@@ -129,7 +130,7 @@ class Supervision:
         return assignment.generation if assignment else 0
 
     def _is_mine(self, subject: Subject) -> bool:
-        """Say whether a connector or task is this worker's, as the config topic was read last."""
+        """Say whether a connector or task is this worker's, according to the config topic as it was last read."""
         mine = self._topics.snapshot.assigned_to(self._settings.incarnation)
         return mine is not None and (subject in mine.tasks or subject in mine.connectors)
 
@@ -139,5 +140,5 @@ class Supervision:
 
 
 def _is_assigned(snapshot: ClusterSnapshot, task: TaskId) -> bool:
-    """Say whether a worker that is there has the task: it may be a member again."""
+    """Say whether a living worker has the task, which may then be a member again."""
     return snapshot.assignment is not None and any(task in each.tasks for each in snapshot.assignment.workers)

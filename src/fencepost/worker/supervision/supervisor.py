@@ -1,8 +1,8 @@
-"""What should run on this worker against what runs: one thread that owns every task handle.
+"""Compares what should run on this worker with what runs: one thread that owns every task handle.
 
-Everything that happens (a snapshot of the config topic, a report of a slot, a request of a user) is an event in one
-queue; `_reconcile` then brings what runs closer to what should run. A generation's tasks are stopped together, and its
-successor's are started one by one as their predecessors have ended or were abandoned.
+Everything that happens (a snapshot of the config topic, a report of a slot, a user's request) is an event in one queue.
+After it, `_reconcile` moves what runs closer to what should run. The tasks of an old generation are stopped together,
+and those of the new one are started one by one, once their predecessors have ended or were abandoned.
 """
 
 import logging
@@ -38,59 +38,58 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _ABANDONED_RETRY_S = 1.0
-_PREPARED_TOGETHER = 32  # of one connector: those of another never wait for them
+_PREPARED_TOGETHER = 32  # of one connector; those of other connectors never wait for them
 
 
-class Doors(Protocol):
-    """Says which door runs the tasks of a class of connectors."""
+class HostLookup(Protocol):
+    """Finds the host that runs the tasks of a connector class."""
 
     def of(self, connector_class: str) -> TaskHost:
-        """Return the door. Raises ConfigError for a class that is not there."""
+        """Return the host. Raises ConfigError if the class is not found."""
 
 
 class Notices(Protocol):
-    """Tells the other workers."""
+    """Informs the other workers."""
 
     def ended_here(self, starts: Sequence[Start]) -> None:
-        """Say, soon, that these starts of tasks have ended here. Never waits."""
+        """Announce soon that these starts of tasks have ended here. Never waits."""
 
 
 class StartFence(Protocol):
-    """What is needed of `TaskFence`."""
+    """The part of `TaskFence` that is needed here."""
 
     def lock_out(self, spec: TaskSpec) -> None:
-        """End what a start has left open that no other start follows; called in a thread of its own."""
+        """End what a start without a successor has left open; called in a thread of its own."""
 
 
 class TaskSupervisor:
     """Starts, stops, pauses and moves the tasks that are assigned to this worker.
 
-    Methods that are not private may be called from
-    any thread; they only queue an event.
+    Any thread may call the public methods; they only queue an event.
     """
 
     def __init__(
         self,
         settings: WorkerSettings,
         preparation: Preparation,
-        doors: Doors,
+        hosts: HostLookup,
         board: StatusBoard,
         totals: TaskTotals,
         departures: Departures,
         notices: Notices,
         fence: StartFence,
     ) -> None:
-        """`departures`: what has to end, here and elsewhere."""
+        """`departures`: starts that have to end, here and elsewhere."""
         self._settings = settings
         self._preparation = preparation
-        self._doors = doors
+        self._hosts = hosts
         self._board = board
         self._totals = totals
         self._departures = departures
         self._notices = notices
         self._fence = fence
         self._is_cut_off = False
-        self.began_last_s = 0.0  # by the monotonic clock, whichever task it was
+        self.began_last_s = 0.0  # monotonic time of the newest start of any task
         self._snapshot = ClusterSnapshot()
         self._handles: dict[TaskId, TaskHandle] = {}
         self._stopping: list[TaskHandle] = []
@@ -108,17 +107,17 @@ class TaskSupervisor:
         self._thread.start()
 
     def shut_down(self, timeout_s: float) -> None:
-        """Stop every task by its boundary's rule, for at most `timeout_s` in all."""
+        """Stop every task as its boundary decides, in at most `timeout_s` in total."""
         self._events.put(self._begin_shutdown)
         self._is_done.wait(timeout_s + 1.0)
         self._threads.stop()
 
     def changed(self, snapshot: ClusterSnapshot) -> None:
-        """Take note that the config topic says something new."""
+        """Follow a new state of the config topic."""
         self._events.put(lambda: self._take_snapshot(snapshot))
 
     def cut_off(self, is_cut_off: bool) -> None:
-        """Others may have this worker's tasks: they all end here until it is back."""
+        """Others may have this worker's tasks: end them all here until the worker is back in the cluster."""
         self._events.put(lambda: self._take_cut(is_cut_off))
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
@@ -142,7 +141,7 @@ class TaskSupervisor:
         return self._handles.get(task)
 
     def starts(self, task: TaskId) -> list[TaskHandle]:
-        """Return the starts of a task that may be at work here: the newest, or one that is stopping before it."""
+        """Return the starts of a task that may be running here: the newest, or a stopping one before it."""
         newest = self._handles.get(task)
         return [h for h in (newest, *self._stopping) if h is not None and h.id == task and h.is_live]
 
@@ -162,7 +161,7 @@ class TaskSupervisor:
                 if self._events.empty():
                     self._tick()
             except BaseException:
-                log.exception("the supervisor met an error")
+                log.exception("the supervisor had an unexpected error")
 
     def _take_snapshot(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
@@ -204,7 +203,7 @@ class TaskSupervisor:
         self._announce_ended()
 
     def _announce_ended(self) -> None:
-        """Tell the others which of the starts that were called off have ended here, or never began."""
+        """Tell the others which of the cancelled starts have ended here, or never began."""
         called_off = self._departures.of(self._settings.incarnation, self._snapshot.offset)
         if called_off:
             here = {(h.id, h.generation) for h in (*self._stopping, *self._handles.values()) if h.is_live}
@@ -214,14 +213,14 @@ class TaskSupervisor:
                 self._notices.ended_here(ended)
 
     def _has_predecessor(self, task: TaskId, generation: int) -> bool:
-        """Say whether a start has to wait: a fencing round would cut off tasks of older generations that still stop."""
+        """Say whether a start has to wait: its fencing round would cut off stopping tasks of older generations."""
         return self._departures.blocks(task, generation, self._settings.incarnation) or any(
             h.id == task or (h.id.connector == task.connector and h.generation != generation) for h in self._stopping
         )
 
     def _begin(self, task: TaskId, generation: int) -> None:
         target, assignment = self._snapshot.target_state(task.connector).value, self._snapshot.assignment
-        assert assignment is not None  # for there is something to begin
+        assert assignment is not None  # as there is something to begin
         is_sink = type_of(self._snapshot, task.connector) is ConnectorType.SINK
         handle = TaskHandle(
             task, generation, uuid.uuid4().hex, target, assigned_in=assignment.generation, is_sink=is_sink
@@ -232,7 +231,7 @@ class TaskSupervisor:
         self._threads.submit(task.connector, self._prepare, handle)
 
     def _prepare(self, handle: TaskHandle) -> None:
-        """Go steps 1 to 4, in a thread of the connector's, and pass on what has come of them."""
+        """Run steps 1 to 4, in a thread of the connector's, and queue the result."""
         try:
             spec = self._preparation.prepare(handle)
         except AbandonedError as error:
@@ -258,9 +257,9 @@ class TaskSupervisor:
         handle.target = target
         spec = replace(handle.spec, target_state=target, runs_alone=self._runs_alone(handle))
         try:
-            host = self._doors.of(str(spec.connector_config["connector.class"]))
+            host = self._hosts.of(str(spec.connector_config["connector.class"]))
             handle.host = host
-            handle.move(HandleState.HOSTED)  # before the start: admission may be asked for at once
+            handle.move(HandleState.HOSTED)  # before the start, as its request for admission may come at once
             handle.hosted_at = time.monotonic()
             host.start(spec)
             log.info("task %s starts here", handle.id)
@@ -284,7 +283,7 @@ class TaskSupervisor:
             handle.host.resume(handle.incarnation)
 
     def _let_go(self, handle: TaskHandle) -> None:
-        """End a start that is not wanted any more, gracefully where it runs."""
+        """End a start that is no longer wanted, gracefully if it runs."""
         self._handles.pop(handle.id, None)
         if handle.state is HandleState.HOSTED and handle.host is not None:
             handle.move(HandleState.STOPPING)
@@ -296,7 +295,7 @@ class TaskSupervisor:
             self._write_unassigned(handle)
 
     def _ended(self, handle: TaskHandle) -> None:
-        """Take note that a start that was let go has ended, one way or the other."""
+        """Handle the end of a start that was let go, whether or not it was graceful."""
         handle.move(HandleState.ENDED)
         if handle in self._stopping:
             self._stopping.remove(handle)
@@ -304,13 +303,12 @@ class TaskSupervisor:
         self._reconcile()
 
     def _write_unassigned(self, handle: TaskHandle) -> None:
-        """Write UNASSIGNED for a task that has no start here now, unless it is gone for good, which the leader says.
+        """Write UNASSIGNED for a task without a start here, unless it is deleted, which the leader writes.
 
-        It is written in the generation of its start: a later one may be that of another owner, whose RUNNING this must
-        not hide.
+        It has the group generation of its start: with a later one it could hide the RUNNING of another owner.
         """
         if self._is_cut_off:
-            return  # it would be read only after what the task's next owner has said by then
+            return  # it would appear after the status of the task's next owner
         if handle.id not in self._handles and self._snapshot.has_task(handle.id):
             self._board.task(handle.id, State.UNASSIGNED, generation=handle.assigned_in)
 
@@ -320,7 +318,7 @@ class TaskSupervisor:
             handle.id,
         )
         if handle.report is not None:
-            self._totals.reported(replace(handle.report, state=RunState.ABANDONED))  # nothing more is heard of it
+            self._totals.reported(replace(handle.report, state=RunState.ABANDONED))  # it reports nothing more
         neighbours = handle.host.abandon(handle.incarnation) if handle.host is not None else ()
         self._end_what_is_open(handle)
         self._ended(handle)
@@ -328,8 +326,11 @@ class TaskSupervisor:
             self._move_away(incarnation)
 
     def _end_what_is_open(self, handle: TaskHandle) -> None:
-        """End the transaction, or the membership, of a start that went without a word. Where another start follows,
-        that one does; where none does, all readers of the offsets topic would wait for the transaction's time-out."""
+        """End the transaction, or the membership, of a start that ended without a report.
+
+        If another start follows, that one does so; if none follows, all readers of the offsets topic would wait for the
+        timeout of the transaction.
+        """
         id_, snapshot = handle.id, self._snapshot
         is_followed = snapshot.has_task(id_) and snapshot.target_state(id_.connector) is not TargetState.STOPPED
         if not is_followed:
@@ -345,7 +346,7 @@ class TaskSupervisor:
                 self._let_go(handle)
 
     def _give_up(self, handle: TaskHandle, reason: str) -> None:
-        """Take note that a start was abandoned. It is not a failure; if the task is still wanted it is tried again."""
+        """Handle an abandoned start. It is not a failure; if the task is still wanted, it is started again."""
         if self._handles.get(handle.id) is not handle:
             return
         log.info("start of task %s abandoned: %s", handle.id, reason)
@@ -363,7 +364,7 @@ class TaskSupervisor:
         self._board.failed(handle.id, trace, handle.plan)
 
     def _plan_restart(self, handle: TaskHandle) -> None:
-        """Have a failed start followed by another by itself, where that is wanted, and the task is not paused."""
+        """Plan an automatic restart after a failure, if configured, and unless the task is paused."""
         target, now = self._snapshot.target_state(handle.id.connector), time.monotonic()
         policy = RestartPolicy.of(self._snapshot.connectors.get(handle.id.connector, {}))
         lived_s = now - handle.hosted_at if handle.hosted_at else 0.0
@@ -374,7 +375,7 @@ class TaskSupervisor:
         handle.starts_again_at = math.inf if in_s is None else now + in_s
 
     def _see_to_failed(self, handle: TaskHandle, now: float) -> None:
-        """Restart it by itself when that is due. A pause calls it off; what is resumed counts anew."""
+        """Restart it automatically when that is due. A pause cancels that; after a resume the count begins at 0."""
         start = (handle.id, handle.generation)
         if self._snapshot.target_state(handle.id.connector).value != handle.target:
             before = handle.plan
@@ -385,7 +386,7 @@ class TaskSupervisor:
         elif now >= handle.starts_again_at:
             self._restarts.made(start)
             self._totals.restarted()
-            log.info("task %s is restarted by itself", handle.id)
+            log.info("task %s is restarted automatically", handle.id)
             handle.move(HandleState.ENDED)
             self._board.task(handle.id, State.RESTARTING)
             self._begin(*start)
@@ -406,11 +407,11 @@ class TaskSupervisor:
         for handle in [h for h in self._handles.values() if h.incarnation in incarnations]:
             log.warning("task %s starts again: %s", handle.id, reason)
             handle.move(HandleState.ENDED)
-            self._board.task(handle.id, State.RESTARTING, reason)  # readers keep RUNNING over a later UNASSIGNED
+            self._board.task(handle.id, State.RESTARTING, reason)  # readers prefer RUNNING to a later UNASSIGNED
         self._reconcile()
 
     def _take_crash(self, incarnations: set[str], reason: str) -> None:
-        """Restart what a process took with it: who is not to blame at once, suspects later, the culprit never."""
+        """Restart the starts that a process took with it: innocent ones at once, suspects later, the culprit never."""
         there = {(h.id, h.generation): h for h in self._handles.values() if h.incarnation in incarnations and h.is_live}
         for start, outcome in self._suspicions.crashed([_life(h) for h in there.values()]).items():
             handle = there[start]
@@ -422,8 +423,12 @@ class TaskSupervisor:
         self._take_loss(incarnations, reason)
 
     def _runs_alone(self, handle: TaskHandle) -> bool:
-        """Say whether a start is to have a slot of its own. Where there is no room for one for a while it shares one,
-        but never with another suspect: where two are together nobody would ever be found."""
+        """Say whether a start is to have a slot of its own.
+
+        If there is no room for one for some time, it shares a slot, but never with another suspect: the culprit among
+        two
+        suspects could never be found.
+        """
         if not self._suspicions.runs_alone((handle.id, handle.generation)):
             return False
         waits_s = time.monotonic() - handle.prepared_at
@@ -452,7 +457,7 @@ class TaskSupervisor:
                 self._take_last_report(report)
 
     def _has_written(self, report: TaskReport) -> bool:
-        """Say whether records came since the last report: topics that were reset stay so until then."""
+        """Say whether records were written since the last report: reset topics stay reset until then."""
         starts = (self._handles.get(TaskId(report.connector, report.task)), *self._stopping)
         start = next((h for h in starts if h is not None and h.incarnation == report.incarnation), None)
         if start is None:
@@ -468,7 +473,7 @@ class TaskSupervisor:
         elif report.state is RunState.ABANDONED:
             self._give_up(handle, report.trace or "")
         elif report.state is RunState.STOPPED and handle.state is HandleState.HOSTED:
-            handle.move(HandleState.ENDED)  # its slot is leaving, of its own accord
+            handle.move(HandleState.ENDED)  # its slot is leaving by itself
             handle.starts_again_at = time.monotonic() + _TICK_S
         elif report.state in (RunState.RUNNING, RunState.PAUSED) and (report.state, report.trace) != (before, trace):
             if report.state is RunState.RUNNING and before is not RunState.RUNNING:
@@ -503,8 +508,9 @@ def _life(handle: TaskHandle) -> Life:
 def _blame(handle: TaskHandle, outcome: Outcome, reason: str) -> str:
     return (
         f"Task {handle.id} ended the process of its slot {outcome.crashes} times in a row, less than {TRIAL_S:g} s "
-        f"after its start and before it had committed anything, the last time with no other task to suspect: {reason}. "
-        "Want of memory (see the log of the system or the cluster manager; raise spark.executor.memoryOverhead or the "
-        "container's limit) or a crash of a native library that the connector, a transform or a converter uses (see "
-        "the executor's stderr). Restart the task when that is mended."
+        f"after its start and before it had committed anything, the last time as the only suspect: {reason}. Likely "
+        "causes are too little memory (see the log of the system or the cluster manager; raise "
+        "spark.executor.memoryOverhead or the container's limit) or a crash of a native library "
+        "that the connector, a transform or a converter uses (see the executor's stderr). Restart the task when the "
+        "cause is removed."
     )

@@ -1,11 +1,11 @@
-"""Who is to blame when the process of a slot dies with all its tasks: want of memory, a native crash.
+"""Finds the task to blame when the process of a slot dies with all its tasks, from lack of memory or a native crash.
 
-Nobody can see which task it was. What can be seen: who was there, and who had got on since its start. A task that has
-committed something, or lived for a minute, is not suspected; so a slot that somebody kills from outside blames nobody
-that does its work. The others are, and start again after a pause. After the second time in a row each has a slot of
-its own, until it gets on or has lived for a minute there. Who was the only suspect when it happened a third time, or a
-later one, is the culprit. Where a process dies without any suspect in it, those who had died with its tasks before are
-suspected no more: one of these gets on, and kills it all the same.
+Which task it was cannot be observed; only which tasks were there, and which had made progress since their start. A task
+that has committed something, or lived for a minute, is not suspected; so killing a slot from outside blames no task
+that does its work. The others are suspects, and start again after a pause. After a second crash in a row each of them
+has a slot of its own, until it makes progress or has lived for a minute. The only suspect of a third or later crash is
+the culprit. If a process dies without any suspect in it, earlier suspects that had died together with its tasks are
+cleared: one of these tasks makes progress and still kills the process.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,18 +15,18 @@ from fencepost.storage.ids import TaskId
 from fencepost.task.back_off import pause_after
 
 TRIAL_S = 60.0
-"""How long a start has to live so that it is not suspected."""
+"""A start that has lived this long is not suspected."""
 
 _MOST_TOGETHER = 2
 _PAUSES_S = (0.0, 0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 Start = tuple[TaskId, int]
-"""A task and its task generation: with another config it begins anew."""
+"""A task and its task generation: with another config, counting begins at 0."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """A start that ended with its slot's process. `is_at_work`: it was neither paused nor had it committed anything."""
+    """A start that ended with its slot's process. `is_at_work`: it was not paused, and had not committed anything."""
 
     start: Start
     lived_s: float
@@ -39,7 +39,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What follows for one of them. `crashes`: how often in a row, this time included; 0 for who is not suspected."""
+    """What follows for a start. `crashes`: how often in a row, including this one; 0 if it is not suspected."""
 
     crashes: int = 0
     is_culprit: bool = False
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def outcomes_of(crashes: Mapping[Start, int], lives: Iterable[Life]) -> dict[Start, Outcome]:
-    """Decide what follows for the starts that a process took with it. `crashes`: how often before, in a row. Pure."""
+    """Decide what follows for the starts that a process took with it. `crashes`: previous ones in a row. Pure."""
     lives = list(lives)
     is_alone = sum(life.is_suspect for life in lives) == 1
     outcomes: dict[Start, Outcome] = {}
@@ -66,10 +66,10 @@ class Suspicions:
 
     def __init__(self) -> None:
         self._crashes: dict[Start, int] = {}
-        self._died_with: dict[Start, frozenset[Start]] = {}  # of the last time
+        self._died_with: dict[Start, frozenset[Start]] = {}  # in the last crash
 
     def crashed(self, lives: Iterable[Life]) -> dict[Start, Outcome]:
-        """Note that a process died with these; returns what follows for each."""
+        """Count a crash of a process with these starts; returns what follows for each."""
         lives = list(lives)
         together = frozenset(life.start for life in lives)
         outcomes = outcomes_of(self._crashes, lives)
@@ -92,12 +92,12 @@ class Suspicions:
         return start in self._crashes
 
     def clear(self, start: Start) -> None:
-        """Suspect a start no more, as where it gets on, or where somebody restarts it who has seen to it."""
+        """Stop suspecting a start, because it makes progress, or a user has restarted it."""
         self._crashes.pop(start, None)
         self._died_with.pop(start, None)
 
     def keep_only(self, starts: Iterable[Start]) -> None:
-        """Forget those of generations that are over."""
+        """Forget starts of generations that are over."""
         if self._crashes:
             kept = set(starts)
             for start in [start for start in self._crashes if start not in kept]:

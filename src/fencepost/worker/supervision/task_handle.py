@@ -1,4 +1,4 @@
-"""One start of a task, as the supervisor sees it: its states and the moves between them."""
+"""One start of a task as the supervisor sees it: its states and the moves between them."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -36,7 +36,7 @@ LEGAL_MOVES: dict[HandleState, frozenset[HandleState]] = {
 class TaskHandle:
     """Owned by the supervisor's thread; other threads only read single fields.
 
-    `generation` is the task generation, `assigned_in` the group generation in which this worker was to begin.
+    `generation` is the task generation, `assigned_in` the group generation in which the task was assigned here.
     """
 
     id: TaskId
@@ -53,13 +53,13 @@ class TaskHandle:
     starts_again_at: float = 0.0
     failure: str = field(default="", repr=False)
     plan: Plan | None = None
-    """Of its automatic restart, once it has failed."""
-    prepared_at: float = 0.0  # this and the next by the monotonic clock
+    """The plan of its automatic restart, once it has failed."""
+    prepared_at: float = 0.0  # monotonic time, like the next one
     hosted_at: float = 0.0
     report: TaskReport | None = field(default=None, repr=False)
 
     def move(self, target: HandleState) -> None:
-        """Go to another state. Raises RuntimeError for a move that is not in the table: a bug."""
+        """Move to another state. Raises RuntimeError for a move that is not in the table, which is a bug."""
         if target not in LEGAL_MOVES[self.state]:
             raise RuntimeError(f"task {self.id} cannot go from {self.state.value} to {target.value}")
         self.state = target

@@ -8,7 +8,7 @@ from fencepost.task.spec import TaskReport
 
 
 class TaskTotals:
-    """The newest counters of every task, and how starts went. Any thread."""
+    """The newest counters of every task, and the outcomes of starts. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class TaskTotals:
             self._pending.add(task)
 
     def restarted(self) -> None:
-        """Count a start that follows a failure by itself."""
+        """Count an automatic restart after a failure."""
         with self._lock:
             self.restarts += 1
 
@@ -46,7 +46,7 @@ class TaskTotals:
             self._reports[TaskId(report.connector, report.task)] = report
 
     def keep_only(self, tasks: set[TaskId]) -> None:
-        """Forget tasks that are no more."""
+        """Forget deleted tasks."""
         with self._lock:
             self._reports = {t: r for t, r in self._reports.items() if t in tasks}
 

@@ -301,7 +301,7 @@ def test_trouble_and_its_age_stand_in_the_status_until_it_has_passed(
     it.run()
     shown = [trace for state, trace in it.events.said if state == "RUNNING"]
     assert [text.partition(",")[0] for text in shown] == [
-        "", "in trouble for 0 s", "in trouble for 40 s", "in trouble for 80 s", "",
+        "", "failing for 0 s", "failing for 40 s", "failing for 80 s", "",
     ]  # fmt: skip
     assert all("the name node is away" in text for text in shown[1:-1])
     assert it.events.said[-1] == ("STOPPED", "")

@@ -280,7 +280,7 @@ def test_a_task_that_ended_leaves_its_slot(pool: Pool) -> None:
 
 
 def test_an_unknown_slot_is_refused(pool: Pool) -> None:
-    with pytest.raises(RefusedError, match="not wanted"):
+    with pytest.raises(RefusedError, match="no longer needed"):
         pool.register("nobody")
 
 

@@ -14,7 +14,7 @@ from support.no_exception import no_exceptions
 
 
 class Scene:
-    """The keeper's neighbours in one: Sparks that go at once, doors that take notes, and a worker that may stop."""
+    """The keeper's neighbours in one: Sparks that go at once, hosts that record calls, and a worker that may stop."""
 
     context = None
     awaits_frames = True
@@ -65,7 +65,7 @@ class Scene:
             self.go("Spark has gone")
         return False
 
-    # the outlook
+    # the forecast
 
     def wait_for_offsets(self, timeout_s: float) -> bool:
         return True

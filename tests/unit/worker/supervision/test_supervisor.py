@@ -1,4 +1,4 @@
-"""What should run against what runs: the supervisor, with doors that only take notes."""
+"""What should run against what runs: the supervisor, with hosts that only record calls."""
 
 import threading
 from collections.abc import Callable, Sequence

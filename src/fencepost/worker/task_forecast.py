@@ -9,8 +9,8 @@ from fencepost.worker.topics import WorkerTopics
 
 
 @dataclass(frozen=True)
-class TaskOutlook:
-    """The `Outlook` of a worker."""
+class TaskForecast:
+    """The `Forecast` of a worker."""
 
     url: str
     topics: WorkerTopics

@@ -1,4 +1,4 @@
-"""The leader's last word on connectors and tasks that are gone: tombstones for what the status topic says of them."""
+"""The leader's cleaning of the status topic: tombstones for connectors and tasks that are deleted."""
 
 from typing import Protocol
 
@@ -9,21 +9,21 @@ from fencepost.worker.topics import WorkerTopics
 
 
 class Leading(Protocol):
-    """What is needed of the `Leader`."""
+    """The part of `Leader` that is needed here."""
 
     @property
     def is_leading(self) -> bool: ...
 
 
 class Seen(Protocol):
-    """What is needed of the `Lifeline`."""
+    """The part of `Lifeline` that is needed here."""
 
     @property
     def is_overdue(self) -> bool: ...
 
 
-class Vanished:
-    """Any thread; never waits."""
+class StatusCleaner:
+    """Removes the statuses, topics and metrics of deleted connectors and tasks. Any thread; never waits."""
 
     def __init__(self, topics: WorkerTopics, totals: TaskTotals, leader: Leading, lifeline: Seen) -> None:
         self._topics = topics
@@ -33,14 +33,14 @@ class Vanished:
         self._lifeline = lifeline
 
     def look(self) -> None:
-        """Forget by what the config topic said last."""
+        """Clean up according to the latest snapshot of the config topic."""
         self.forget(self._topics.snapshot)
 
     def forget(self, snapshot: ClusterSnapshot) -> None:
-        """Have statuses, topics and metrics end of what is no more, where this worker leads.
+        """Remove the statuses, topics and metrics of what does not exist any more, if this worker is the leader.
 
-        Not one that stood still: it knows nothing of tasks that another leader has made since, and what it took away
-        nobody would say again.
+        A leader that was paused does nothing: it does not know the tasks that another leader has created since, and the
+        statuses that it removed would not be written again.
         """
         if not self._leader.is_leading or self._lifeline.is_overdue:
             return

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from fencepost.storage.snapshot import ClusterSnapshot
-from fencepost.worker.outlook import TaskOutlook
+from fencepost.worker.task_forecast import TaskForecast
 
 
 def test_dataframes_are_awaited_as_soon_as_the_config_topic_has_a_connector_of_them() -> None:
     topics = SimpleNamespace(snapshot=ClusterSnapshot())
-    outlook = TaskOutlook("http://w", cast(Any, topics), cast(Any, None), cast(Any, None))
-    assert not outlook.awaits_frames
+    forecast = TaskForecast("http://w", cast(Any, topics), cast(Any, None), cast(Any, None))
+    assert not forecast.awaits_frames
     topics.snapshot = ClusterSnapshot(connectors={"c": {"name": "c", "connector.class": "FilesSink"}})
-    assert outlook.awaits_frames
+    assert forecast.awaits_frames
